@@ -1,0 +1,1 @@
+"""Attention functions, one a file."""

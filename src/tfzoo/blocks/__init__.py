@@ -1,0 +1,1 @@
+"""What assembles components: multi-head block, cache, layers, stacks, clashes."""

@@ -1,0 +1,135 @@
+"""What a component of each kind promises.
+
+One alphabet of shapes, in docstrings, einops patterns and tests::
+
+    b batch   h heads   n tokens   q query tokens   k key tokens   d model width
+    c width of one head   e width of one value head   v vocabulary
+
+Masks are boolean and True means "real" or "may look". Positions are integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.dropout import dropout as drop
+from tfzoo.masks import Mask
+from tfzoo.registry import Entry
+
+
+class Component(nn.Module):
+    """A registered part. ``entry`` holds its name, paper, options and traits; :func:`tfzoo.register` sets it."""
+
+    entry: ClassVar[Entry]
+
+
+class Attention(Component):
+    """Scores between queries and keys, and what is made of them.
+
+    Projections, heads, cache, rotation, temperature and dropout live in the block around it: a variant writes
+    :meth:`scores`, and :meth:`keys` where part of the work depends on the key alone. One with a faster way overrides
+    :meth:`forward` as well and is held to its own scores by a test.
+    """
+
+    def keys(self, k: Tensor) -> Tensor:
+        """What can be done with a key once and for all, before it is cached: ``(b h k c) -> (b h k *)``."""
+        return k
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """``(b h q c), (b h k *) -> (b h q k)``, ``k`` as :meth:`keys` made it."""
+        raise NotImplementedError
+
+    def weights(self, q: Tensor, k: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0) -> Tensor:
+        """The attention map, ``softmax(scores / temperature + bias)`` in fp32: ``-> (b h q k)``. A query that may look at nothing gets zeros."""
+        scores = self.scores(q, k).float() / temperature
+        if bias is not None:
+            scores = scores + bias
+        return mask.softmax(scores)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None = None,
+        temperature: float = 1.0,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        """``(b h q c), (b h k *), (b h k e) -> (b h q e)``; ``dropout`` is the probability in force, 0 outside training."""
+        weights = self.weights(q, k, mask=mask, bias=bias, temperature=temperature)
+        return drop(weights.to(v.dtype), dropout) @ v
+
+
+class Norm(Component):
+    """``(b n d), (b n) -> (b n d)``. Statistics in fp32; the output has the input's dtype.
+
+    Only a norm with a trait ``mixes_tokens`` reads ``valid`` (True at real tokens, None when all are):
+    ``mixes_tokens:training`` (batch: running statistics afterwards) or ``mixes_tokens:always`` (instance).
+    """
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The angles by which pairs of channels are turned: ``table`` holds ``exp(i angle)``, complex, ``(b|1 1 n c/2)``.
+
+    ``halves`` pairs channel ``i`` with ``i + c/2``; otherwise ``2i`` with ``2i + 1``. A part of the head's width may be turned:
+    channels beyond ``c`` pass unchanged.
+    """
+
+    table: Tensor
+    halves: bool = False
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Turned in fp32, returned in the input's dtype: ``(b h n c) -> (b h n c)``."""
+        pairs = x.float().unflatten(-1, (2, -1)).mT if self.halves else x.float().unflatten(-1, (-1, 2))
+        turned = torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * self.table)
+        return (turned.mT if self.halves else turned).flatten(-2).to(x.dtype)
+
+
+class Position(Component):
+    """Where a token stands. The model calls all three hooks; what a component overrides is what it is.
+
+    Positions are ``(1 n)`` for right-padded text and ``(b n)`` only where they differ between rows. The trait
+    ``needs_length`` asks for the sentence's own length in :meth:`embed`; ``bounded`` says that no position may reach ``max_length``.
+    """
+
+    def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
+        """Before the first layer: ``(b n d), (b|1 n), (b 1) -> (b n d)``."""
+        return x
+
+    def angles(self, pos: Tensor) -> Turn | None:
+        """By what the queries and keys of self-attention are turned, before the cache: ``(b|1 n)``; fp32 also under autocast."""
+        return None
+
+    def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
+        """What is added to self-attention scores: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; shared by all layers."""
+        return None
+
+
+class FeedForward(Component):
+    """``(b n d) -> (b n d)``, each token by itself. ``dropout`` is the probability in force on the hidden layer.
+
+    The trait ``identity`` says that it changes nothing, so that a layer leaves the sublayer out.
+    """
+
+    def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
+        raise NotImplementedError
+
+
+class Cache(Protocol):
+    """What a decoder keeps between steps, in the order of its rows. Search uses it, models provide it."""
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows, in this order (may repeat): hypotheses that go on, beams that move."""
+
+    def keep(self, sentences: Tensor) -> None:
+        """Keep these sentences of the source, in this order; called before rows of the others are dropped."""

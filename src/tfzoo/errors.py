@@ -1,0 +1,58 @@
+"""Every error that a user can meet: what was asked, what is known, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class TfzooError(Exception):
+    """Bad input. The command line prints the message alone and exits with code 2."""
+
+
+class UnknownName(TfzooError):
+    """A name that nothing is registered or known under."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str], look: str = "") -> None:
+        self.name = name
+        super().__init__(f"no {what} named {name!r}.{did_you_mean(name, known)} Known: {listing(known)}{look and f' ({look})'}")
+
+
+class BadOption(TfzooError):
+    """An option that does not exist, or a value that it cannot take."""
+
+
+class BadComponent(TfzooError):
+    """A class that breaks the rules of its kind, found when it is registered."""
+
+
+class Clash(TfzooError):
+    """Two good components that cannot work together. ``rule`` is what ``allow: [rule]`` accepts."""
+
+    def __init__(self, rule: str, reason: str, remedy: str) -> None:
+        self.rule = rule
+        super().__init__(f"{reason} {remedy}")
+
+
+class BadData(TfzooError):
+    """Text that cannot be read as what it should be; the message names file and line."""
+
+
+class BadRecipe(TfzooError):
+    """A recipe that cannot be parsed, or asks for what a recipe may not do."""
+
+
+class BadRun(TfzooError):
+    """A run folder or a checkpoint that is missing, damaged or refused."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``" Did you mean 'additive'?"``, or nothing when nothing known is close."""
+    close = get_close_matches(str(name), list(known), n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def listing(names: Iterable[str], most: int = 12) -> str:
+    """Names joined by commas, cut after ``most``."""
+    names = sorted(names)
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "") or "none"

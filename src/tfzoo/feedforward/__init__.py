@@ -1,0 +1,1 @@
+"""Position-wise layers, one a file."""

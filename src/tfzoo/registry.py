@@ -1,0 +1,317 @@
+"""The registry: components by kind and name, found in the folder of their kind and loaded when asked for.
+
+One new component is one new file. The file's name is the component's name, so that names are known without importing
+anything; the class in it is decorated with :func:`register`, which checks that its constructor is a configuration cut in
+two by the star: what the model supplies before it, what a recipe may set after it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from tfzoo.errors import BadComponent, BadOption, UnknownName, did_you_mean, listing
+
+Spec = str | Mapping[str, Any]
+"""How YAML and Python name a component: ``"rms"``, or ``{"name": "rms", "eps": 1e-6}``."""
+
+C = TypeVar("C", bound=type)
+PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A slot that a component fills: where its files lie, what a model supplies to it, which traits it may declare."""
+
+    package: str
+    supplied: frozenset[str] = frozenset()
+    traits: frozenset[str] = frozenset()
+
+
+KINDS: Mapping[str, Kind] = {
+    "attention": Kind("tfzoo.attention", frozenset({"heads", "head_dim"}), frozenset({"rotatable"})),
+    "norm": Kind("tfzoo.norm", frozenset({"dim"}), frozenset({"mixes_tokens:training", "mixes_tokens:always"})),
+    "position": Kind(
+        "tfzoo.position",
+        frozenset({"dim", "heads", "head_dim", "max_length", "causal"}),
+        frozenset({"needs_length", "bounded"}),
+    ),
+    "feedforward": Kind("tfzoo.feedforward", frozenset({"dim"}), frozenset({"identity"})),
+    "schedule": Kind("tfzoo.tasks.schedules", frozenset({"max_steps"})),
+    "tokenizer": Kind("tfzoo.data.tokenizers"),
+    "dataset": Kind("tfzoo.data.sets"),
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One keyword of a component that a recipe may set."""
+
+    annotation: Any
+    default: Any
+
+    def convert(self, value: Any) -> Any:
+        """The value as its annotation wants it; raises ``ValueError`` when it cannot be.
+
+        YAML reads ``1e-4`` as a string and ``no`` as False, and a command line has only strings.
+        """
+        return convert(value, self.annotation)
+
+    def __str__(self) -> str:
+        return f"{type_name(self.annotation)} = {self.default!r}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """All that is known about one component. ``print`` it."""
+
+    kind: str
+    name: str
+    cls: type
+    paper: str
+    traits: frozenset[str]
+    supplied: tuple[str, ...]
+    options: Mapping[str, Option] = field(repr=False)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring: what it does and its formula."""
+        return (inspect.getdoc(self.cls) or "").partition("\n")[0]
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind} {self.name}  ({self.cls.__module__}.{self.cls.__qualname__})", ""]
+        lines += [(inspect.getdoc(self.cls) or "").strip(), "", f"Paper:    {self.paper or '-'}"]
+        lines += [f"Traits:   {listing(self.traits)}", f"Supplied: {', '.join(self.supplied) or 'nothing'}"]
+        lines += ["Options:" + ("" if self.options else "  none")]
+        lines += [f"  {name}: {option}" for name, option in self.options.items()]
+        return "\n".join(lines)
+
+
+class Registry:
+    """The components of one kind: those in its folder, those of other packages' entry points, those registered by hand."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.registered: dict[str, Entry] = {}
+
+    def names(self) -> list[str]:
+        """All names, sorted, without importing a component."""
+        return sorted({*self._files(), *self._points(), *self.registered})
+
+    def entry(self, name: str) -> Entry:
+        """The component of that name, imported now if it was not yet.
+
+        Raises:
+            UnknownName: nothing has this name; the message says what is close.
+        """
+        if name not in self.registered:
+            if name in self._files():
+                import_module(f"{KINDS[self.kind].package}.{name}")
+            elif name in self._points():
+                cls = self._points()[name].load()
+                if name not in self.registered:
+                    self.add(cls, name)
+        if name not in self.registered:
+            raise UnknownName(self.kind, name, self.names(), f"tfzoo list {self.kind}")
+        return self.registered[name]
+
+    def add(self, cls: type, name: str, paper: str = "", traits: Iterable[str] = ()) -> None:
+        """Register a class, after checking its constructor and its traits.
+
+        Raises:
+            BadComponent: the name is taken, or the class breaks a rule of its kind.
+        """
+        where = f"{self.kind} {name!r} ({cls.__module__}.{cls.__qualname__})"
+        own = cls.__module__ == f"{KINDS[self.kind].package}.{name}"
+        if name in self.registered or (name in self._files() and not own):
+            raise BadComponent(f"{where}: the name is taken. Choose another: a name means one component everywhere")
+        unknown = set(traits) - KINDS[self.kind].traits
+        if unknown:
+            raise BadComponent(f"{where}: unknown trait {listing(unknown)}. Known: {listing(KINDS[self.kind].traits)}")
+        supplied, options = self._constructor(cls, where)
+        entry = Entry(self.kind, name, cls, paper, frozenset(traits), supplied, options)
+        self.registered[name] = entry
+        cls.entry = entry  # type: ignore[attr-defined]  # the contracts declare it; a bare type does not
+
+    def options(self, spec: Spec) -> tuple[Entry, dict[str, Any]]:
+        """The component that a spec names and its options, checked and converted.
+
+        Raises:
+            UnknownName: no such component.
+            BadOption: an option that it does not have, or a value of the wrong type.
+        """
+        given = {"name": spec} if isinstance(spec, str) else dict(spec)
+        name = given.pop("name", None)
+        if not isinstance(name, str):
+            example = self.names()[0]
+            raise BadOption(f"{self.kind} wants a name or {{name: {example}, ...}}, not {spec!r}")
+        entry = self.entry(name)
+        for key, value in given.items():
+            if key not in entry.options:
+                known = f"Options: {listing(entry.options)}" if entry.options else "It has no options"
+                raise BadOption(f"{self.kind} {name!r} has no option {key!r}.{did_you_mean(key, entry.options)} {known}")
+            try:
+                given[key] = entry.options[key].convert(value)
+            except ValueError as error:
+                raise BadOption(f"{self.kind} {name!r}, option {key!r}: {error}") from None
+        return entry, given
+
+    def create(self, spec: Spec, **supplied: Any) -> Any:
+        """An instance of the component that a spec names; it takes what it needs of ``supplied``.
+
+        Raises:
+            UnknownName, BadOption: as :meth:`options`; also where the component's constructor refuses.
+        """
+        entry, options = self.options(spec)
+        for key in supplied.keys() - KINDS[self.kind].supplied:
+            raise BadOption(f"{key!r} is nothing that a model supplies to {self.kind}; as an option: {{name: {entry.name}, {key}: ...}}")
+        missing = [key for key in entry.supplied if key not in supplied]
+        if missing:
+            raise BadOption(f"{self.kind} {entry.name!r} also needs {', '.join(missing)}")
+        return entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
+
+    @cache  # noqa: B019  # one registry a kind, for as long as the process lives
+    def _files(self) -> frozenset[str]:
+        try:
+            spec = find_spec(KINDS[self.kind].package)
+        except ModuleNotFoundError:
+            return frozenset()
+        folders = (spec and spec.submodule_search_locations) or []
+        return frozenset(path.stem for folder in folders for path in Path(folder).glob("[!_]*.py"))
+
+    @cache  # noqa: B019
+    def _points(self) -> Mapping[str, EntryPoint]:
+        points = {point.name: point for point in entry_points(group=f"tfzoo.{self.kind}")}
+        for name in points.keys() & self._files():
+            raise BadComponent(f"{self.kind} {name!r}: {points[name].value} takes a name of tfzoo's own; its package must choose another")
+        return points
+
+    def _constructor(self, cls: type, where: str) -> tuple[tuple[str, ...], dict[str, Option]]:
+        if "__init__" not in cls.__dict__:
+            return (), {}  # the contract's own constructor: nothing is supplied, nothing can be set
+        hints = get_type_hints(cls.__init__)  # type: ignore[misc]  # of this very class, not of an instance
+        supplied, options = [], {}
+        for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:  # type: ignore[misc]
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise BadComponent(f"{where}: no *{name} in a constructor: a misspelt option would be dropped silently")
+            if parameter.kind is not parameter.KEYWORD_ONLY:
+                if name not in KINDS[self.kind].supplied:
+                    raise BadComponent(
+                        f"{where}: {name!r} stands before the star, but a model supplies only {listing(KINDS[self.kind].supplied)}"
+                    )
+                supplied.append(name)
+            elif name not in hints or parameter.default is parameter.empty or not is_plain(hints[name]):
+                raise BadComponent(f"{where}: option {name!r} needs a default and a plain type (bool, int, float, str, Literal, None)")
+            else:
+                options[name] = Option(hints[name], parameter.default)
+        return tuple(supplied), options
+
+
+REGISTRIES = {kind: Registry(kind) for kind in KINDS}
+
+
+def registry(kind: str) -> Registry:
+    """The registry of a kind; raises UnknownName where there is none."""
+    if kind not in REGISTRIES:
+        raise UnknownName("kind of component", kind, KINDS)
+    return REGISTRIES[kind]
+
+
+def register(kind: str, name: str, *, paper: str = "", traits: Iterable[str] = ()) -> Callable[[C], C]:
+    """Class decorator: give a component its name, its paper and its traits. The same inside and outside the package."""
+
+    def decorate(cls: C) -> C:
+        registry(kind).add(cls, name, paper, traits)
+        return cls
+
+    return decorate
+
+
+def create(kind: str, spec: Spec, **supplied: Any) -> Any:
+    """An instance of a component: ``create("norm", "rms", dim=512)``; see :meth:`Registry.create`."""
+    return registry(kind).create(spec, **supplied)
+
+
+def describe(kind: str, name: str) -> Entry:
+    """Formula, paper, options and traits of a component: ``print(describe("attention", "additive"))``."""
+    return registry(kind).entry(name)
+
+
+def list_components() -> dict[str, list[str]]:
+    """All names by kind, without importing a component."""
+    return {kind: registry(kind).names() for kind in KINDS}
+
+
+def convert(value: Any, annotation: Any) -> Any:
+    """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants it, or ValueError."""
+    choices = members(annotation)
+    for choice in choices:  # an exact match first: in `int | str`, "3" is a string and 3 a number
+        if type(choice) is type(value) and choice == value or (isinstance(choice, type) and type(value) is choice):
+            return value
+    for choice in choices:
+        try:
+            return convert_one(value, choice)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    raise ValueError(f"{value!r} is not {type_name(annotation)}")
+
+
+def convert_one(value: Any, choice: Any) -> Any:
+    text = str(value).strip().lower()
+    if choice is type(None) and text in ("none", "null", "~"):
+        return None
+    if choice is bool and text in ("true", "yes", "on", "false", "no", "off"):
+        return text in ("true", "yes", "on")
+    if choice is int and not isinstance(value, bool) and float(value) == int(float(value)):
+        return int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else int(float(value))
+    if choice is float and not isinstance(value, bool):
+        return float(value)
+    if choice is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(choice, type) and (value == choice or value is False and choice in ("no", "off") or value is True and choice in ("yes", "on")):
+        return choice
+    raise ValueError
+
+
+def members(annotation: Any) -> tuple[Any, ...]:
+    """The types and literal values that an annotation admits."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(choice for part in get_args(annotation) for choice in members(part))
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return (annotation,)
+
+
+def is_plain(annotation: Any) -> bool:
+    return all(choice in PLAIN if isinstance(choice, type) else isinstance(choice, PLAIN) for choice in members(annotation))
+
+
+def type_name(annotation: Any) -> str:
+    """How a message names a type: ``float``, ``'pre' or 'post'``, ``int or None``."""
+    return " or ".join(
+        ("None" if choice is type(None) else choice.__name__) if isinstance(choice, type) else repr(choice) for choice in members(annotation)
+    )
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Marks a parameter that takes the spec of a component: ``Annotated[Spec, Slot("norm")]``. The command line looks for it."""
+
+    kind: str
+
+
+AttentionSpec = Annotated[str | dict[str, Any], Slot("attention")]
+NormSpec = Annotated[str | dict[str, Any], Slot("norm")]
+PositionSpec = Annotated[str | dict[str, Any], Slot("position")]
+FeedForwardSpec = Annotated[str | dict[str, Any], Slot("feedforward")]
+ScheduleSpec = Annotated[str | dict[str, Any], Slot("schedule")]
+TokenizerSpec = Annotated[str | dict[str, Any], Slot("tokenizer")]
+DatasetSpec = Annotated[str | dict[str, Any], Slot("dataset")]

@@ -1,0 +1,1 @@
+"""Models with loss, metrics and optimiser: LightningModules."""

@@ -1,0 +1,1 @@
+"""The contract tests, over anybody's component."""
