@@ -1,0 +1,62 @@
+"""One layer of a stack: self-attention, cross-attention where there is a memory, feed-forward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.multihead import CrossAttention, SelfAttention
+from tfzoo.blocks.options import Residual, StackOptions
+from tfzoo.contracts import FeedForward, Norm
+from tfzoo.dropout import dropout
+from tfzoo.registry import create
+
+
+class Sublayer(nn.Module):
+    """A norm, a dropout and a residual connection around ``inner``.
+
+    ``pre``: ``x + f(norm(x))`` (Xiong et al. 2020); ``post``: ``norm(x + f(x))`` (Vaswani et al. 2017, section 3.1);
+    ``none``: ``f(norm(x))``, no residual connection.
+    """
+
+    def __init__(self, inner: nn.Module, norm: Norm, residual: Residual, p: float) -> None:
+        super().__init__()
+        self.inner = inner
+        self.norm = norm
+        self.residual = residual
+        self.p = p
+
+    def forward(self, x: Tensor, valid: Tensor | None, *args: Any) -> Tensor:
+        """``(b n d), (b n) -> (b n d)``; ``args`` go to ``inner``."""
+        p = self.p if self.training else 0.0
+        if self.residual == "post":
+            return self.norm(x + dropout(self.inner(x, *args), p), valid)  # type: ignore[no-any-return]
+        y = dropout(self.inner(self.norm(x, valid), *args), p)
+        return y if self.residual == "none" else x + y
+
+
+class Layer(nn.Module):
+    """Self-attention, then cross-attention where ``cross``, then the feed-forward sublayer, unless it is an identity."""
+
+    def __init__(self, dim: int, options: StackOptions, *, cross: bool) -> None:
+        super().__init__()
+
+        def around(inner: nn.Module) -> Sublayer:
+            return Sublayer(inner, create("norm", options.norm, dim=dim), options.residual, options.dropout)
+
+        feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
+        self.feedforward_dropout = options.feedforward_dropout
+        self.self_attention = around(SelfAttention(dim, options))
+        self.cross_attention = around(CrossAttention(dim, options)) if cross else None
+        self.feedforward = None if "identity" in feedforward.entry.traits else around(feedforward)
+
+    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        """``(b n d) -> (b n d)``"""
+        x = self.self_attention(x, context.valid, context, layer)
+        if self.cross_attention is not None:
+            x = self.cross_attention(x, context.valid, context, layer)
+        if self.feedforward is not None:
+            x = self.feedforward(x, context.valid, self.feedforward_dropout if self.training else 0.0)
+        return x

@@ -1,0 +1,87 @@
+"""The multi-head block: what stands around every attention function (Vaswani et al. 2017, section 3.2.2)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from tfzoo.blocks.cache import KeyValue
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.linear import Linear, together
+from tfzoo.blocks.options import StackOptions
+from tfzoo.contracts import Attention
+from tfzoo.masks import Mask
+from tfzoo.registry import create
+
+
+class MultiHead(nn.Module):
+    """``concat(attention(q W_q, k W_k, v W_v)) W_o`` over ``heads``; the subclasses say where q, k and v come from.
+
+    Heads may be wider than ``dim / heads`` (``head_dim``), values of another width than keys (``value_head_dim``), and keys and
+    values fewer than queries (``kv_heads``).
+    """
+
+    def __init__(self, dim: int, options: StackOptions) -> None:
+        super().__init__()
+        self.heads = options.heads
+        self.kv_heads = options.kv_heads or options.heads
+        self.temperature = options.temperature
+        self.dropout = options.attention_dropout
+        head_dim = options.head_dim or dim // options.heads
+        value_dim = options.value_head_dim or head_dim
+        self.query = Linear(dim, self.heads * head_dim)
+        self.key = None if options.share_query_key else Linear(dim, self.kv_heads * head_dim)
+        self.value = Linear(dim, self.kv_heads * value_dim)
+        self.output = Linear(self.heads * value_dim, dim)
+        self.attention: Attention = create("attention", options.attention, heads=self.heads, head_dim=head_dim)
+
+    def split(self, x: Tensor, heads: int) -> Tensor:
+        """One slice a head, shared keys and values repeated: ``(b n (h c)) -> (b h n c)``."""
+        x = x.unflatten(-1, (heads, -1)).transpose(1, 2)
+        return x if heads == self.heads else x.repeat_interleave(self.heads // heads, dim=1)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None) -> Tensor:
+        """``(b h q c), (b h k *), (b h k e) -> (b q d)``"""
+        dropout = self.dropout if self.training else 0.0
+        y = self.attention(q, k, v, mask=mask, bias=bias, temperature=self.temperature, dropout=dropout)
+        return self.output(y.transpose(1, 2).flatten(-2))
+
+
+class SelfAttention(MultiHead):
+    """Queries, keys and values of one and the same tokens."""
+
+    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        """``(b n d) -> (b n d)``"""
+        if self.key is None:
+            q, v = together(x, self.query, self.value)
+            k = q
+        else:
+            q, k, v = together(x, self.query, self.key, self.value)
+        q, k, v = self.split(q, self.heads), self.split(k, self.kv_heads), self.split(v, self.kv_heads)
+        if context.turn is not None:
+            q, k = context.turn(q), context.turn(k)
+        k = self.attention.keys(k)
+        if context.cache is not None:
+            k, v = context.cache.target[layer].append(k, v)
+        return self.attend(q, k, v, context.mask, context.bias)
+
+
+class CrossAttention(MultiHead):
+    """Queries of the target, keys and values of the memory, which a cache keeps from the first step on."""
+
+    def memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """``(b k d) -> (b h k *), (b h k e)``"""
+        k, v = together(memory, self.query if self.key is None else self.key, self.value)
+        return self.attention.keys(self.split(k, self.kv_heads)), self.split(v, self.kv_heads)
+
+    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        """``(b q d) -> (b q d)``; with a cache, all hypotheses of a sentence ask its memory together."""
+        seen = KeyValue() if context.cache is None else context.cache.source[layer]
+        if seen.k is None or seen.v is None:
+            if context.memory is None:
+                raise ValueError("cross-attention needs a memory to look at")
+            seen.append(*self.memory(context.memory))
+        k, v = seen.k, seen.v
+        mask = context.memory_mask or Mask()
+        rows, n = x.shape[0], x.shape[1]
+        q = self.split(self.query(x).reshape(k.shape[0], -1, self.query.out_features), self.heads)  # type: ignore[union-attr]
+        return self.attend(q, k, v, mask).reshape(rows, n, -1)  # type: ignore[arg-type]  # appended just above

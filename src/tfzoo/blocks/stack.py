@@ -1,0 +1,112 @@
+"""A stack of layers: an encoder, a decoder, or either half of both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.blocks.cache import DecoderCache
+from tfzoo.blocks.clashes import refuse
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.layer import Layer
+from tfzoo.blocks.options import StackOptions
+from tfzoo.contracts import Norm, Position
+from tfzoo.dropout import dropout
+from tfzoo.masks import Mask
+from tfzoo.registry import create, registry
+
+Padding = Literal["none", "right", "left"]
+"""Where a batch is padded, known on the host before the model runs: no test on a tensor inside the model."""
+
+
+class Stack(nn.Module):
+    """Positions, ``layers`` times :class:`Layer`, and a final norm where the residual placement is ``pre``.
+
+    ``causal`` hides what comes later; ``cross`` adds attention to a memory. The components of ``options`` must not clash, except
+    where ``allow`` names the rule.
+
+    Raises:
+        Clash: components that cannot work together.
+        BadOption, UnknownName: options that fit no stack.
+    """
+
+    def __init__(self, dim: int, options: StackOptions, *, causal: bool, cross: bool = False, allow: Collection[str] = ()) -> None:
+        super().__init__()
+        options.check(dim)
+        refuse(options, causal, allow)
+        self.causal = causal
+        self.dropout = options.dropout
+        self.position: Position = create(
+            "position",
+            options.position,
+            dim=dim,
+            heads=options.heads,
+            head_dim=options.head_dim or dim // options.heads,
+            max_length=options.max_length,
+            causal=causal,
+        )
+        traits = self.position.entry.traits
+        self.needs_length = "needs_length" in traits
+        self.longest = options.max_length if "bounded" in traits else None
+        self.mixes = any(trait.startswith("mixes_tokens") for trait in registry("norm").options(options.norm)[0].traits)
+        self.layers = nn.ModuleList(Layer(dim, options, cross=cross) for _ in range(options.layers))
+        self.final_norm: Norm | None = create("norm", options.norm, dim=dim) if options.residual == "pre" else None
+
+    def forward(
+        self,
+        x: Tensor,
+        valid: Tensor | None = None,
+        padding: Padding = "right",
+        *,
+        memory: Tensor | None = None,
+        memory_mask: Mask | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """``(b n d), (b n), (b k d) -> (b n d)``.
+
+        ``valid`` is True at real tokens, None when all are; ``padding`` says on which side the others stand. With a ``cache``, ``x``
+        holds the tokens after those already seen, all real.
+        """
+        start = 0 if cache is None else cache.length
+        context, pos, length = self._context(x, valid, padding, start, memory, memory_mask, cache)
+        x = dropout(self.position.embed(x, pos, length), self.dropout if self.training else 0.0)
+        for index, layer in enumerate(self.layers):
+            x = layer(x, context, index)
+        if cache is not None:
+            cache.length += x.shape[1]
+        return x if self.final_norm is None else self.final_norm(x, context.valid)
+
+    def _context(
+        self,
+        x: Tensor,
+        valid: Tensor | None,
+        padding: Padding,
+        start: int,
+        memory: Tensor | None,
+        memory_mask: Mask | None,
+        cache: DecoderCache | None,
+    ) -> tuple[Context, Tensor, Tensor | None]:
+        n, device = x.shape[1], x.device
+        valid = None if padding == "none" else valid
+        pos = torch.arange(start, start + n, device=device)[None]
+        k_pos = pos if start == 0 else torch.arange(start + n, device=device)[None]
+        if padding == "left" and valid is not None:  # rows differ: the first real token of each stands at 0
+            k_pos = pos = (valid.cumsum(1) - 1).clamp(min=0)
+        length = None
+        if self.needs_length:
+            length = valid.sum(1, keepdim=True) if valid is not None else torch.full((1, 1), n, device=device)
+        # To the right of a real token stands only padding, which a causal mask hides anyway.
+        hidden = None if self.causal and padding == "right" else valid
+        context = Context(
+            mask=Mask(self.causal, hidden, start),
+            valid=valid if self.mixes else None,
+            bias=self.position.bias(pos, k_pos),
+            turn=self.position.angles(pos),
+            memory=memory,
+            memory_mask=memory_mask,
+            cache=cache,
+        )
+        return context, pos, length
