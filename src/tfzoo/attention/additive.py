@@ -1,0 +1,51 @@
+"""A small network as score."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.contracts import Attention
+from tfzoo.registry import register
+
+
+@register("attention", "additive", paper="arXiv:1409.0473, section A.1.2")
+class Additive(Attention):
+    """A layer of tanh between query and key: ``softmax(v^T tanh(W q + U k)) values``, one ``W``, ``U`` and ``v`` per head.
+
+    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``W`` and ``U`` are ``(h c a)``,
+    ``v`` is ``(h a 1)``, with ``a`` for ``hidden``.
+
+    Bahdanau et al. 2015, appendix A.1.2. They start ``W`` and ``U`` from N(0, 0.001^2) and ``v`` from zero (appendix B.1),
+    and so does this.
+
+    Options:
+        hidden: width of the hidden layer; None is the width of a head.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> attention = create("attention", {"name": "additive", "hidden": 3}, heads=2, head_dim=4)
+    >>> q, k = torch.randn(1, 2, 5, 4), torch.randn(1, 2, 7, 4)
+    >>> attention.scores(q, attention.keys(k)).shape
+    torch.Size([1, 2, 5, 7])
+    """
+
+    def __init__(self, heads: int, head_dim: int, *, hidden: int | None = None) -> None:
+        super().__init__()
+        width = hidden or head_dim
+        self.query = nn.Parameter(torch.empty(heads, head_dim, width))
+        self.key = nn.Parameter(torch.empty(heads, head_dim, width))
+        self.score = nn.Parameter(torch.empty(heads, width, 1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (self.query, self.key):
+            nn.init.normal_(weight, std=0.001)
+        nn.init.zeros_(self.score)
+
+    def keys(self, k: Tensor) -> Tensor:
+        return k @ self.key
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        hidden = torch.tanh((q @ self.query)[..., :, None, :] + k[..., None, :, :])
+        return (hidden @ self.score[:, None]).squeeze(-1)

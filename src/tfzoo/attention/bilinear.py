@@ -1,0 +1,46 @@
+"""Inner products through a trained matrix."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.contracts import Attention
+from tfzoo.masks import Mask
+from tfzoo.products import attend
+from tfzoo.registry import register
+
+
+@register("attention", "bilinear", paper="arXiv:1508.04025, section 3.1 (general)")
+class Bilinear(Attention):
+    """A trained matrix between query and key: ``softmax(q^T W k) v``, one ``W`` per head.
+
+    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``W`` is ``(h c c)``. Options: none.
+
+    Luong et al. 2015 call this score "general". It has no scale. They start all parameters uniform in [-0.1, 0.1]
+    (section 4.1), and so does ``W``.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> attention = create("attention", "bilinear", heads=1, head_dim=2)
+    >>> _ = attention.weight.data.copy_(torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]))
+    >>> q, k = torch.tensor([[[[3.0, 0.0]]]]), torch.tensor([[[[0.0, 5.0]]]])
+    >>> attention.scores(q, k).item()
+    15.0
+    """
+
+    def __init__(self, heads: int, head_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, head_dim, head_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.uniform_(self.weight, -0.1, 0.1)
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ self.weight @ k.mT
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+    ) -> Tensor:
+        return attend(q @ self.weight, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout)

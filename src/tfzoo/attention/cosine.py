@@ -1,0 +1,58 @@
+"""Directions only."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from tfzoo.contracts import Attention
+from tfzoo.masks import Mask
+from tfzoo.products import attend
+from tfzoo.registry import register
+
+
+@register("attention", "cosine", paper="arXiv:2010.04245, eq. 4", traits={"rotatable"})
+class Cosine(Attention):
+    """Compare directions only: ``softmax(scale * cos(q, k)) v``, one trained scale per head.
+
+    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``scale`` is ``(h 1 1)``.
+
+    Henry et al. 2020 start the scale at ``log2(L^2 - L)`` for texts of length ``L``, 10 at about 32 tokens.
+
+    Options:
+        scale: where the trained scale of each head starts.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> q, k = torch.tensor([[[[3.0, 0.0]]]]), torch.tensor([[[[5.0, 0.0]]]])
+    >>> attention = create("attention", "cosine", heads=1)
+    >>> attention.scores(q, attention.keys(k)).item()
+    10.0
+    """
+
+    def __init__(self, heads: int, *, scale: float = 10.0) -> None:
+        super().__init__()
+        self.start = scale
+        self.scale = nn.Parameter(torch.empty(heads, 1, 1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.scale, self.start)
+
+    def keys(self, k: Tensor) -> Tensor:
+        return direction(k)
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return self.scale * (direction(q) @ k.mT)
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+    ) -> Tensor:
+        scaled = (self.scale * direction(q)).to(k.dtype)
+        return attend(scaled, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout)
+
+
+def direction(x: Tensor) -> Tensor:
+    """Unit length, measured in fp32."""
+    return normalize(x.float(), dim=-1).to(x.dtype)

@@ -1,0 +1,49 @@
+"""Distance instead of inner product."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tfzoo.contracts import Attention
+from tfzoo.masks import Mask
+from tfzoo.products import attend
+from tfzoo.registry import register
+
+
+@register("attention", "euclidean", paper="arXiv:2006.04710, section 3.2", traits={"rotatable"})
+class Euclidean(Attention):
+    """Near keys weigh more: ``softmax(-|q - k|^2 / sqrt(c)) v``.
+
+        Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
+
+        Kim et al. 2021 score by squared distance, so that attention is Lipschitz (they also tie the projections of queries and keys:
+        ``share_query_key``). ``|q|^2`` is the same for all keys of a query, so the softmax cancels it and what is left costs as much
+        as a dot product. In fp32 whatever the autocast dtype: squares lose what differences need.
+
+        >>> import math
+
+    import torch
+        >>> from tfzoo.registry import create
+        >>> q, k = torch.zeros(1, 1, 1, 4), torch.ones(1, 1, 1, 4)
+        >>> create("attention", "euclidean").scores(q, k)
+        tensor([[[[-2.]]]])
+    """
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        with torch.autocast(q.device.type, enabled=False):
+            q, k = q.float(), k.float()
+            squares = q.square().sum(-1)[..., :, None] + k.square().sum(-1)[..., None, :] - 2.0 * (q @ k.mT)
+            return -squares / math.sqrt(q.shape[-1])
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+    ) -> Tensor:
+        scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
+        with torch.autocast(q.device.type, enabled=False):
+            q, k = q.float(), k.float()
+            squares = k.square().sum(-1)[..., None, :] * -scale
+            bias = squares if bias is None else bias + squares
+            return attend(q, k, v.float(), mask=mask, bias=bias, scale=2.0 * scale, dropout=dropout).to(v.dtype)

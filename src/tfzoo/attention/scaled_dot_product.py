@@ -1,0 +1,38 @@
+"""The Transformer's own attention."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from tfzoo.contracts import Attention
+from tfzoo.masks import Mask
+from tfzoo.products import attend
+from tfzoo.registry import register
+
+
+@register("attention", "scaled_dot_product", paper="arXiv:1706.03762, eq. 1", traits={"rotatable"})
+class ScaledDotProduct(Attention):
+    """Inner products by the root of the head's width: ``softmax(q k^T / sqrt(c)) v``.
+
+    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
+
+    Vaswani et al. 2017, section 3.2.1: inner products of ``c`` independent channels have a standard deviation of ``sqrt(c)``,
+    and dividing by it keeps the softmax out of its flat ends. PyTorch's fused kernel or plain products, whichever is faster.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> q = torch.tensor([[[[1.0, 1.0, 1.0, 1.0]]]])
+    >>> create("attention", "scaled_dot_product").scores(q, q)
+    tensor([[[[2.]]]])
+    """
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.mT / math.sqrt(q.shape[-1])
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+    ) -> Tensor:
+        scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
+        return attend(q, k, v, mask=mask, bias=bias, scale=scale, dropout=dropout)

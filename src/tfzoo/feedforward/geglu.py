@@ -1,0 +1,43 @@
+"""A gate with a smooth rectifier."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tfzoo.contracts import FeedForward
+from tfzoo.dropout import dropout as drop
+from tfzoo.registry import register
+
+
+@register("feedforward", "geglu", paper="arXiv:2002.05202, eq. 5 and 6")
+class GEGLU(FeedForward):
+    """A gated layer: ``(gelu(x W) * x V) U``, ``gelu(z) = z Phi(z)``, no biases.
+
+    Shapes: ``(b n d) -> (b n d)``; hidden ``(b n f)``, on which dropout acts.
+
+    Shazeer 2020, eq. 6. Each matrix starts uniform by Glorot's rule.
+
+    Options:
+        hidden: width that the plain layer of as many parameters would have; None is ``4 d``. ``f`` is two thirds of it, rounded.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> create("feedforward", {"name": "geglu", "hidden": 12}, dim=8)(torch.randn(2, 3, 8)).shape
+    torch.Size([2, 3, 8])
+    """
+
+    def __init__(self, dim: int, *, hidden: int | None = None) -> None:
+        super().__init__()
+        width = max(1, round((hidden or 4 * dim) * 2 / 3))
+        self.inner = nn.Linear(dim, 2 * width, bias=False)  # gate and value in one product
+        self.outer = nn.Linear(width, dim, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (*self.inner.weight.chunk(2), self.outer.weight):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
+        gate, value = self.inner(x).chunk(2, -1)
+        return self.outer(drop(F.gelu(gate) * value, dropout))  # type: ignore[no-any-return]

@@ -1,0 +1,24 @@
+"""No feed-forward sublayer."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tfzoo.contracts import FeedForward
+from tfzoo.registry import register
+
+
+@register("feedforward", "none", traits={"identity"})
+class NoFeedForward(FeedForward):
+    """Change nothing: ``x``; a layer leaves the sublayer out.
+
+    Shapes: ``(b n d) -> (b n d)``. Options: none.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> create("feedforward", "none")(torch.tensor([[[3.0, 4.0]]]))
+    tensor([[[3., 4.]]])
+    """
+
+    def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
+        return x

@@ -1,0 +1,82 @@
+"""Each channel over all tokens of a batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from tfzoo.contracts import Norm
+from tfzoo.registry import register
+
+
+@register("norm", "batch", paper="arXiv:1502.03167, algorithm 1", traits={"mixes_tokens:training"})
+class Batch(Norm):
+    """Each channel over the real tokens of the batch: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+
+    Shapes: ``(b n d), (b n) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and zero (Ioffe and Szegedy 2015).
+    Statistics in fp32 over the real tokens of all devices; padded places give zero. Outside training the running statistics
+    are used (their variance unbiased, as in ``nn.BatchNorm1d``); fewer than two real tokens do not move them.
+
+    Options:
+        eps: keeps the root away from zero.
+        momentum: how far each batch moves the running statistics.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> x, valid = torch.tensor([[[1.0], [3.0]], [[5.0], [99.0]]]), torch.tensor([[True, True], [True, False]])
+    >>> norm = create("norm", "batch", dim=1)
+    >>> norm(x, valid).detach().flatten()
+    tensor([-1.2247,  0.0000,  1.2247,  0.0000])
+    >>> norm.running_mean
+    tensor([0.3000])
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.eps, self.momentum = eps, momentum
+        self.weight = nn.Parameter(torch.empty(dim))
+        self.bias = nn.Parameter(torch.empty(dim))
+        self.register_buffer("running_mean", torch.empty(dim))
+        self.register_buffer("running_var", torch.empty(dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+        self.running_mean.zero_()
+        self.running_var.fill_(1.0)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        wide = x.float()
+        padded = None if valid is None else ~valid[..., None]
+        mean, variance = self._statistics(wide, padded) if self.training else (self.running_mean, self.running_var)
+        scale = (variance + self.eps).rsqrt() * self.weight
+        out = (wide - mean) * scale + self.bias
+        return (out if padded is None else out.masked_fill(padded, 0.0)).to(x.dtype)
+
+    def _statistics(self, x: Tensor, padded: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Mean and biased variance of each channel, ``(d)``; moves the running ones."""
+        real = x if padded is None else x.masked_fill(padded, 0.0)
+        count = x.new_full((1,), x.shape[0] * x.shape[1]) if padded is None else (~padded).sum().to(x.dtype)[None]
+        count, total = over_devices(torch.cat([count, real.sum((0, 1))])).tensor_split([1])
+        mean = total / count.clamp(min=1.0)
+        centred = x - mean if padded is None else (x - mean).masked_fill(padded, 0.0)
+        squares = over_devices(centred.square().sum((0, 1)))
+        with torch.no_grad():
+            step = torch.where(count > 1.0, self.momentum, 0.0)
+            self.running_mean.lerp_(mean, step)
+            self.running_var.lerp_(squares / (count - 1.0).clamp(min=1.0), step)
+        return mean, squares / count.clamp(min=1.0)
+
+
+def over_devices(x: Tensor) -> Tensor:
+    """The sum over all devices that train together, with its gradient."""
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        from torch.distributed.nn.functional import all_reduce
+
+        return all_reduce(x)  # type: ignore[no-any-return,no-untyped-call]
+    return x

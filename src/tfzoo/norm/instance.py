@@ -1,0 +1,52 @@
+"""Each channel over the tokens of one text."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.contracts import Norm
+from tfzoo.registry import register
+
+
+@register("norm", "instance", paper="arXiv:1607.08022, eq. 4", traits={"mixes_tokens:always"})
+class Instance(Norm):
+    """Each channel over the real tokens of its own text: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+
+    Shapes: ``(b n d), (b n) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and zero (Ulyanov et al. 2016).
+    Statistics in fp32 over real tokens only, variance biased; padded places give zero. A text of one token gives ``bias``.
+
+    Options:
+        eps: keeps the root away from zero.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
+    >>> create("norm", "instance", dim=1)(x, valid).detach().round().flatten()
+    tensor([-1.,  1.,  0.])
+    """
+
+    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.empty(dim))
+        self.bias = nn.Parameter(torch.empty(dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        wide = x.float()
+        if valid is None:
+            centred = wide - wide.mean(1, keepdim=True)
+            variance = centred.square().mean(1, keepdim=True)
+        else:
+            padded = ~valid[..., None]
+            count = valid.sum(1)[:, None, None].clamp(min=1)
+            mean = wide.masked_fill(padded, 0.0).sum(1, keepdim=True) / count
+            centred = (wide - mean).masked_fill(padded, 0.0)
+            variance = centred.square().sum(1, keepdim=True) / count
+        out = centred * (variance + self.eps).rsqrt() * self.weight + self.bias
+        return (out if valid is None else out.masked_fill(padded, 0.0)).to(x.dtype)

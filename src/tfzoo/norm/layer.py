@@ -1,0 +1,42 @@
+"""Each token by its own mean and variance."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tfzoo.contracts import Norm
+from tfzoo.registry import register
+
+
+@register("norm", "layer", paper="arXiv:1607.06450, eq. 4")
+class Layer(Norm):
+    """Each token by its own mean and variance: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+
+    Shapes: ``(b n d) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and zero (Ba et al. 2016, section 3.1).
+    Statistics in fp32.
+
+    Options:
+        eps: keeps the root away from zero.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> create("norm", "layer", dim=2)(torch.tensor([[[1.0, 3.0]]])).round()
+    tensor([[[-1.,  1.]]], grad_fn=<RoundBackward0>)
+    """
+
+    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.empty(dim))
+        self.bias = nn.Parameter(torch.empty(dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        wide = x if x.dtype == self.weight.dtype else x.float()
+        return F.layer_norm(wide, self.weight.shape, self.weight, self.bias, self.eps).to(x.dtype)

@@ -1,0 +1,24 @@
+"""No norm."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tfzoo.contracts import Norm
+from tfzoo.registry import register
+
+
+@register("norm", "none")
+class NoNorm(Norm):
+    """Change nothing: ``x``.
+
+    Shapes: ``(b n d) -> (b n d)``. Options: none.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> create("norm", "none")(torch.tensor([[[3.0, 4.0]]]))
+    tensor([[[3., 4.]]])
+    """
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        return x

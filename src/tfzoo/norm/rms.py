@@ -1,0 +1,40 @@
+"""Each token by its own size."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.contracts import Norm
+from tfzoo.registry import register
+
+
+@register("norm", "rms", paper="arXiv:1910.07467, eq. 4")
+class RMS(Norm):
+    """Each token by its own root mean square: ``x / sqrt(mean(x^2) + eps) * weight``.
+
+    Shapes: ``(b n d) -> (b n d)``; ``weight`` is ``(d)`` and starts at one (Zhang and Sennrich 2019, section 3).
+    All in fp32 and rounded once, at the end, as in ``F.rms_norm``; Llama rounds before the weight as well.
+
+    Options:
+        eps: keeps the root away from zero.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> create("norm", "rms", dim=2)(torch.tensor([[[2.0, -2.0]]])).round()
+    tensor([[[ 1., -1.]]], grad_fn=<RoundBackward0>)
+    """
+
+    def __init__(self, dim: int, *, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.empty(dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.weight)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        wide = x.float()
+        size = (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+        return (wide * size * self.weight).to(x.dtype)

@@ -1,0 +1,38 @@
+"""The plain position number."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.contracts import Position
+from tfzoo.registry import register
+
+
+@register("position", "index")
+class Index(Position):
+    """Add the position number along one trained direction: ``x + pos * direction``.
+
+    Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``; ``direction`` is ``(d)`` and starts from N(0, 0.02^2).
+
+    What people did before sinusoids, kept as a baseline: the number grows with the text. It is multiplied by a vector because
+    one and the same number on all channels would be cancelled by the next layer norm.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> position = create("position", "index", dim=2)
+    >>> _ = position.direction.data.copy_(torch.tensor([1.0, -1.0]))
+    >>> position.embed(torch.zeros(1, 3, 2), torch.arange(3)[None])[0, 2]
+    tensor([ 2., -2.], grad_fn=<SelectBackward0>)
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.direction = nn.Parameter(torch.empty(dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.direction, std=0.02)
+
+    def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
+        return x + (pos[..., None] * self.direction).to(x.dtype)

@@ -1,0 +1,37 @@
+"""A vector per place."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tfzoo.contracts import Position
+from tfzoo.registry import register
+
+
+@register("position", "learned", paper="arXiv:1705.03122, section 3.1", traits={"bounded"})
+class Learned(Position):
+    """Add a trained vector for each place: ``x + table[pos]``.
+
+    Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``; ``table`` is ``(max_length d)``, and no position may reach ``max_length``.
+
+    Gehring et al. 2017, section 3.1. The table starts from N(0, 0.1^2) (section 3.5).
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> position = create("position", "learned", dim=4, max_length=16)
+    >>> position.embed(torch.zeros(2, 3, 4), torch.arange(3)[None]).shape
+    torch.Size([2, 3, 4])
+    """
+
+    def __init__(self, dim: int, max_length: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(max_length, dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.table, std=0.1)
+
+    def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
+        return x + F.embedding(pos, self.table).to(x.dtype)

@@ -1,0 +1,67 @@
+"""A trained number per distance."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tfzoo.contracts import Position
+from tfzoo.errors import BadOption
+from tfzoo.registry import register
+
+
+@register("position", "relative_bias", paper="arXiv:1910.10683, section 2.1")
+class RelativeBias(Position):
+    """Add a trained number for each bucket of distances to the scores: ``scores + table[bucket(k_pos - q_pos)]``, one per head.
+
+    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; ``table`` is ``(buckets h)`` and starts from N(0, 1/d), as in T5's code.
+
+    Raffel et al. 2020, section 2.1. Half of the buckets hold one distance each, the others grow by equal factors up to
+    ``max_distance``; all that is farther shares the last one. Where text is read in both directions each side has half of the
+    buckets; a causal stack has them all for the past.
+
+    Options:
+        buckets: how many numbers a head has.
+        max_distance: from where on distances are the same.
+
+    Raises:
+        BadOption: too few buckets, or a ``max_distance`` that they already cover one by one.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> position = create("position", "relative_bias", dim=8, heads=2, causal=False)
+    >>> position.bias(torch.arange(3)[None], torch.arange(5)[None]).shape
+    torch.Size([1, 2, 3, 5])
+    """
+
+    def __init__(self, dim: int, heads: int, causal: bool, *, buckets: int = 32, max_distance: int = 128) -> None:
+        super().__init__()
+        self.side = buckets if causal else buckets // 2
+        if self.side < 2 or (buckets % 2 and not causal):
+            raise BadOption(f"position 'relative_bias': buckets must be {'2 or more' if causal else 'even, 4 or more'}, not {buckets}")
+        if max_distance <= self.side // 2:
+            raise BadOption(
+                f"position 'relative_bias': max_distance must be over {self.side // 2} with {buckets} buckets, not {max_distance}"
+            )
+        self.dim, self.causal, self.max_distance = dim, causal, max_distance
+        self.table = nn.Parameter(torch.empty(buckets, heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.table, std=self.dim**-0.5)
+
+    def buckets(self, distance: Tensor) -> Tensor:
+        """The bucket of each ``k_pos - q_pos``."""
+        near = self.side // 2
+        far = distance.clamp(max=0).neg() if self.causal else distance.abs()
+        growth = torch.log(far.clamp(min=1).float() / near) / math.log(self.max_distance / near)
+        grown = near + (growth * (self.side - near)).long()
+        bucket = torch.where(far < near, far, grown.clamp(max=self.side - 1))
+        return bucket if self.causal else bucket + (distance > 0) * self.side
+
+    def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        bucket = self.buckets(k_pos[:, None, :] - q_pos[:, :, None])
+        return F.embedding(bucket, self.table).permute(0, 3, 1, 2)

@@ -1,0 +1,44 @@
+"""Waves of geometrically growing length."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tfzoo.contracts import Position
+from tfzoo.errors import BadOption
+from tfzoo.registry import register
+
+
+@register("position", "sinusoidal", paper="arXiv:1706.03762, section 3.5")
+class Sinusoidal(Position):
+    """Add waves of growing length: ``x[2i] + sin(pos / base^(2i/d))``, ``x[2i+1] + cos(pos / base^(2i/d))``.
+
+    Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``. Nothing is trained; no length is too long.
+
+    Vaswani et al. 2017, section 3.5, sines and cosines interleaved as printed there. Angles in fp32.
+
+    Options:
+        base: the longest wave is ``2 pi base`` tokens long.
+
+    Raises:
+        BadOption: ``dim`` is odd.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> position = create("position", "sinusoidal", dim=2)
+    >>> position.embed(torch.zeros(1, 2, 2), torch.arange(2)[None])
+    tensor([[[0.0000, 1.0000],
+             [0.8415, 0.5403]]])
+    """
+
+    def __init__(self, dim: int, *, base: float = 10000.0) -> None:
+        super().__init__()
+        if dim % 2:
+            raise BadOption(f"position 'sinusoidal' pairs channels, so dim must be even, not {dim}")
+        self.dim, self.base = dim, base
+
+    def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
+        rates = self.base ** (torch.arange(0, self.dim, 2, device=pos.device) / -self.dim)
+        angles = pos[..., None] * rates
+        return x + torch.stack((angles.sin(), angles.cos()), -1).flatten(-2).to(x.dtype)

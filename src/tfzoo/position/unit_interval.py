@@ -1,0 +1,46 @@
+"""How far into the text a token stands."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.contracts import Position
+from tfzoo.errors import BadOption
+from tfzoo.registry import register
+
+
+@register("position", "unit_interval", traits={"needs_length"})
+class UnitInterval(Position):
+    """Add how far into its own text a token stands, along one trained direction: ``x + (pos / length) * direction``.
+
+    Overrides ``embed``: ``(b n d), (b|1 n), (b 1) -> (b n d)``; ``direction`` is ``(d)`` and starts from N(0, 1/d).
+
+    What people did before sinusoids, kept as a baseline: the step between neighbours depends on the text's length, so a decoder,
+    which does not know it yet, cannot have it. It is multiplied by a vector because one and the same number on all channels
+    would be cancelled by the next layer norm.
+
+    Raises:
+        BadOption: ``embed`` is called without ``length``.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> position = create("position", "unit_interval", dim=1)
+    >>> _ = position.direction.data.fill_(1.0)
+    >>> position.embed(torch.zeros(1, 4, 1), torch.arange(4)[None], torch.tensor([[4]])).detach().flatten()
+    tensor([0.0000, 0.2500, 0.5000, 0.7500])
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.direction = nn.Parameter(torch.empty(dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.direction, std=self.direction.shape[0] ** -0.5)
+
+    def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
+        if length is None:
+            raise BadOption("position 'unit_interval' divides by the text's length: embed(x, pos, length) needs all three")
+        part = pos / length.clamp(min=1)
+        return x + (part[..., None] * self.direction).to(x.dtype)
