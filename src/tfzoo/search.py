@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -19,6 +20,7 @@ class Decodable(Protocol[K]):
     """What search needs of a model; :class:`tfzoo.Transformer` has it."""
 
     pad: int
+    longest: int | None  # the most tokens that the decoder can stand, None when any number
 
     def begin(self, source: Tensor) -> K: ...
     def step(self, tokens: Tensor, cache: K) -> Tensor: ...
@@ -63,9 +65,9 @@ class Search:
     def penalty(self, n: int) -> float:
         return float(((5 + n) / 6) ** self.length_penalty)
 
-    def limits(self, source: Tensor, pad: int) -> list[int]:
+    def limits(self, source: Tensor, pad: int, longest: int | None) -> list[int]:
         """The most tokens, end included, that each sentence may get."""
-        return [int(self.max_length * k) + 10 for k in (source != pad).sum(1).tolist()]
+        return [min(int(self.max_length * k) + 10, longest or sys.maxsize) for k in (source != pad).sum(1).tolist()]
 
 
 @torch.no_grad()
@@ -75,7 +77,7 @@ def search(model: Decodable[K], source: Tensor, how: Search | None = None) -> li
     Finished hypotheses come before ones that the limit cut. A finished sentence leaves the batch, so that it costs no more time.
     """
     how = how or Search()
-    limits = how.limits(source, model.pad)
+    limits = how.limits(source, model.pad, model.longest)
     return _greedy(model, source, how, limits) if how.beam == 1 else _beam(model, source, how, limits)
 
 
@@ -165,12 +167,13 @@ def _harvest(
 
 
 def _may_improve(found: list[Hypothesis], best: float, n: int, limit: int, how: Search) -> bool:
-    """Whether a hypothesis that goes on could still enter the ``n_best`` finished ones: log probabilities only fall."""
-    if n >= limit or best == float("-inf"):
+    """Whether to search a sentence further: ``beam`` hypotheses have not ended, and one could still enter the ``n_best`` of those."""
+    if n >= limit or best == float("-inf") or len(found) >= how.beam:
         return False
     finished = sorted((h.score for h in found), reverse=True)
     if len(finished) < how.n_best:
         return True
+    # Log probabilities only fall, the penalty that divides them only grows.
     reachable = max(best / how.penalty(n + 1), best / how.penalty(limit))
     return reachable > finished[how.n_best - 1]
 

@@ -26,7 +26,7 @@ class KeyValue:
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order."""
         if self.k is not None and self.v is not None:
-            self.k, self.v = self.k[rows], self.v[rows]
+            self.k, self.v = self.k.index_select(0, rows), self.v.index_select(0, rows)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from tfzoo.blocks.layer import Layer
 from tfzoo.blocks.options import StackOptions
 from tfzoo.contracts import Norm, Position
 from tfzoo.dropout import dropout
+from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.registry import create, registry
 
@@ -71,6 +72,8 @@ class Stack(nn.Module):
         holds the tokens after those already seen, all real.
         """
         start = 0 if cache is None else cache.length
+        if self.longest is not None and start + x.shape[1] > self.longest:
+            raise BadOption(f"{start + x.shape[1]} tokens, but position {self.position.entry.name!r} has {self.longest}: raise model.max_length")
         context, pos, length = self._context(x, valid, padding, start, memory, memory_mask, cache)
         x = dropout(self.position.embed(x, pos, length), self.dropout if self.training else 0.0)
         for index, layer in enumerate(self.layers):

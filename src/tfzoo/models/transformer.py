@@ -95,6 +95,11 @@ class Transformer(nn.Module):
             nn.init.normal_(self.projection, std=self.projection.shape[1] ** -0.5)
 
     @property
+    def longest(self) -> int | None:
+        """The most target tokens that the decoder's positions allow, None when any number."""
+        return self.decoder.longest
+
+    @property
     def output_weight(self) -> Tensor:
         """What turns hidden states into logits: ``(v d)``."""
         return self.target_embedding.weight if self.projection is None else self.projection
