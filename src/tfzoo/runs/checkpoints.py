@@ -1,0 +1,113 @@
+"""Checkpoint files: which one of a run, and reading it without trusting it."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from tfzoo.errors import BadRun
+from tfzoo.runs.folder import near
+
+FOLDER = "checkpoints"
+LAST = "last.ckpt"
+FORMATS = {1}
+
+
+def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
+    """The checkpoint file that RUN means: itself, or the best (or last) one of a run's folder.
+
+    Raises:
+        BadRun: there is none; the message names runs that are there.
+    """
+    path = Path(run).expanduser()
+    if path.is_file():
+        return path
+    if not path.exists():
+        others = near(path)
+        raise BadRun(f"no run at {run}." + (f" Runs there are: {', '.join(others)}" if others else " tfzoo fit RECIPE makes one"))
+    files = sorted((path / FOLDER if (path / FOLDER).is_dir() else path).glob("*.ckpt"))
+    last = [file for file in files if file.name == LAST]
+    best = [file for file in files if file.name != LAST]
+    if not files:
+        raise BadRun(f"{run} holds no checkpoint: its training has written none" + (f". Runs: {', '.join(near(path / 'x'))}" if near(path / "x") else ""))
+    if prefer == "last" and last:
+        return last[0]
+    if len(best) > 1:
+        return named_best(best, last) or max(best, key=lambda file: file.stat().st_mtime)
+    return (best or last)[0]
+
+
+def named_best(best: list[Path], last: list[Path]) -> Path | None:
+    """Of several, the one that the last checkpoint remembers as the best."""
+    if not last:
+        return None
+    states = read(last[0]).get("callbacks", {}).values()
+    names = {Path(state["best_model_path"]).name for state in states if isinstance(state, Mapping) and state.get("best_model_path")}
+    return next((file for file in best if file.name in names), None)
+
+
+def folder_of(checkpoint: Path) -> Path | None:
+    """The run that a checkpoint belongs to, if it lies in one."""
+    folder = checkpoint.absolute().parent.parent
+    return folder if checkpoint.absolute().parent.name == FOLDER and (folder / "config.yaml").is_file() else None
+
+
+def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
+    """What a checkpoint holds, on the CPU. Its sums are checked first, and nothing in it can run.
+
+    Raises:
+        BadRun: damaged, cut short, holding code, not of tfzoo, of a newer tfzoo, or of another task.
+    """
+    path = Path(path)
+    check_sums(path)
+    try:
+        # Explicit: the default can be turned off by an environment variable.
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise BadRun(f"{path} holds more than tensors and plain values{named(error)}. It was refused and nothing in it was run") from None
+    except Exception as error:
+        raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
+    kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
+    if not isinstance(kept, dict):
+        raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
+    if kept.get("format") not in FORMATS:
+        raise BadRun(f"{path} has format {kept.get('format')!r}, this tfzoo reads {max(FORMATS)}: it was written by another version")
+    missing = [key for key in ("task", "recipe", "tokenizer", "batches") if key not in kept]
+    if missing or "state_dict" not in checkpoint or not isinstance(kept["recipe"], dict):
+        raise BadRun(f"{path} is incomplete: it lacks {', '.join(missing) or 'state_dict or recipe'}")
+    if task and kept["task"] != task:
+        raise BadRun(f"{path} is of the task {kept['task']!r}, not {task!r}")
+    return checkpoint
+
+
+def check_sums(path: Path) -> None:
+    """Find a flipped bit or a torn file, which loading alone would let pass."""
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(4)
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+    except OSError as error:
+        raise BadRun(f"cannot read {path}: {error.strerror}") from None
+    except zipfile.BadZipFile:
+        if start.startswith(b"PK"):
+            raise BadRun(f"{path} is cut short or damaged: its end is missing. Use another checkpoint of the run") from None
+        if start.startswith(b"\x80"):
+            raise BadRun(f"{path} is a bare pickle, which can hold code. It was refused and nothing in it was run") from None
+        raise BadRun(f"{path} is no checkpoint" + (": it is empty" if not start else "")) from None
+    except Exception as error:  # a damaged header can make zipfile fail in any way
+        raise BadRun(f"{path} is damaged ({type(error).__name__}). Use another checkpoint of the run") from None
+    if broken is not None:
+        raise BadRun(f"{path} is damaged: the sum of {broken} is wrong. Use another checkpoint of the run")
+
+
+def named(error: Exception) -> str:
+    """What the refused pickle named, if the message says: `` (os.system)``."""
+    words = [word.strip("`'\".,") for word in str(error).split()]
+    names = [words[i + 1] for i in range(len(words) - 1) if words[i] in ("GLOBAL", "global:", "class", "type")]
+    return f" ({names[0]})" if names else ""

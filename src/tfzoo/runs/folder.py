@@ -1,0 +1,62 @@
+"""Where a run lies: a new folder for each training, the same one for all its processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tfzoo.errors import BadRun
+
+RUNS = Path("runs")
+SHARED = "TFZOO_RUN_FOLDER"
+"""How the first process tells the others, which Lightning starts with the same command line, the folder that it chose."""
+
+
+def rank() -> int:
+    """Of this process, as its launcher says; 0 where there is one process."""
+    for variable in ("RANK", "SLURM_PROCID", "LOCAL_RANK"):
+        if os.environ.get(variable, "").isdigit() and (variable != "SLURM_PROCID" or "SLURM_NTASKS" in os.environ):
+            return int(os.environ[variable])
+    return 0
+
+
+def choose(name: str, given: str | None = None) -> Path:
+    """The folder of a new run: ``given``, else ``runs/<name>/<n>`` with a new n. Made by the first process.
+
+    Raises:
+        BadRun: the folder given holds something already, or cannot be written.
+    """
+    if rank() and SHARED in os.environ:
+        return Path(os.environ[SHARED])
+    if rank() and not given:
+        raise BadRun("processes that were started one by one need one folder for all of them: --run FOLDER")
+    if given:
+        folder = Path(given).expanduser().absolute()
+        if not rank() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise BadRun(f"--run {given} exists and is not empty. Name a new folder, or leave --run out for a new one under {RUNS}/{name}")
+        make(folder)
+    else:
+        n = 1 + max((int(path.name) for path in (RUNS / name).glob("*") if path.name.isdigit()), default=0)
+        while not make(RUNS.absolute() / name / str(n), new=True):  # another process may take the number first
+            n += 1
+        folder = RUNS.absolute() / name / str(n)
+    os.environ[SHARED] = str(folder)
+    return folder
+
+
+def make(folder: Path, new: bool = False) -> bool:
+    """Make a folder; False where it must be ``new`` and is there already."""
+    try:
+        folder.mkdir(parents=True, exist_ok=not new)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise BadRun(f"cannot make the run's folder {folder}: {error.strerror}") from None
+    return True
+
+
+def near(run: str | Path) -> list[str]:
+    """Runs that may have been meant: beside a run that does not exist, else all under ``runs/``."""
+    beside = sorted(path.parent for path in Path(run).parent.glob("*/config.yaml"))
+    found = beside or sorted((path.parent for path in RUNS.glob("*/*/config.yaml")), key=lambda path: -path.stat().st_mtime)
+    return [str(path) for path in found[:5]]

@@ -1,0 +1,58 @@
+"""``metrics.csv``: every number that training logs, one line a step, straight in the run's folder."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities import rank_zero_only
+
+
+class MetricsFile(Logger):
+    """A Lightning logger that appends to ``metrics.csv``: nothing is lost when a run dies. A new metric is a new column."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.path = folder / "metrics.csv"
+        self.columns: list[str] = ["step"]
+
+    @property
+    def name(self) -> str:
+        return ""
+
+    @property
+    def version(self) -> str:
+        return ""
+
+    @property
+    def save_dir(self) -> str:
+        return str(self.path.parent)
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """Nothing: ``config.yaml`` says it."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        row = {"step": step, **{key: float(f"{float(value):.6g}") for key, value in metrics.items()}}
+        new = [key for key in row if key not in self.columns]
+        if new or not self.path.exists():
+            self._widen(new)
+        with self.path.open("a", newline="", encoding="utf-8") as stream:
+            csv.DictWriter(stream, self.columns).writerow(row)
+
+    def _widen(self, new: list[str]) -> None:
+        rows: list[dict[str, str]] = []
+        if self.path.exists():
+            with self.path.open(newline="", encoding="utf-8") as stream:
+                rows = list(csv.DictReader(stream))
+        self.columns += new
+        draft = self.path.with_suffix(".tmp")
+        with draft.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, self.columns)
+            writer.writeheader()
+            writer.writerows(rows)
+        draft.replace(self.path)

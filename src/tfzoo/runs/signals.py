@@ -1,0 +1,62 @@
+"""Stopping well: a signal ends training at the end of the step, with a checkpoint; a second Ctrl-C at once."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+
+from tfzoo.runs.finish import Finish
+
+STOPPED = 75
+"""Exit code after SIGTERM or SIGUSR1: stopped from outside, can go on."""
+INTERRUPTED = 130
+
+CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: STOPPED}
+if hasattr(signal, "SIGUSR1"):
+    CODES[signal.SIGUSR1] = STOPPED
+
+
+class Signals(L.Callback):
+    """Takes signals during training. ``code`` is the exit code that was asked for, 0 while none was.
+
+    After Ctrl-C training ends as it would at its last step, with a validation; after SIGTERM or SIGUSR1, which give little time, with
+    a checkpoint alone. All processes agree on it at the end of each step, for a signal may reach one of them or all.
+    """
+
+    def __init__(self, finish: Finish) -> None:
+        self.finish = finish
+        self.code = 0
+        self.before: dict[int, Any] = {}
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        for number in CODES:  # after Lightning's own were installed
+            try:
+                self.before[number] = signal.signal(number, self._arrived)
+            except ValueError:  # not in the main thread: whoever owns it keeps its signals
+                return
+
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if trainer.world_size > 1:
+            agreed = torch.tensor(self.code, device=pl_module.device)
+            self.code = int(trainer.strategy.reduce(agreed, reduce_op="max"))
+        if self.code == 0:
+            return
+        self.finish.save(trainer)
+        if self.code == STOPPED:
+            raise SystemExit(STOPPED)
+        self.finish.stop(trainer)
+
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+        self.before.clear()
+
+    def _arrived(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.code == INTERRUPTED:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            raise KeyboardInterrupt
+        self.code = max(self.code, CODES[signal.Signals(number)])

@@ -1,0 +1,105 @@
+"""``summary.json``: what each command did with a run, one section a command."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+FILE = "summary.json"
+PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacrebleu")
+
+
+def write(folder: Path, command: str, section: Mapping[str, Any]) -> None:
+    """Put a section into a run's summary, beside those of other commands; never leaves half a file."""
+    path = folder / FILE
+    summary = {**read(folder), command: plain(section)}
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    os.replace(draft, path)
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """All sections of a run's summary; empty where there is none that can be read."""
+    try:
+        found = json.loads((folder / FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: a number that is none becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def surroundings(args: list[str]) -> dict[str, Any]:
+    """What a result depends on besides its recipe: command line, versions, hardware."""
+    return {"command": " ".join(["tfzoo", *map(quoted, args)]), "versions": versions(), "hardware": hardware()}
+
+
+def quoted(word: str) -> str:
+    import shlex
+
+    return shlex.quote(word)
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that results depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores, threads, accelerators."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found: dict[str, Any] = {"cpu": processor(), "cores": cores, "threads": torch.get_num_threads()}
+    if torch.cuda.is_available():
+        found["gpus"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return found
+
+
+def processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def peak_memory() -> dict[str, int]:
+    """Bytes at most: of this process, and on the accelerator where there is one."""
+    import torch
+
+    found = {}
+    try:
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        found["process"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    except ImportError:  # not on Windows
+        pass
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.max_memory_allocated()
+    return found
