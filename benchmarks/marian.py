@@ -1,0 +1,110 @@
+"""`transformers`' MarianMTModel with the weights of a tfzoo Transformer: the same function, so that only speed and memory differ."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import MarianConfig, MarianMTModel
+
+import tfzoo
+from tfzoo.models.start import start
+
+PAD, BEGIN, END = 0, 2, 3
+
+
+def pair(vocab_size: int, dim: int, heads: int, layers: int, *, dropout: float, hidden: int | None = None) -> tuple[tfzoo.Transformer, MarianMTModel]:
+    """The two models: post-norm, ReLU, sinusoidal positions, three-way tied and scaled embeddings; equal weights."""
+    hidden = hidden or 4 * dim
+    feedforward = {"name": "relu", "hidden": hidden}
+    ours = tfzoo.Transformer(vocab_size, dim, heads, layers, residual="post", feedforward=feedforward, dropout=dropout)
+    start(ours, 1)
+    theirs = MarianMTModel(
+        MarianConfig(
+            vocab_size=vocab_size,
+            decoder_vocab_size=vocab_size,
+            d_model=dim,
+            encoder_layers=layers,
+            decoder_layers=layers,
+            encoder_attention_heads=heads,
+            decoder_attention_heads=heads,
+            encoder_ffn_dim=hidden,
+            decoder_ffn_dim=hidden,
+            activation_function="relu",
+            dropout=dropout,
+            scale_embedding=True,
+            pad_token_id=PAD,
+            eos_token_id=END,
+            decoder_start_token_id=BEGIN,
+            forced_eos_token_id=None,
+            bos_token_id=BEGIN,
+            max_position_embeddings=512,
+        )
+    )
+    copy(ours, theirs)
+    return ours, theirs
+
+
+@torch.no_grad()
+def copy(ours: tfzoo.Transformer, theirs: MarianMTModel) -> None:
+    """Our weights into Marian's layout; its table of positions becomes the interleaved one, a permutation of its own."""
+    theirs.model.shared.weight.copy_(ours.target_embedding.weight)
+    for ours_side, side in ((ours.encoder, theirs.model.encoder), (ours.decoder, theirs.model.decoder)):
+        positions = side.embed_positions.weight
+        pos = torch.arange(len(positions))[None]
+        positions.copy_(ours_side.position.embed(torch.zeros(1, *positions.shape), pos)[0])
+        for layer, other in zip(ours_side.layers, side.layers, strict=True):
+            blocks = [(layer.self_attention, other.self_attn, other.self_attn_layer_norm)]
+            if layer.cross_attention is not None:
+                blocks.append((layer.cross_attention, other.encoder_attn, other.encoder_attn_layer_norm))
+            for block, attention, norm in blocks:
+                for name, to in (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")):
+                    linear(getattr(block.inner, name), getattr(attention, to))
+                linear(block.norm, norm)
+            inner, outer = [m for m in layer.feedforward.inner.modules() if isinstance(m, nn.Linear)]
+            linear(inner, other.fc1)
+            linear(outer, other.fc2)
+            linear(layer.feedforward.norm, other.final_layer_norm)
+
+
+def linear(ours: nn.Module, theirs: nn.Module) -> None:
+    theirs.weight.copy_(ours.weight)
+    theirs.bias.copy_(ours.bias)
+
+
+def batches(count: int, vocab_size: int, tokens: int, mean: float, seed: int = 0) -> list[tuple[Tensor, Tensor]]:
+    """Bucketed batches of about ``tokens`` target tokens, sentences of mean length ``mean``: ``(b k), (b n)``, begin and end included."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.poisson(torch.full((count * int(tokens / mean),), mean - 2), generator=generator).long() + 2
+    lengths = lengths.sort().values
+    made, row = [], 0
+    while row < len(lengths):
+        rows = max(int(tokens / int(lengths[min(row + int(tokens / mean), len(lengths) - 1)])), 1)
+        part = lengths[row : row + rows]
+        row += rows
+        source, target = (torch.randint(4, vocab_size, (len(part), int(part.max()) + extra), generator=generator) for extra in (0, 1))
+        column = torch.arange(int(part.max()) + 1)
+        source[column[:-1] >= part[:, None]] = PAD
+        target[column >= part[:, None] + 1] = PAD
+        source.scatter_(1, part[:, None] - 1, END)
+        target[:, 0] = BEGIN
+        target.scatter_(1, part[:, None], END)
+        made.append((source, target))
+    order = torch.randperm(len(made), generator=generator)
+    return [made[i] for i in order.tolist()]
+
+
+def our_loss(model: tfzoo.Transformer, source: Tensor, target: Tensor) -> Tensor:
+    """Mean cross entropy of the real tokens, as TranslationTask computes it; the indices and flags are its collator's."""
+    from tfzoo.tasks.cross_entropy import cross_entropy
+
+    real = (target[:, 1:] != PAD).flatten().nonzero()[:, 0]
+    padded = ["right" if (ids == PAD).any() else "none" for ids in (source, target)]
+    hidden = model.hidden(source, target[:, :-1], source_padding=padded[0], target_padding=padded[1])
+    wanted = target[:, 1:].flatten()
+    return cross_entropy(hidden.flatten(0, 1)[real], model.output_weight, wanted[real])[0] / len(real)
+
+
+def their_loss(model: MarianMTModel, source: Tensor, target: Tensor) -> Tensor:
+    """The same number, by Marian's own forward."""
+    labels = target[:, 1:].masked_fill(target[:, 1:] == PAD, -100)
+    return model(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target[:, :-1], labels=labels).loss

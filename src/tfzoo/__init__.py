@@ -1,0 +1,59 @@
+"""Interchangeable Transformer components for PyTorch Lightning.
+
+Names load when touched: ``import tfzoo`` imports neither torch nor lightning.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfzoo import errors, testing
+    from tfzoo.data.translation import TranslationData
+    from tfzoo.models.transformer import Transformer
+    from tfzoo.registry import create, describe, list_components, register
+    from tfzoo.search import Search
+    from tfzoo.tasks.optim import Optim
+    from tfzoo.tasks.translation import TranslationTask
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Optim": "tfzoo.tasks.optim",
+    "Search": "tfzoo.search",
+    "Transformer": "tfzoo.models.transformer",
+    "TranslationData": "tfzoo.data.translation",
+    "TranslationTask": "tfzoo.tasks.translation",
+    "create": "tfzoo.registry",
+    "describe": "tfzoo.registry",
+    "list_components": "tfzoo.registry",
+    "register": "tfzoo.registry",
+}
+_MODULES = ("errors", "testing")
+
+__all__ = [
+    "Optim",
+    "Search",
+    "Transformer",
+    "TranslationData",
+    "TranslationTask",
+    "create",
+    "describe",
+    "errors",
+    "list_components",
+    "register",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"tfzoo.{name}")
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'tfzoo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
