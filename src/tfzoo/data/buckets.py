@@ -1,0 +1,123 @@
+"""Batches of pairs of like length: little padding, an order that follows from seed and epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Sampler
+
+from tfzoo.errors import BadData
+
+Rows = NDArray[np.int64]
+
+MIXING = (1.0, 0.5, 0.0)
+"""By how many tokens a length is blurred, up or down, before pairs are sorted; the first that gives few enough batches counts."""
+
+SPARE = 1.05
+"""How many batches an epoch has, as a multiple of what exact sorting needs: blurring needs some more."""
+
+
+class Buckets(Sampler[list[int]]):
+    """Batches of at most ``max_tokens`` tokens, padding counted: rows times the longest sentence, on either side.
+
+    A sentence counts its end too. One that is longer than ``max_tokens`` is a batch of its own.
+
+    The batches of an epoch are a function of ``(seed, epoch)``: lengths are blurred a little, pairs sorted by them and cut into
+    batches, batches shuffled. Their number is the same in every epoch, and the same for each of ``world`` processes, of which this is
+    number ``rank``; to get there the largest batches are split, and nothing is dropped or repeated. Without ``shuffle``, the longest
+    pairs come first, and every epoch is the same.
+
+    As a DataLoader's ``batch_sampler`` it is told the epoch by Lightning's Trainer, through :attr:`sampler`.
+
+    Raises:
+        BadData: there are fewer pairs than processes.
+    """
+
+    def __init__(
+        self, source: Rows, target: Rows, max_tokens: int, *, seed: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
+    ) -> None:
+        if len(source) < world:
+            raise BadData(f"{len(source)} sentence pairs are too few for {world} processes; use fewer devices")
+        self.source, self.target = np.asarray(source) + 1, np.asarray(target) + 1
+        self.max_tokens, self.seed, self.rank, self.world, self.shuffle = max_tokens, seed, rank, world, shuffle
+        self.epoch = 0
+        self.start = 0
+        fewest = len(self._cut(self._order(None, 0.0)))
+        count = int(fewest * SPARE) if shuffle else fewest
+        self.batches = min(-(-count // world) * world, len(source) // world * world)
+
+    @property
+    def sampler(self) -> Buckets:
+        """This object: Lightning calls ``set_epoch`` on the ``sampler`` of a batch sampler."""
+        return self
+
+    def set_epoch(self, epoch: int, start: int = 0) -> None:
+        """What the next ``iter`` gives: this epoch, without its first ``start`` batches (of this process)."""
+        self.epoch, self.start = epoch, start
+
+    def __len__(self) -> int:
+        """Batches of one process in a whole epoch."""
+        return self.batches // self.world
+
+    def __iter__(self) -> Iterator[list[int]]:
+        mine = self.epoch_batches(self.epoch)[self.rank :: self.world]
+        return (batch.tolist() for batch in mine[self.start :])
+
+    def epoch_batches(self, epoch: int) -> list[Rows]:
+        """The batches of an epoch, those of all processes."""
+        if not self.shuffle:
+            return split_largest(self._cut(self._order(None, 0.0)), self.batches)
+        for mixing in MIXING:
+            random = np.random.default_rng([self.seed, epoch])
+            batches = self._cut(self._order(random, mixing))
+            if len(batches) <= self.batches:
+                break
+        batches = split_largest(batches, self.batches)
+        return [batches[i] for i in random.permutation(len(batches))]
+
+    def padding(self) -> float:
+        """The share of padding among all tokens of an epoch, both sides together."""
+        real = int(self.source.sum() + self.target.sum())
+        padded = sum(len(rows) * int(self.source[rows].max() + self.target[rows].max()) for rows in self.epoch_batches(self.epoch))
+        return 1 - real / padded
+
+    def _order(self, random: np.random.Generator | None, mixing: float) -> Rows:
+        """All pairs, the longest first: by their longer side, and among equals by how much the source is longer.
+
+        The second runs up and down in turn, so that neighbours are alike also where the longer side changes.
+        """
+        source, target = self.source.astype(np.float64), self.target.astype(np.float64)
+        if random is not None:
+            source += random.uniform(-mixing, mixing, len(source))
+            target += random.uniform(-mixing, mixing, len(target))
+        longer = np.floor(np.maximum(source, target))
+        surplus = np.where(longer % 2 == 0, source - target, target - source)
+        return np.lexsort((surplus, -longer))
+
+    def _cut(self, order: Rows) -> list[Rows]:
+        """Batches that are as long as ``max_tokens`` allows, from pairs in this order."""
+        width = np.maximum(self.source, self.target)[order]
+        batches, first = [], 0
+        while first < len(order):
+            reach = max(1, self.max_tokens // int(width[first]))  # no batch that begins here can have more rows
+            longest = np.maximum.accumulate(width[first : first + reach])
+            rows = max(1, int(np.searchsorted(longest * np.arange(1, len(longest) + 1), self.max_tokens, side="right")))
+            batches.append(order[first : first + rows])
+            first += rows
+        return batches
+
+
+def split_largest(batches: list[Rows], count: int) -> list[Rows]:
+    """``count`` batches from fewer, by cutting the one with most rows in two until there are enough."""
+    import heapq
+
+    heap = [(-len(rows), i, rows) for i, rows in enumerate(batches)]
+    heapq.heapify(heap)
+    while len(heap) < count:
+        size, i, rows = heapq.heappop(heap)
+        half = (-size + 1) // 2
+        heapq.heappush(heap, (-half, i, rows[:half]))
+        heapq.heappush(heap, (size + half, len(heap) + count, rows[half:]))
+    return [rows for _, _, rows in sorted(heap, key=lambda item: item[1])]

@@ -1,0 +1,87 @@
+"""Sentences as token ids in one flat array; in files, memory-mapped, so that memory does not grow with the text."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64] | NDArray[np.int32]
+
+
+class Sentences:
+    """The ids of n sentences, without begin and end: sentence i is ``ids[offsets[i]:offsets[i + 1]]``.
+
+    Raises:
+        ValueError: the offsets do not fit the ids.
+    """
+
+    def __init__(self, ids: Integers, offsets: Integers) -> None:
+        if len(offsets) == 0 or offsets[-1] != len(ids):
+            raise ValueError(f"{len(ids)} ids are not what the offsets say")
+        self.ids, self.offsets = ids, offsets
+        self.lengths: NDArray[np.int64] = np.diff(offsets).astype(np.int64)
+
+    @classmethod
+    def of(cls, sentences: list[list[int]]) -> Sentences:
+        """From lists of ids, in memory."""
+        ids, lengths = flat(sentences)
+        return Sentences(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+class Encoded(Sentences):
+    """Sentences in two files: ``<path>.ids``, 32-bit integers, and ``<path>.offsets``, n + 1 64-bit integers.
+
+    Raises:
+        ValueError, OSError: the files are not there, or not whole.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(mapped(path.with_suffix(".ids"), "<i4"), mapped(path.with_suffix(".offsets"), "<i8"))
+
+    def __reduce__(self) -> tuple[type[Encoded], tuple[Path]]:
+        return Encoded, (self.path,)  # a worker opens the files again instead of being sent their content
+
+
+class Writer:
+    """Writes the files of one :class:`Encoded`, some sentences at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.ids = path.with_suffix(".ids").open("wb")
+        self.offsets = path.with_suffix(".offsets").open("wb")
+        self.tokens = 0
+        self.sentences = 0
+        np.zeros(1, dtype="<i8").tofile(self.offsets)
+
+    def add(self, sentences: list[list[int]]) -> None:
+        ids, lengths = flat(sentences)
+        ids.astype("<i4", copy=False).tofile(self.ids)
+        (self.tokens + np.cumsum(lengths)).astype("<i8", copy=False).tofile(self.offsets)
+        self.tokens += len(ids)
+        self.sentences += len(sentences)
+
+    def close(self) -> None:
+        self.ids.close()
+        self.offsets.close()
+
+
+def flat(sentences: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """All ids one after the other, and how many each sentence has."""
+    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+    return np.fromiter(chain.from_iterable(sentences), dtype=np.int32, count=int(lengths.sum())), lengths
+
+
+def mapped(path: Path, dtype: str) -> Integers:
+    """The integers in a file, read only when used."""
+    size = path.stat().st_size
+    if size % np.dtype(dtype).itemsize:
+        raise ValueError(f"{path}: {size} bytes are no whole number of integers")
+    if size == 0:
+        return np.zeros(0, dtype)  # an empty file cannot be mapped
+    return np.memmap(path, dtype=dtype, mode="r")

@@ -1,0 +1,116 @@
+"""From text to ids on the disk: each step is done once for the same content and found in the cache afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from importlib.metadata import version
+from itertools import islice
+from typing import TypeVar
+
+from tfzoo.data import cache
+from tfzoo.data.encoded import Encoded, Writer
+from tfzoo.data.progress import watched
+from tfzoo.data.tokenizer import Languages, Tokenizer
+from tfzoo.errors import BadData
+from tfzoo.registry import Spec, create, registry
+
+T = TypeVar("T")
+
+Text = Iterable[tuple[str, str]]
+"""Pairs of sentences, source and target, that can be iterated again and again."""
+
+FORMAT = "1"
+"""Changes when the files in the cache do; older ones are then made anew."""
+
+CHUNK = 4096
+"""Lines that are hashed or tokenized at once."""
+
+
+@dataclass
+class Scan:
+    """What one reading of a split tells: how many pairs, and names for the content of each side."""
+
+    pairs: int = 0
+    source: str = ""
+    target: str = ""
+    known: set[str] = field(default_factory=set)
+
+
+def scan(text: Text, name: str, wanted: frozenset[str] = frozenset()) -> Scan:
+    """Read a split once, to its end, so that every error in it is met now. ``known``: which wanted sources it has.
+
+    Raises:
+        BadData: as the text's own reader; also for a sentence that holds a line feed, as data sets made by code may.
+    """
+    result = Scan()
+    digests = blake2b(digest_size=16), blake2b(digest_size=16)
+    for chunk in chunks(watched(text, f"reading {name}")):
+        for side, digest in enumerate(digests):
+            lines = [pair[side] for pair in chunk]
+            joined = "\n".join(lines)
+            if joined.count("\n") != len(lines) - 1:
+                raise BadData(f"{name}: a sentence among pairs {result.pairs + 1:,} to {result.pairs + len(lines):,} holds a line feed")
+            digest.update(joined.encode() + b"\n")
+        result.pairs += len(chunk)
+        if wanted:
+            result.known.update(wanted.intersection(source for source, _ in chunk))
+    if result.pairs == 0:
+        raise BadData(f"{name}: no sentence pairs")
+    result.source, result.target = (digest.hexdigest() for digest in digests)
+    return result
+
+
+def train_languages(text: Text, read: Scan, names: tuple[str, str], spec: Spec, joint: bool) -> tuple[Languages, tuple[str, str]]:
+    """The tokenizers for a training split, and their names in the cache, where they are taken from when they are there."""
+    if joint:
+        both = (line for pair in text for line in pair)
+        one, key = train_tokenizer(both, f"{read.source} {read.target}", spec, read.pairs * 2)
+        return Languages(one, one, *names, spec), (key, key)
+    source, source_key = train_tokenizer((line for line, _ in text), read.source, spec, read.pairs)
+    target, target_key = train_tokenizer((line for _, line in text), read.target, spec, read.pairs)
+    return Languages(source, target, *names, spec), (source_key, target_key)
+
+
+def train_tokenizer(lines: Iterable[str], content: str, spec: Spec, count: int) -> tuple[Tokenizer, str]:
+    """One tokenizer and its name in the cache: the same lines, options and version of the library give the same name."""
+    entry, given = registry("tokenizer").options(spec)
+    options = {name: given.get(name, option.default) for name, option in entry.options.items()}
+    key = cache.key(FORMAT, content, entry.name, entry.cls.__module__, json.dumps(options, sort_keys=True), version("tokenizers"))
+    path = cache.entry("tokenizer", key)
+    tokenizer: Tokenizer = create("tokenizer", spec)
+    try:
+        tokenizer.restore((path / "state").read_text("utf-8"))
+    except Exception:  # noqa: BLE001  # whatever is wrong with the file, or no file: a new one is as good
+        tokenizer.train(watched(lines, "training the tokenizer", count))
+        with cache.filling(path) as folder:
+            (folder / "state").write_text(tokenizer.state(), "utf-8")
+    return tokenizer, key
+
+
+def encode_lines(lines: Iterable[str], content: str, tokenizer: Tokenizer, key: str, name: str, count: int) -> Encoded:
+    """The ids of these lines, from the cache where they are there. A line of spaces alone has no ids."""
+    path = cache.entry("ids", cache.key(FORMAT, content, key))
+    try:
+        return Encoded(path / "sentences")
+    except (OSError, ValueError):
+        pass
+    with cache.filling(path) as folder:
+        writer = Writer(folder / "sentences")
+        for chunk in chunks(watched(lines, f"tokenizing {name}", count)):
+            writer.add(tokenizer.encode([line if line.strip() else "" for line in chunk]))
+        writer.close()
+        if writer.sentences != count:
+            raise BadData(
+                f"{name}: {writer.sentences:,} lines where there were {count:,} a moment ago; let the files rest while they are read"
+            )
+    return Encoded(path / "sentences")
+
+
+def chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    """The same items in lists of CHUNK."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk
