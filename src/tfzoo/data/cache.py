@@ -10,8 +10,9 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from tfzoo.errors import TfzooError
 
 SHELF = "prepared"
 """All entries lie in this folder inside the cache, so that clearing it never touches what others put beside it."""
+
+DAY = 24 * 3600.0
 
 
 def folder() -> Path:
@@ -61,46 +64,49 @@ def entry(kind: str, name: str) -> Path:
 
 @contextmanager
 def filling(path: Path) -> Iterator[Path]:
-    """A new folder to fill, which becomes the entry ``path`` when the block ends well; an older entry there is replaced.
+    """A new folder to fill, which becomes the entry ``path`` when the block ends well.
 
     Raises:
         TfzooError: the cache folder cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        sweep(path.parent)
         draft = Path(tempfile.mkdtemp(prefix=".filling-", dir=path.parent))
     except OSError as error:
-        raise TfzooError(
-            f"cannot write to the cache {path.parent} ({error.strerror}); set TFZOO_CACHE to a folder that you can write to"
-        ) from error
+        raise unwritable(path.parent, error) from error
     try:
         yield draft
         for file in draft.iterdir():
             to_disk(file)
         publish(draft, path)
     except OSError as error:
-        raise TfzooError(
-            f"cannot write to the cache {path.parent} ({error.strerror}); set TFZOO_CACHE to a folder with more room"
-        ) from error
+        raise unwritable(path.parent, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
 def publish(draft: Path, path: Path) -> None:
-    """Rename ``draft`` to ``path``. Where another process was first, its entry has the same content and either may stay."""
-    for _ in range(10):
-        try:
-            os.rename(draft, path)
-            return
-        except OSError:
-            if not path.is_dir():
-                raise
-        old = Path(tempfile.mkdtemp(prefix=".old-", dir=path.parent))
-        try:
-            os.rename(path, old / path.name)  # readers that have its files open keep them
-        except FileNotFoundError:
-            pass  # another process has just done the same
-        shutil.rmtree(old, ignore_errors=True)
+    """Rename ``draft`` to ``path``.
+
+    An entry that is there already, from a process that was faster or damaged, gets the new files one by one: its name
+    never vanishes under a reader, and who has the old files open keeps them.
+    """
+    try:
+        os.rename(draft, path)
+    except OSError:
+        if not path.is_dir():
+            raise
+        for file in draft.iterdir():
+            os.replace(file, path / file.name)
+
+
+def sweep(shelf: Path) -> None:
+    """Remove what processes that died left half-finished over a day ago."""
+    for draft in shelf.glob(".filling-*"):
+        with suppress(FileNotFoundError):
+            if time.time() - draft.stat().st_mtime > DAY:
+                shutil.rmtree(draft, ignore_errors=True)
 
 
 def to_disk(file: Path) -> None:
@@ -109,7 +115,13 @@ def to_disk(file: Path) -> None:
         os.fsync(stream.fileno())
 
 
+def unwritable(shelf: Path, error: OSError) -> TfzooError:
+    """The error for a cache that takes no more."""
+    return TfzooError(f"cannot write to the cache {shelf} ({error.strerror or error}); set TFZOO_CACHE to a folder with room that is yours")
+
+
 def file_size(path: Path) -> int:
+    """Bytes in a file; 0 for all else, also for a file that has just gone."""
     try:
         return path.lstat().st_size if path.is_file() else 0
     except OSError:

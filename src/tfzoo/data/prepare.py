@@ -63,36 +63,47 @@ def scan(text: Text, name: str, wanted: frozenset[str] = frozenset()) -> Scan:
     return result
 
 
-def train_languages(text: Text, read: Scan, names: tuple[str, str], spec: Spec, joint: bool) -> tuple[Languages, tuple[str, str]]:
-    """The tokenizers for a training split, and their names in the cache, where they are taken from when they are there."""
+def train_languages(text: Text, read: Scan, names: tuple[str, str], spec: Spec, joint: bool) -> Languages:
+    """The tokenizers for a training split, trained now or found in the cache."""
     if joint:
-        both = (line for pair in text for line in pair)
-        one, key = train_tokenizer(both, f"{read.source} {read.target}", spec, read.pairs * 2)
-        return Languages(one, one, *names, spec), (key, key)
-    source, source_key = train_tokenizer((line for line, _ in text), read.source, spec, read.pairs)
-    target, target_key = train_tokenizer((line for _, line in text), read.target, spec, read.pairs)
-    return Languages(source, target, *names, spec), (source_key, target_key)
+        one = train_tokenizer((line for pair in text for line in pair), f"{read.source} {read.target}", spec, read.pairs * 2)
+        return Languages(one, one, *names, spec)
+    source = train_tokenizer((line for line, _ in text), read.source, spec, read.pairs)
+    target = train_tokenizer((line for _, line in text), read.target, spec, read.pairs)
+    return Languages(source, target, *names, spec)
 
 
-def train_tokenizer(lines: Iterable[str], content: str, spec: Spec, count: int) -> tuple[Tokenizer, str]:
-    """One tokenizer and its name in the cache: the same lines, options and version of the library give the same name."""
-    entry, given = registry("tokenizer").options(spec)
-    options = {name: given.get(name, option.default) for name, option in entry.options.items()}
-    key = cache.key(FORMAT, content, entry.name, entry.cls.__module__, json.dumps(options, sort_keys=True), version("tokenizers"))
-    path = cache.entry("tokenizer", key)
+def train_tokenizer(lines: Iterable[str], content: str, spec: Spec, count: int) -> Tokenizer:
+    """One tokenizer, from the cache where the same lines, options and version of the library have made it before."""
+    path = cache.entry("tokenizer", cache.key(FORMAT, content, full(spec), version("tokenizers")))
     tokenizer: Tokenizer = create("tokenizer", spec)
     try:
         tokenizer.restore((path / "state").read_text("utf-8"))
-    except Exception:  # noqa: BLE001  # whatever is wrong with the file, or no file: a new one is as good
+    except Exception:  # whatever is wrong with the file, or no file: a new one is as good
         tokenizer.train(watched(lines, "training the tokenizer", count))
         with cache.filling(path) as folder:
             (folder / "state").write_text(tokenizer.state(), "utf-8")
-    return tokenizer, key
+        tokenizer.restore((path / "state").read_text("utf-8"))  # of two processes that trained at once, both take the same
+    return tokenizer
 
 
-def encode_lines(lines: Iterable[str], content: str, tokenizer: Tokenizer, key: str, name: str, count: int) -> Encoded:
-    """The ids of these lines, from the cache where they are there. A line of spaces alone has no ids."""
-    path = cache.entry("ids", cache.key(FORMAT, content, key))
+def full(spec: Spec) -> str:
+    """A spec with all its options, those by default too."""
+    entry, given = registry("tokenizer").options(spec)
+    options = {name: given.get(name, option.default) for name, option in entry.options.items()}
+    return json.dumps([entry.cls.__module__, entry.name, options], sort_keys=True)
+
+
+def encode_split(text: Text, read: Scan, languages: Languages, name: str) -> tuple[Encoded, Encoded]:
+    """The ids of both sides of a split, from the cache where the same lines and tokenizers have made them before."""
+    source = encode_lines((s for s, _ in text), read.source, languages.source, languages.spec, name, read.pairs)
+    target = encode_lines((t for _, t in text), read.target, languages.target, languages.spec, name, read.pairs)
+    return source, target
+
+
+def encode_lines(lines: Iterable[str], content: str, tokenizer: Tokenizer, spec: Spec, name: str, count: int) -> Encoded:
+    """The ids of some lines. A line of spaces alone has none."""
+    path = cache.entry("ids", cache.key(FORMAT, content, full(spec), tokenizer.state()))
     try:
         return Encoded(path / "sentences")
     except (OSError, ValueError):
@@ -103,9 +114,7 @@ def encode_lines(lines: Iterable[str], content: str, tokenizer: Tokenizer, key: 
             writer.add(tokenizer.encode([line if line.strip() else "" for line in chunk]))
         writer.close()
         if writer.sentences != count:
-            raise BadData(
-                f"{name}: {writer.sentences:,} lines where there were {count:,} a moment ago; let the files rest while they are read"
-            )
+            raise BadData(f"{name}: {writer.sentences:,} lines, but {count:,} a moment ago; let the files rest while they are read")
     return Encoded(path / "sentences")
 
 

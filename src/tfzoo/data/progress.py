@@ -38,6 +38,7 @@ def watched(items: Iterable[T], what: str, total: int | None = None) -> Iterator
 
 
 def start(what: str, total: int | None) -> Progress:
+    """The bar, on the screen."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -46,7 +46,7 @@ class ParallelText:
                     more = count + 1 + sum(1 for _ in (targets if source is None else sources))
                     long, short = (self.target, self.source) if source is None else (self.source, self.target)
                     raise BadData(
-                        f"{long} has {more:,} lines, but {short} has {count:,}; line n of one must be the translation of line n of the other"
+                        f"{long} has {more:,} lines, but {short} has {count:,}; line n of one must be the translation of the other's"
                     )
                 yield source, target
 
@@ -61,7 +61,7 @@ def columns(path: Path) -> Iterator[tuple[str, str]]:
         yield row[0], row[1]
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Generator[str, None, None]:
     """The lines of a UTF-8 file, plain or ``.gz``, without their ends.
 
     Raises:
@@ -104,6 +104,11 @@ def find_text(path: Path, source: str, target: str) -> ParallelText:
     table = find_file(path.parent / f"{path.name}.tsv")
     if table is not None and found == [None, None]:
         return ParallelText(table, table)
+    if not any(found) and find_file(path) is not None:
+        stem = plain.with_suffix("")
+        raise BadData(
+            f"{path} is one file; give the path of both languages without its ending: {stem} for {stem}.{source} and {stem}.{target}"
+        )
     lacking = [name for name, file in zip(names, found, strict=True) if file is None]
     raise missing(path.parent, lacking if any(found) else [*lacking, f"{path.name}.tsv"])
 

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from tfzoo.data import cache
 from tfzoo.data.batch import Pairs, PairSet, as_is
 from tfzoo.data.buckets import Buckets
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.prepare import Text, encode_lines, scan, train_languages
+from tfzoo.data.prepare import Text, encode_split, scan, train_languages
 from tfzoo.data.text import find_tests, find_text
 from tfzoo.data.tokenizer import Languages
 from tfzoo.errors import BadData, BadOption
@@ -29,10 +28,10 @@ class TranslationData(L.LightningDataModule):
     The text is one of
 
     - ``dataset``: a built-in data set by name, ``"numbers"`` or ``{"name": "numbers", "language": "zh"}``;
-    - ``root``: a folder with ``train``, ``val`` and any number of ``test*``, each as ``train.en`` and ``train.de`` (by ``source`` and ``target``)
-      or as ``train.tsv``, plain or ``.gz``;
+    - ``root``: a folder with ``train``, ``val`` and any number of ``test*``, each as ``train.en`` and ``train.de`` (by ``source`` and
+      ``target``) or as ``train.tsv``, plain or ``.gz``;
     - ``train``, ``val``, ``test``: paths, relative to ``root`` where that is given: ``corpus/train`` means ``corpus/train.en`` and
-      ``corpus/train.de``, a name that ends in ``.tsv`` one file of rows ``source<TAB>target``. ``test`` may be ``{name: path}`` for several.
+      ``corpus/train.de``, a name that ends in ``.tsv`` one file of rows ``source<TAB>target``. Several test sets: ``{name: path}``.
 
     Tokenizers are trained once on the training split and kept in the cache, like the ids; both are found there as long as text and
     options stay the same. Validation and test use every line. Training skips pairs with an empty side or one over ``max_length``, and
@@ -85,7 +84,10 @@ class TranslationData(L.LightningDataModule):
         self.direction = direction(None if self.made is None else self.made.languages, source, target)
         self.root = None if root is None else Path(root).expanduser()
         self.paths = {"train": train, "val": val}
-        self.tests = {Path(test).name.partition(".")[0]: test} if isinstance(test, str) else test
+        self.tests = {Path(test).name.removesuffix(".gz").removesuffix(".tsv"): test} if isinstance(test, str) else test
+        for name in ("train", "val"):
+            if self.tests is not None and name in self.tests:
+                raise BadOption(f"data.test: a test set cannot be named {name!r}")
         self.tokenizer, self.joint = tokenizer, joint
         self.max_tokens, self.max_length, self.seed, self.workers = max_tokens, max_length, seed, workers
         self.languages = None
@@ -126,10 +128,7 @@ class TranslationData(L.LightningDataModule):
         note = f"; skipped: {skips(self.skipped)}" if self.skipped else ""
         lines = [f"train {len(train):,} pairs, {len(batches):,} batches an epoch, padding {batches.padding():.1%}{note}"]
         lines += [f"val {len(self.sets['val']):,} pairs"]
-        lines += [
-            f"{name} {len(self.sets[name]):,} pairs, {self.overlap[name]:,} of them with a source that is in training"
-            for name in self.test_names
-        ]
+        lines += [f"{name} {len(self.sets[name]):,} pairs, {self.overlap[name]:,} of their sources in training" for name in self.test_names]
         return "\n".join(lines)
 
     def _prepare(self) -> None:
@@ -139,12 +138,9 @@ class TranslationData(L.LightningDataModule):
         read = {"train": scan(self.splits["train"], "train", tested)} | {name: scan(text, name) for name, text in held.items()}
         self.overlap = {name: sum(source in read["train"].known for source, _ in held[name]) for name in self.test_names}
         if self.languages is None:
-            self.languages, keys = train_languages(self.splits["train"], read["train"], self.direction, self.tokenizer, self.joint)
-        else:
-            keys = given_keys(self.languages)
+            self.languages = train_languages(self.splits["train"], read["train"], self.direction, self.tokenizer, self.joint)
         for name, text in self.splits.items():
-            source = encode_lines((s for s, _ in text), read[name].source, self.languages.source, keys[0], name, read[name].pairs)
-            target = encode_lines((t for _, t in text), read[name].target, self.languages.target, keys[1], name, read[name].pairs)
+            source, target = encode_split(text, read[name], self.languages, name)
             self.sets[name] = PairSet(source, target, np.arange(len(source)), held.get(name, []))
         self._choose(self.sets["train"])
 
@@ -185,7 +181,7 @@ class TranslationData(L.LightningDataModule):
         return DataLoader(
             self.sets[split],
             batch_sampler=self._buckets(split, shuffle=shuffle),
-            collate_fn=as_is,
+            collate_fn=as_is,  # type: ignore[arg-type]  # it gets what __getitems__ gives, a batch
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=torch.cuda.is_available(),
@@ -207,26 +203,23 @@ def direction(own: tuple[str, str] | None, source: str | None, target: str | Non
     return chosen
 
 
-def given_keys(languages: Languages) -> tuple[str, str]:
-    """Names in the cache for tokenizers that came with a trained translator."""
-    source, target = cache.key(languages.source.state()), cache.key(languages.target.state())
-    return source, target
-
-
 def skips(counts: Mapping[str, int]) -> str:
     """``"3 pairs with an empty side, 1 pair over 256 tokens"``"""
     return ", ".join(f"{count:,} pair{'s' * (count != 1)} {why}" for why, count in counts.items())
 
 
-def translation_batches(lines: Sequence[str], languages: Languages, max_tokens: int = 4096) -> Iterator[Pairs]:
+def translation_batches(lines: Sequence[str], languages: Languages, max_tokens: int = 4096, longest: int | None = None) -> Iterator[Pairs]:
     """Lines to translate, in batches of like length of at most ``max_tokens`` source tokens, the longest first.
 
     Every line is there, also an empty one (its source is the end alone) and one that is longer than ``max_tokens`` (a batch of its own);
-    ``index`` tells its place. ``target`` is begin alone.
+    ``index`` tells its place. ``target`` is begin alone. A model that can read no more than ``longest`` tokens is
+    given the beginning of a longer line.
     """
     if not lines:
         return
     ids = languages.source.encode([line if line.strip() else "" for line in lines])
+    if longest is not None:
+        ids = [sentence[: longest - 1] for sentence in ids]  # one is for the end
     source, target = Sentences.of(ids), Sentences.of([[]] * len(lines))
     pairs = PairSet(source, target, np.arange(len(lines)))
     for rows in Buckets(source.lengths, target.lengths, max_tokens, shuffle=False):

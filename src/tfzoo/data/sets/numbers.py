@@ -67,6 +67,7 @@ class NumberWords:
 
 
 def english(sentence: Numbers) -> str:
+    """A sentence's source."""
     return " plus ".join(spelt(number, "en") for number in sentence)
 
 
