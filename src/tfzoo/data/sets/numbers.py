@@ -71,12 +71,19 @@ def english(sentence: Numbers) -> str:
     return " plus ".join(spelt(number, "en") for number in sentence)
 
 
+JOINTS = {"en": (" and ", ", "), "de": ("", "")}
+"""What num2words writes between thousands and a rest below a hundred, or from a hundred on."""
+
+
 @cache
 def spelt(number: int, language: str) -> str:
-    """A number as num2words writes it, remembered: short numbers come again and again."""
+    """A number below a million as num2words writes it, which takes it 0.15 ms: thousands and rest are asked for and remembered."""
     from num2words import num2words
 
-    return str(num2words(number, lang=language))
+    rest = number % 1000
+    if rest in (number, 0):
+        return str(num2words(number, lang=language))
+    return spelt(number - rest, language) + JOINTS[language][rest >= 100] + spelt(rest, language)
 
 
 def belongs(sentence: Numbers, split: str, seed: int) -> bool:

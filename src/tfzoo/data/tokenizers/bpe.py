@@ -16,8 +16,8 @@ from tfzoo.registry import register
 if TYPE_CHECKING:
     import tokenizers
 
-SPECIAL = (" pad", " unknown", " begin", " end")
-"""Names of ids 0 to 3. Only the vocabulary knows them, the search for them in text is never on."""
+SPECIAL = ("pad ", "unknown ", "begin ", "end ")
+"""Names of ids 0 to 3: text is never searched for them, and no merge can spell one, as no piece has a space after a letter."""
 
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 """The names that the library gives to single bytes. PIECES cuts through them, so no merge can spell one."""

@@ -1,0 +1,100 @@
+"""The numbers data set keeps its word: disjoint, drawn as stated, spelt as num2words spells."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from num2words import num2words
+
+from tfzoo.data.chinese import chinese_number
+from tfzoo.data.sets import numbers
+from tfzoo.errors import BadOption
+from tfzoo.registry import create
+
+Splits = dict[str, list[tuple[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return create("dataset", {"name": "numbers", "language": "zh"}).splits(seed=0)
+
+
+@pytest.fixture(scope="module")
+def train() -> list[numbers.Numbers]:
+    return numbers.draw("train", 20_000, seed=0)
+
+
+def test_splits_have_their_sizes(splits: Splits) -> None:
+    assert {name: len(pairs) for name, pairs in splits.items()} == {"train": 20_000, "val": 1000, "test": 1000, "long": 500}
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_no_sentence_is_in_two_splits_nor_twice_in_what_is_scored(splits: Splits, side: int) -> None:
+    sentences = {name: [pair[side] for pair in pairs] for name, pairs in splits.items()}
+    scored = sentences["val"] + sentences["test"] + sentences["long"]
+    assert len(scored) == len(set(scored))
+    assert not set(scored) & set(sentences["train"])
+
+
+@pytest.mark.parametrize("size", [100, 101, 300, 20_000])
+def test_every_number_below_100_occurs_in_training(size: int) -> None:
+    pairs = create("dataset", {"name": "numbers", "language": "zh", "train": size, "val": 5, "test": 5, "long": 5}).splits(seed=3)["train"]
+    assert len(pairs) == size
+    assert {chinese_number(n) for n in range(100)} <= {piece for _, target in pairs for piece in target.split("加")}
+
+
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_long_sentences_are_three_to_five_pieces_that_training_showed(size: int) -> None:
+    made = create("dataset", {"name": "numbers", "language": "zh", "train": size}).splits(seed=1)
+    known = {piece for source, _ in made["train"] for piece in source.split(" plus ")}
+    pieces = [source.split(" plus ") for source, _ in made["long"]]
+    assert Counter(map(len, pieces)).keys() == {3, 4, 5}
+    assert {piece for sentence in pieces for piece in sentence} <= known
+
+
+def test_one_or_two_numbers_are_equally_often(train: list[numbers.Numbers]) -> None:
+    counts = Counter(map(len, train))
+    assert counts.keys() == {1, 2}
+    assert abs(counts[1] - counts[2]) < 600  # over four standard deviations
+
+
+def test_each_bound_is_equally_often(train: list[numbers.Numbers]) -> None:
+    drawn = [number for sentence in train for number in sentence]
+    below = [sum(number < 10**n for number in drawn) / len(drawn) for n in range(1, 7)]
+    # a number drawn below 10**m is below 10**n with probability 10**(n - m), or surely
+    expected = [sum(min(1, 10.0 ** (n - m)) for m in range(1, 7)) / 6 for n in range(1, 7)]
+    assert below == pytest.approx(expected, abs=0.012)
+    assert max(drawn) < 10**6
+
+
+def test_the_seed_alone_decides(splits: Splits) -> None:
+    dataset = create("dataset", {"name": "numbers", "language": "zh", "train": 200, "val": 50})
+    assert dataset.splits(seed=5) == dataset.splits(seed=5)
+    assert dataset.splits(seed=5)["train"] != dataset.splits(seed=6)["train"]
+    assert dataset.splits(seed=0)["test"] == splits["test"]  # whatever the size of other splits
+    assert dataset.splits(seed=0)["val"] == splits["val"][:50]
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_numbers_are_spelt_as_num2words_spells_them(language: str) -> None:
+    edges = [b + d for b in (0, 20, 100, 1000, 1100, 2000, 10_000, 21_000, 100_000, 101_000, 999_000) for d in (0, 1, 2, 10, 21, 99, 100, 101, 999)]
+    some = random.Random(0).sample(range(10**6), 1000)
+    for number in (n for n in edges + some if n < 10**6):
+        assert numbers.spelt(number, language) == num2words(number, lang=language)
+
+
+def test_both_sides_say_the_same_numbers() -> None:
+    made = create("dataset", {"name": "numbers", "train": 100, "val": 20, "test": 20, "long": 20})
+    words = {num2words(n): num2words(n, lang="de") for n in range(100)}
+    for source, target in made.splits(seed=0)["train"]:
+        for english, german in zip(source.split(" plus "), target.split(" plus "), strict=True):
+            assert words.get(english, german) == german
+    assert made.languages == ("en", "de")
+
+
+@pytest.mark.parametrize("option", [{"train": 99}, {"val": 0}, {"test": -1}, {"long": 0}])
+def test_sizes_that_cannot_hold_the_promises_are_refused(option: dict[str, int]) -> None:
+    with pytest.raises(BadOption, match=next(iter(option))):
+        create("dataset", {"name": "numbers", **option})
