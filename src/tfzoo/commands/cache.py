@@ -1,0 +1,28 @@
+"""tfzoo cache [--clear]: where prepared data lies, how large it is."""
+
+from __future__ import annotations
+
+from tfzoo.commands.output import put
+from tfzoo.commands.words import Words
+
+
+def run(args: list[str]) -> int:
+    words = Words("cache", "Say where prepared data lies and how large it is. TFZOO_CACHE names another folder.")
+    words.add_argument("--clear", action="store_true", help="remove it; it is prepared again when it is needed")
+    given = words.read(args)
+    if given is None:
+        return 0
+    from tfzoo.data import cache
+
+    put(f"{cache.folder()}  {readable(cache.size())}")
+    if given.clear:
+        put(f"cleared {readable(cache.clear())}")
+    return 0
+
+
+def readable(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

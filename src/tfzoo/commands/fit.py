@@ -1,0 +1,171 @@
+"""tfzoo fit RECIPE: train."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfzoo.commands.output import near, put, quiet, say, table
+from tfzoo.commands.packaged import find
+from tfzoo.commands.recipe import Arguments, Draft, absolute, draft, split
+from tfzoo.commands.tree import read
+from tfzoo.errors import BadRecipe, TfzooError
+
+if TYPE_CHECKING:
+    from jsonargparse import Namespace
+
+    from tfzoo.commands.trainer import Parser
+
+HELP = """\
+usage: tfzoo fit RECIPE [--run FOLDER] [--SECTION.KEY VALUE ...] [--config FILE] [--print_config] [--trust]
+
+Train what a recipe describes. RECIPE is a packaged name (tfzoo recipes) or the path of a YAML file.
+
+  --run FOLDER      where everything about this training lies; default runs/<recipe>/<n>
+  --SECTION.KEY V   any value of the recipe: --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
+                    sections: model, data, optim, search, trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint)
+  --seed N          of parameters, batches and dropout
+  --config FILE     a YAML laid over the recipe; may be repeated
+  --print_config    print the resolved recipe, train nothing
+  --trust           let the recipe name classes outside Lightning: that runs their code
+
+tfzoo fit RECIPE --help    every key with its type and default
+tfzoo list / show          the components that a slot can take
+
+  tfzoo fit translation/numbers --model.attention additive --model.position relative_bias
+"""
+FLAGS = ("help", "print_config", "trust")
+SMALL = 16
+"""Vocabulary of the model that is built only to see whether it can be."""
+
+
+@dataclass
+class Job:
+    """A training that was found possible."""
+
+    name: str
+    task: Any
+    draft: Draft
+    parser: Parser
+    values: Namespace
+    recipe: dict[str, Any]
+
+
+def run(args: Sequence[str]) -> int:
+    arguments = split(args, FLAGS)
+    if not arguments.words:
+        if arguments.take("help") is not None:
+            put(HELP.rstrip())
+            return 0
+        raise BadRecipe("fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)")
+    if len(arguments.words) > 1:
+        raise BadRecipe(f"one recipe a time, but also given: {' '.join(arguments.words[1:])}")
+    folder, shows, helps = arguments.take("run"), arguments.take("print_config"), arguments.take("help")
+    trust = arguments.take("trust") is not None
+    path = find(arguments.words[0])
+    job = prepare([(read(path), _shown(path, arguments.words[0]))], arguments, trust, path, helps is not None)
+    if helps is not None:
+        put(job.parser.format_help())
+        return 0
+    if shows is not None:
+        import yaml
+
+        put(yaml.safe_dump(job.recipe, sort_keys=False, allow_unicode=True).rstrip())
+        return 0
+    return train(job, folder, list(args))
+
+
+def prepare(layers: Sequence[tuple[Mapping[str, Any], str]], arguments: Arguments, trust: bool, path: Path, helps: bool = False) -> Job:
+    """Parse and check everything that can be checked without reading data.
+
+    Raises:
+        BadRecipe, BadOption, UnknownName, Clash: one line that says what is wrong and where.
+    """
+    if trust:
+        _import_beside(path)
+    task, found = draft(layers, arguments, trust)
+    from tfzoo.commands import trainer
+
+    quiet()
+    used = trainer.parser(found, trust)
+    values = trainer.check(used, found)
+    recipe = absolute(trainer.resolved(used, values))
+    if not helps:
+        _try(task, recipe, found)
+    return Job(path.stem, task, found, used, values, recipe)
+
+
+def _try(task: Any, recipe: Mapping[str, Any], found: Draft) -> None:
+    """Build model and settings once, without memory: their constructors refuse what cannot be."""
+    import torch
+
+    sizes = {"vocab_size": SMALL, **({} if recipe["data"].get("joint", True) else {"source_vocab_size": SMALL})}
+    for section in ("model", "data", "optim", "search"):
+        if section not in found.known:
+            continue
+        try:
+            with torch.device("meta"):
+                found.known[section].cls(**(sizes if section == "model" else {}), **recipe[section])
+        except TfzooError as error:
+            given = {place for key, place in found.origin.items() if key.startswith(f"{section}.")}
+            files = sorted(place for place in given if not place.startswith("--"))
+            error.args = (f"{files[0]}: {section}: {error}",) if files and len(given) == len(files) else (f"{section}: {error}",)
+            raise
+
+
+def train(job: Job, given: str | None, args: list[str]) -> int:
+    """Train, validate, test; returns the exit code."""
+    import yaml
+
+    from tfzoo.commands.trainer import launching
+    from tfzoo.commands.training import Training
+    from tfzoo.runs.folder import choose, rank
+
+    folder = choose(job.name, given)
+    try:
+        data = job.task.Data(**job.recipe["data"], seed=job.recipe["seed"])
+        data.prepare_data()
+        data.setup("fit")
+        data.prepare_data = _done  # the Trainer asks for it again
+        task = job.task.build(job.recipe, data.languages)
+        training = Training(job, folder, task, data, args)
+    except BaseException:
+        with suppress(OSError):  # nothing was trained: leave no empty folder, but keep one with something in it
+            if not rank():
+                folder.rmdir()
+                folder.parent.rmdir()
+        raise
+    if not rank():
+        (folder / "config.yaml").write_text(yaml.safe_dump(job.recipe, sort_keys=False, allow_unicode=True), "utf-8")
+    say(f"run: {near(folder)}")
+    say(data.describe())
+    say(f"model: {training.parameters:,} parameters")
+    with launching(["fit", *args]):
+        code = training.run()
+    try:
+        rows = training.rows()
+        table([(name, value) for name, value in rows], f"{job.recipe['task']} {job.name}: {training.ended}")
+    except Exception:  # the training is what counts
+        traceback.print_exc()
+    return code
+
+
+def _done() -> None:
+    """The data was prepared before: the model needs to know its vocabulary."""
+
+
+def _shown(path: Path, asked: str) -> str:
+    return str(path) if Path(asked).is_file() else f"{asked.removesuffix('.yaml')}.yaml"
+
+
+def _import_beside(path: Path) -> None:
+    """A trusted recipe may name classes of modules beside it."""
+    import sys
+
+    beside = str(path.resolve().parent)
+    if beside not in sys.path:
+        sys.path.insert(0, beside)

@@ -1,0 +1,25 @@
+"""tfzoo list [KIND]: components, a line each."""
+
+from __future__ import annotations
+
+from tfzoo.commands.output import put
+from tfzoo.commands.words import Words
+from tfzoo.registry import KINDS, registry
+
+
+def run(args: list[str]) -> int:
+    words = Words("list", "List components: name, what it is in one line, paper.")
+    words.add_argument("kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out")
+    given = words.read(args)
+    if given is None:
+        return 0
+    kinds = [given.kind] if given.kind else list(KINDS)
+    for kind in kinds:
+        names = registry(kind).names()
+        if len(kinds) > 1:
+            put(f"{kind}")
+        width = max(map(len, names), default=0)
+        for name in names:
+            entry = registry(kind).entry(name)
+            put(f"  {name:<{width}}  {entry.summary}" + (f"  [{entry.paper}]" if entry.paper else ""))
+    return 0

@@ -1,0 +1,84 @@
+"""The command line: which command, and what becomes of errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+from tfzoo.commands.output import complain, put
+from tfzoo.errors import TfzooError, UnknownName
+
+COMMANDS = {
+    "list": "components of a kind, a line each",
+    "show": "everything known about one component",
+    "check": "run a component's contract tests",
+    "recipes": "packaged recipes: list, print, copy to edit",
+    "fit": "train what a recipe describes",
+    "validate": "score a trained run on its validation text",
+    "test": "score a trained run on its test sets",
+    "predict": "write a trained run's predictions for its test sets",
+    "translate": "text in, translations out, one line per line",
+    "cache": "where prepared data lies, how large it is, clear it",
+}
+
+
+def usage() -> str:
+    lines = ["usage: tfzoo COMMAND ...", "", "Compose, train and compare Transformers of any parts.", ""]
+    lines += [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
+    lines += ["", "tfzoo COMMAND --help says more. To begin: tfzoo fit translation/numbers"]
+    return "\n".join(lines)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0, 1 failed, 2 bad input, 75 stopped by a signal, 130 by Ctrl-C."""
+    words = list(sys.argv[1:] if args is None else args)
+    try:
+        code = command(words)
+        sys.stdout.flush()
+        return code
+    except TfzooError as error:
+        complain(error)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # whoever read our output has enough
+        _close_stdout()
+        return 0
+
+
+def command(words: list[str]) -> int:
+    if not words or words[0] in ("--help", "-h", "help"):
+        put(usage())
+        return 0 if words else 2
+    if words[0] == "--version":
+        put(f"tfzoo {_version()}")
+        return 0
+    if words[0] not in COMMANDS:
+        raise UnknownName("command", words[0], COMMANDS, "tfzoo --help")
+    run = import_module(f"tfzoo.commands.{words[0]}").run
+    return int(run(["--help" if word == "-h" else word for word in words[1:]]))
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+def _version() -> str:
+    try:
+        return version("tfzoo")
+    except PackageNotFoundError:
+        import tfzoo
+
+        return str(getattr(tfzoo, "__version__", "unknown"))
+
+
+def _close_stdout() -> None:
+    """Python flushes stdout once more at its end and would complain again."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass

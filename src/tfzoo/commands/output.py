@@ -1,0 +1,82 @@
+"""What the command line prints: results on stdout, all else on stderr, once however many processes there are."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+from tfzoo.runs.folder import rank
+
+MOST_LINES = 6
+
+
+def say(text: str) -> None:
+    """A line for the person at the terminal, on stderr."""
+    if not rank():
+        print(text, file=sys.stderr, flush=True)
+
+
+def put(text: str) -> None:
+    """A line of the result, on stdout."""
+    if not rank():
+        print(text, flush=True)
+
+
+def complain(error: object) -> None:
+    """An error's message, short enough to be read."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    say("\n       ".join([f"tfzoo: {lines[0]}", *(line.strip() for line in lines[1:MOST_LINES])]))
+
+
+def quiet() -> None:
+    """Leave out what Lightning says of itself; call it once lightning is imported, which sets its own levels."""
+    os.environ.setdefault("WANDB_SILENT", "true")
+    for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("lightning")]:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for message in (
+        ".*does not have many workers.*",
+        ".*smaller than the logging interval.*",
+        ".*Checkpoint directory .* exists and is not empty.*",
+        ".*GPU available but not used.*",
+        ".*LeafSpec.*",
+        ".*barrier\\(\\).*",
+        ".*Trying to infer the `batch_size`.*",
+        ".*It is recommended to use .*sync_dist=True.*",
+        ".*`isinstance\\(treespec.*",
+        ".*found .* module\\(s\\) in eval mode.*",
+    ):
+        warnings.filterwarnings("ignore", message)
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch|lightning|jsonargparse")
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch|lightning|jsonargparse")
+
+
+def table(rows: Iterable[tuple[str, str]], title: str) -> None:
+    """Two columns on stdout; plain lines where it is no terminal."""
+    if rank():
+        return
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        drawn = Table("", "", title=title, show_header=False, title_justify="left")
+        for row in rows:
+            drawn.add_row(*row)
+        Console().print(drawn)
+        return
+    rows = list(rows)
+    width = max(len(name) for name, _ in rows)
+    print("\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)]), flush=True)
+
+
+def near(path: Path) -> str:
+    """A path as one would type it here."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,90 @@
+"""What a recipe may hold: the sections of a task, their keys, types and component slots, read from signatures."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
+from importlib import import_module
+from typing import Any, get_args, get_origin, get_type_hints
+
+from tfzoo.errors import BadRecipe, did_you_mean, listing
+from tfzoo.registry import Slot
+
+TASKS = {"translation": "tfzoo.tasks.translation:TranslationTask"}
+TOP = {"task": str, "seed": int}
+SUPPLIED = {"vocab_size", "source_vocab_size", "dirpath", "default_root_dir"}
+"""What the tokenizer and the run's folder say, not the recipe."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section: the class that takes its keys, the types and defaults of the keys, and the kinds of component slots."""
+
+    cls: type
+    hints: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    slots: Mapping[str, str]
+
+    def is_side(self, key: str) -> bool:
+        """Whether the key holds options of the same section again, as ``encoder: {norm: batch}`` does."""
+        return bool(self.slots) and key not in self.slots and dict in (get_origin(part) for part in parts(self.hints[key]))
+
+
+def task_class(name: Any) -> Any:
+    """The class of a task; imports lightning. Raises BadRecipe where there is none."""
+    if not isinstance(name, str) or name not in TASKS:
+        what = "no task; begin with" if name is None else f"no task {name!r}.{did_you_mean(str(name), TASKS)} Known:"
+        raise BadRecipe(f"{what} task: {listing(TASKS)}")
+    module, _, attribute = TASKS[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def sections(task: Any) -> dict[str, Section]:
+    """All sections of a task: model and data, its settings (optim, search), and Lightning's trainer and checkpoint."""
+    from lightning.pytorch import Trainer
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    classes: dict[str, type] = {"model": task.Model, "data": task.Data}
+    for key, hint in get_type_hints(task.__init__).items():
+        for part in parts(hint):
+            if isinstance(part, type) and is_dataclass(part) and key in ("optim", "search"):
+                classes[key] = part
+    return {key: section(cls, key) for key, cls in {**classes, "trainer": Trainer, "checkpoint": ModelCheckpoint}.items()}
+
+
+def section(cls: type, name: str) -> Section:
+    hints = get_type_hints(inspect.unwrap(cls.__init__), include_extras=True)  # type: ignore[misc]
+    skip = SUPPLIED | ({"seed"} if name == "data" else set())
+    parameters = {key: value for key, value in list(inspect.signature(cls.__init__).parameters.items())[1:] if key not in skip}  # type: ignore[misc]
+    slots = {key: slot.kind for key in parameters for slot in parts(hints.get(key, Any)) if isinstance(slot, Slot)}
+    defaults = {key: parameter.default for key, parameter in parameters.items() if parameter.default is not parameter.empty}
+    return Section(cls, {key: hints.get(key, Any) for key in parameters}, defaults, slots)
+
+
+def parts(hint: Any) -> list[Any]:
+    """The members of a union, of nested ones too, and what ``Annotated`` adds."""
+    if hasattr(hint, "__metadata__"):
+        return [*parts(get_args(hint)[0]), *hint.__metadata__]
+    if type(hint).__name__ in ("UnionType", "_UnionGenericAlias", "Union"):
+        return [inner for part in get_args(hint) for inner in parts(part)]
+    return [hint]
+
+
+def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
+    """What to say of a key that a recipe does not have there."""
+    homes = [name for name, one in known.items() if key in one.hints and name != within]
+    here: Iterable[str] = known[within].hints if within else [*known, *TOP]
+    what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
+    if key in TOP:
+        return f"`{key}` belongs at the top, not under `{within}`"
+    if key in known:
+        return f"`{key}` is a section of its own, not a key of `{within}`"
+    if homes:
+        return f"`{key}` belongs under {' or '.join(f'`{home}`' for home in homes)}{within and f', not under `{within}`'}"
+    if key in SUPPLIED:
+        return f"`{key}` is not for a recipe to say: the tokenizer gives vocabulary sizes, --run the folder"
+    close = did_you_mean(key, here)
+    if not close:
+        close = next((f"{hint[:-1]} (under `{name}`)?" for name, one in known.items() if (hint := did_you_mean(key, one.hints))), "")
+    return f"{what}{close} Known: {listing(here, 40 if within != 'trainer' else 8)}"

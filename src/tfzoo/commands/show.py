@@ -1,0 +1,17 @@
+"""tfzoo show KIND NAME: everything known about one component."""
+
+from __future__ import annotations
+
+from tfzoo.commands.output import put
+from tfzoo.commands.words import Words
+from tfzoo.registry import KINDS, describe
+
+
+def run(args: list[str]) -> int:
+    words = Words("show", "Formula, paper, options with types and defaults, and traits of one component.")
+    words.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
+    words.add_argument("name", metavar="NAME", help="see tfzoo list KIND")
+    given = words.read(args)
+    if given is not None:
+        put(str(describe(given.kind, given.name)))
+    return 0

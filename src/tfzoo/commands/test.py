@@ -1,0 +1,14 @@
+"""tfzoo test RUN: score a trained run on its test sets."""
+
+from __future__ import annotations
+
+from tfzoo.commands.trained import score
+
+TEXT = """\
+Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe.
+
+  --data.X, --search.X, --trainer.X   differ from the recipe, such as --search.beam 5"""
+
+
+def run(args: list[str]) -> int:
+    return score("test", args, TEXT)

@@ -1,0 +1,98 @@
+"""A trained run, opened by a command: its checkpoint, its own configuration, and what the command line changes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfzoo.commands.fit import FLAGS, Job, prepare
+from tfzoo.commands.output import near, put, say, table
+from tfzoo.commands.recipe import split
+from tfzoo.errors import TfzooError
+from tfzoo.runs import checkpoints, summary
+from tfzoo.runs.folder import rank
+
+
+@dataclass
+class Trained:
+    """The task of a checkpoint, ready, and the job that it was trained by with what was changed."""
+
+    path: Path
+    job: Job
+    task: Any
+    args: list[str]
+
+    def data(self) -> Any:
+        """The data of the run, prepared with the run's own tokenizer."""
+        data = self.job.task.Data(**self.job.recipe["data"], seed=self.job.recipe["seed"])
+        data.languages = self.task.tokenizer
+        data.prepare_data()
+        data.setup()
+        data.prepare_data = lambda: None  # the Trainer asks for it again
+        return data
+
+    def record(self, command: str, section: Mapping[str, Any]) -> None:
+        """Put a section into the summary of the run that the checkpoint lies in, if it does."""
+        folder = checkpoints.folder_of(self.path)
+        if folder and not rank():
+            facts = {"ended": "completed", **section, "checkpoint": str(self.path.absolute())}
+            summary.write(folder, command, {**facts, "peak_memory": summary.peak_memory(), **summary.surroundings([command, *self.args])})
+
+
+def open_run(command: str, args: list[str], text: str) -> Trained | None:
+    """The run that the first word names; None after ``--help``.
+
+    Raises:
+        BadRun: no such run, or a damaged checkpoint.
+        BadRecipe: a bad option, or one that would change the model.
+    """
+    arguments = split(args, FLAGS)
+    if arguments.take("help") is not None:
+        put(f"usage: tfzoo {command} RUN [--SECTION.KEY VALUE ...]\n\n{text}")
+        return None
+    trust = arguments.take("trust") is not None
+    if len(arguments.words) != 1:
+        raise TfzooError(f"{command} needs one run: its folder or a checkpoint, such as tfzoo {command} runs/numbers/1")
+    for key, _ in arguments.options:
+        if key.partition(".")[0] in ("model", "optim", "checkpoint", "task", "seed"):
+            raise TfzooError(f"--{key}: the run is trained; only data, search and trainer can differ when it is used")
+    path = checkpoints.resolve(arguments.words[0])
+    say(f"checkpoint: {near(path)}")
+    checkpoint = checkpoints.read(path)
+    kept = checkpoint["tfzoo"]["recipe"]
+    own = {**kept, "trainer": evaluation(kept.get("trainer") or {}), "checkpoint": {}}
+    changed = {key for key, _ in arguments.options}
+    job = prepare([({"task": checkpoint["tfzoo"]["task"], **own}, str(path))], arguments, trust, path)
+    for section, key in (key.split(".")[:2] for key in sorted(changed) if "." in key and not key.startswith("trainer.")):
+        before, now = (own.get(section) or {}).get(key), job.recipe[section].get(key)
+        if before != now:
+            say(f"{section}.{key}: {now!r} here, {before!r} in training")
+    task = job.task.from_checkpoint({**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": job.recipe}})
+    return Trained(path, job, task, args)
+
+
+def evaluation(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a training's Trainer also holds for using what it trained: on one device, with none of its callbacks."""
+    return {"devices": 1, **{key: value for key, value in trainer.items() if key in ("precision", "accelerator")}}
+
+
+def score(command: str, args: list[str], text: str) -> int:
+    """Run Lightning's ``validate`` or ``test`` and say what it found."""
+    trained = open_run(command, args, text)
+    if trained is None:
+        return 0
+    from tfzoo.commands import trainer
+    from tfzoo.commands.progress import Bar
+
+    data = trained.data()
+    used = trainer.make(trained.job.parser, trained.job.values, None, [Bar()])
+    with trainer.launching([command, *args]):
+        getattr(used, command)(trained.task, datamodule=data, verbose=False)
+    found = {key: float(value) for key, value in used.callback_metrics.items()}
+    if not found:
+        raise TfzooError(f"{command}: the run's data has nothing to score")
+    trained.record(command, {"scores": found})
+    table([(key, f"{value:.4g}") for key, value in sorted(found.items())], f"{command} {near(trained.path)}")
+    return 0

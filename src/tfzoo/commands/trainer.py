@@ -1,0 +1,206 @@
+"""Lightning's half of a recipe: its own parser checks it, and the Trainer is made of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from netrc import NetrcParseError, netrc
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+from jsonargparse import Namespace, set_parsing_settings
+from lightning.pytorch import callbacks as lightning_callbacks
+from lightning.pytorch import loggers as lightning_loggers
+from lightning.pytorch.cli import LightningArgumentParser
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from tfzoo.commands.recipe import Draft
+from tfzoo.commands.sections import SUPPLIED, TOP
+from tfzoo.commands.tree import ALLOWED, walk
+from tfzoo.errors import BadRecipe, did_you_mean
+
+FILLED_IN = "<the run's folder>"
+
+
+class Parser(LightningArgumentParser):
+    """Lightning's parser, but a mistake is one error instead of a page of usage."""
+
+    def error(self, message: str, ex: Exception | None = None) -> None:  # type: ignore[override]
+        raise BadRecipe(message)
+
+
+def parser(draft: Draft, trust: bool = False) -> Parser:
+    """A parser of all sections; classes may come from Lightning alone, and where ``trust`` is set from where the recipe says."""
+    named = [value for _, value in walk(draft.values) if isinstance(value, str) and re.fullmatch(r"\w+(\.\w+)+", value)]
+    named += [raw.partition("=")[2] for raw in draft.raw if re.fullmatch(r"\w+(\.\w+)+", raw.partition("=")[2])]
+    trusted = [name for name in named if not name.startswith("jsonargparse") and all(part.isidentifier() for part in name.split("."))]
+    set_parsing_settings(
+        import_path_denylist=["*"],
+        import_path_allowlist=[*ALLOWED, *(trusted if trust else ())],
+        config_read_mode_urls_enabled=False,
+        config_read_mode_fsspec_enabled=False,
+    )
+    result = Parser(prog="tfzoo fit RECIPE", description="Every value of a recipe, with its type and default.", allow_abbrev=False)
+    for key, kind in TOP.items():
+        result.add_argument(f"--{key}", type=kind, default={"seed": 0}.get(key))
+    for name, section in draft.known.items():
+        if issubclass(section.cls, L.Trainer):
+            result.add_lightning_class_args(section.cls, name)
+        else:
+            skip = (SUPPLIED | ({"seed"} if name == "data" else set())) & {*_parameters(section.cls)}
+            result.add_class_arguments(section.cls, name, skip=skip, instantiate=False, fail_untyped=False)
+    return result
+
+
+def _parameters(cls: type) -> list[str]:
+    import inspect
+
+    return list(inspect.signature(cls).parameters)
+
+
+def check(used: Parser, draft: Draft) -> Namespace:
+    """All values, defaults included, of the types that they should be.
+
+    Raises:
+        BadRecipe: one line that says where the mistake stands.
+    """
+    values = {**draft.values, "trainer": {**draft.values.get("trainer", {})}}
+    if values["trainer"].get("logger"):
+        loggers = values["trainer"]["logger"]
+        values["trainer"]["logger"] = [_complete(one, draft) for one in (loggers if isinstance(loggers, list) else [loggers])]
+    try:
+        return used.parse_args(draft.raw, namespace=used.parse_object(values))
+    except BadRecipe as error:
+        raise BadRecipe(short(str(error), draft)) from None
+
+
+def _complete(logger: Any, draft: Draft) -> Any:
+    """A logger with the place where it writes filled in; the run's folder is known only later."""
+    if not isinstance(logger, Mapping):
+        return logger
+    name = str(logger.get("class_path")).rpartition(".")[2]
+    known = [name for name in dir(lightning_loggers) if name.endswith("Logger")]
+    if "class_path" not in logger:
+        raise BadRecipe(f"{draft.place('trainer.logger')}: name the logger first (--trainer.logger {known[-1]}), then its options")
+    cls = getattr(lightning_loggers, name, None)
+    if cls is None and "." not in str(logger["class_path"]):
+        raise BadRecipe(f"{draft.place('trainer.logger')}: no logger named {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}")
+    if cls is not None and "save_dir" in _parameters(cls):
+        return {**logger, "init_args": {"save_dir": FILLED_IN, **logger.get("init_args", {})}}
+    return logger
+
+
+def short(message: str, draft: Draft) -> str:
+    """jsonargparse's message in one line."""
+    found = re.search(r'key "([\w.]+)"', message)
+    key = found[1] if found else ""
+    place = draft.place(key) if key else next(iter(draft.origin.values()), "recipe")
+    if denied := re.search(r"Importing '([^']+)' is not allowed", message):
+        return f"{place}: {key} names {denied[1]!r}, which a recipe may not: it is data, not code. If you trust it: --trust"
+    if unknown := re.search(r"Expected a dot import path string: (\S+)", message):
+        return f"{place}: {key}: no class named {unknown[1]!r}.{did_you_mean(unknown[1], lightning_callbacks.__all__)}"
+    if unknown := re.search(r"unrecognized arguments: (\S+)", message):
+        return f"no option {unknown[1].partition('=')[0]}"
+    if unknown := re.search(r"[Oo]ption '([^']+)' is not accepted|does not accept option '([^']+)'", message):
+        return f"{place}: no option {unknown[1] or unknown[2]!r}"
+    value = re.search(r"(?:Given value|Got value): (.*)", message)
+    section, _, name = key.partition(".")
+    if value and section in draft.known and name in draft.known[section].hints:
+        return f"{place}: {key} must be {readable(draft.known[section].hints[name])}, not {value[1]!r}"
+    return f"{place}: " + " ".join(line.strip() for line in message.splitlines()[:3])[:300]
+
+
+def readable(hint: Any) -> str:
+    """A type as people write it."""
+    text = hint.__name__ if isinstance(hint, type) and not hasattr(hint, "__args__") else str(hint)
+    text = re.sub(r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\.(?=\w)|<class '|'>", "", text)
+    return text.replace("NoneType", "None") if len(text) <= 160 else f"{text[:160]}..."
+
+
+def resolved(used: Parser, values: Namespace) -> dict[str, Any]:
+    """The configuration as plain values: what a recipe may set, and of Lightning's own sections only what was set."""
+    tree: dict[str, Any] = json.loads(used.dump(values, format="json", skip_none=False, skip_validation=True))
+    defaults: dict[str, Any] = json.loads(used.dump(used.get_defaults(), format="json", skip_none=False, skip_validation=True))
+    for section in ("trainer", "checkpoint"):
+        tree[section] = {key: value for key, value in tree[section].items() if value != defaults[section][key]}
+    for logger in _listed(tree["trainer"].get("logger")):
+        if isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == FILLED_IN:
+            del logger["init_args"]["save_dir"]
+    return {key: tree[key] for key in (*TOP, *(key for key in tree if key not in TOP))}
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequence[L.Callback], loggers: Sequence[Any] = ()) -> L.Trainer:
+    """The Trainer of a recipe, with our callbacks and loggers beside its own.
+
+    Raises:
+        BadRecipe: Lightning refuses what the recipe asks for.
+    """
+    values = values.clone()
+    for logger in _listed(values.trainer.logger):
+        if isinstance(logger, Namespace):
+            _place(logger, folder)
+    try:
+        arguments = dict(used.instantiate(values).trainer)
+        given = arguments.pop("logger")
+        own = [one for one in _listed(given) if one and one is not True] if folder else []
+        unwanted = {"enable_progress_bar": lightning_callbacks.ProgressBar, "enable_checkpointing": lightning_callbacks.ModelCheckpoint}
+        without = tuple(cls for key, cls in unwanted.items() if arguments[key] is False)
+        kept = [one for one in callbacks if not isinstance(one, without)]
+        arguments |= {"callbacks": [*_listed(arguments["callbacks"] or []), *kept], "enable_checkpointing": None}
+        arguments |= {"use_distributed_sampler": False, "default_root_dir": folder, "logger": [*loggers, *own] or False}
+        arguments["enable_model_summary"] = bool(arguments["enable_model_summary"])
+        if arguments["num_sanity_val_steps"] is None:
+            arguments["num_sanity_val_steps"] = 0
+        return L.Trainer(**arguments)
+    except (MisconfigurationException, ModuleNotFoundError, TypeError, ValueError) as error:
+        raise BadRecipe(f"trainer: {' '.join(str(error).split())[:400]}") from None
+
+
+def _place(logger: Namespace, folder: Path | None) -> None:
+    if logger.init_args.get("save_dir") == FILLED_IN:
+        logger.init_args.save_dir = str(folder)
+    if logger.class_path.endswith("WandbLogger") and folder:
+        if "WANDB_MODE" not in os.environ and not online():
+            logger.init_args.offline = True
+        if logger.init_args.get("project") in (None, "lightning_logs"):
+            logger.init_args.project = "tfzoo"
+        if logger.init_args.get("name") is None:
+            logger.init_args.name = "/".join(folder.parts[-2:])
+
+
+def online(host: str = "api.wandb.ai") -> bool:
+    """Whether Weights & Biases can be reached, with an account: without, its client waits for minutes and then fails."""
+    if "WANDB_API_KEY" not in os.environ:
+        try:
+            if netrc().authenticators(host) is None:
+                return False
+        except (OSError, NetrcParseError):
+            return False
+    try:
+        socket.create_connection((host, 443), timeout=3).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def launching(args: Sequence[str]) -> Iterator[None]:
+    """Lightning starts further processes with ``sys.argv``: let that be this command, however it was called."""
+    main = sys.modules["__main__"]
+    before = sys.argv, main.__spec__
+    sys.argv, main.__spec__ = ["tfzoo", *args], find_spec("tfzoo.__main__")
+    try:
+        yield
+    finally:
+        sys.argv, main.__spec__ = before

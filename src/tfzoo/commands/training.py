@@ -1,0 +1,136 @@
+"""One training from its first step to its summary."""
+
+from __future__ import annotations
+
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lightning.pytorch as L
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+from tfzoo.commands import trainer
+from tfzoo.commands.output import complain, near, say
+from tfzoo.commands.progress import Bar
+from tfzoo.errors import TfzooError
+from tfzoo.runs import checkpoints, summary
+from tfzoo.runs.finish import Finish
+from tfzoo.runs.folder import rank
+from tfzoo.runs.meter import Meter
+from tfzoo.runs.metrics import MetricsFile
+from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
+
+if TYPE_CHECKING:
+    from tfzoo.commands.fit import Job
+
+
+class Training:
+    """A job in its folder: the Trainer with our callbacks, how it ended, and what is to be said of it."""
+
+    def __init__(self, job: Job, folder: Path, task: Any, data: Any, args: list[str]) -> None:
+        self.job, self.folder, self.task, self.data, self.args = job, folder, task, data, args
+        self.ended = "not started"
+        self.tested: dict[str, float] = {}
+        self.parameters = sum(parameter.numel() for parameter in task.parameters())
+        settings = dict(job.recipe["checkpoint"])
+        interval = job.values.checkpoint.train_time_interval
+        self.finish = Finish(
+            folder / checkpoints.FOLDER,
+            settings.pop("every_n_train_steps", None),
+            interval if isinstance(settings.pop("train_time_interval", None) and interval, timedelta) else None,
+        )
+        self.signals, self.meter = Signals(self.finish), Meter()
+        self.best = keeper(settings, folder / checkpoints.FOLDER)
+        callbacks = [Bar(), self.meter, self.signals, self.best, self.finish]
+        self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [MetricsFile(folder)])
+
+    def run(self) -> int:
+        """Train and, on built-in data, test; write the summary. Returns the exit code."""
+        code = self._fit()
+        summary.write(self.folder, "fit", self.facts()) if not rank() else None
+        if code == 0 and self.job.recipe["data"].get("dataset") and not self.trainer.fast_dev_run:
+            self._test()
+        return code
+
+    def _fit(self) -> int:
+        for logger in self.trainer.loggers:
+            logger.log_hyperparams({**self.job.recipe, "versions": summary.versions()})
+        try:
+            self.trainer.fit(self.task, datamodule=self.data)
+        except (SystemExit, KeyboardInterrupt) as stop:
+            stopped = isinstance(stop, SystemExit) and stop.code == STOPPED
+            self.ended = "interrupted" if stopped else "interrupted at once"
+            say(f"tfzoo: stopped by a signal after step {self.trainer.global_step}")
+            return STOPPED if stopped else INTERRUPTED
+        except TfzooError as error:
+            self.ended = f"failed: {error}"
+            complain(error)
+            return 2
+        except Exception as error:
+            self.ended = f"failed: {type(error).__name__}: {error}"
+            traceback.print_exc()
+            complain(f"training failed after step {self.trainer.global_step}: {type(error).__name__}: {error}")
+            return 1
+        self.ended = "interrupted" if self.signals.code else "completed"
+        return self.signals.code
+
+    def _test(self) -> None:
+        path = Path(self.best.best_model_path or self.finish.folder / checkpoints.LAST)
+        self.task.load_state_dict(checkpoints.read(path)["state_dict"])
+        self.trainer.test(self.task, datamodule=self.data, verbose=False)
+        self.tested = scores(self.trainer, "test/")
+        if not rank():
+            section = {"scores": self.tested, "checkpoint": str(path), "ended": "completed"}
+            summary.write(self.folder, "test", {**section, **summary.surroundings(["fit", *self.args])})
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The best, or the last where nothing was validated."""
+        for path in (self.best.best_model_path, self.finish.folder / checkpoints.LAST):
+            if path and Path(path).is_file():
+                return Path(path)
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """The section of ``summary.json``."""
+        return {
+            "ended": self.ended,
+            "scores": scores(self.trainer, "val/"),
+            "best": {str(self.best.monitor): float(self.best.best_model_score)} if self.best.best_model_score is not None else {},
+            **self.meter.counts(),
+            "parameters": self.parameters,
+            "checkpoint": str(self.checkpoint) if self.checkpoint else None,
+            **summary.surroundings(["fit", *self.args]),
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The table at the end."""
+        facts = self.facts()
+        rows = [("steps", f"{facts['steps']:,}"), ("time", f"{timedelta(seconds=round(facts['seconds']))}")]
+        if "tokens_per_second" in facts:
+            rows.append(("tokens per second", f"{facts['tokens_per_second']:,}"))
+        rows += [(f"best {name}", f"{value:.4g}") for name, value in facts["best"].items()]
+        rows += [(name, f"{value:.4g}") for name, value in sorted(self.tested.items())]
+        folder = near(self.folder)
+        if self.checkpoint:
+            rows += [("checkpoint", near(self.checkpoint))]
+            if self.job.recipe["task"] == "translation":
+                rows += [("translate", f'echo "{self._example()}" | tfzoo translate {folder}')]
+        return rows
+
+    def _example(self) -> str:
+        pairs = getattr(self.data, "splits", {}).get("val")
+        return next((source for source, _ in pairs or [] if source.strip() and '"' not in source), "text")
+
+
+def keeper(settings: dict[str, Any], folder: Path) -> ModelCheckpoint:
+    """Keeps the best by ``checkpoint.monitor``, decided at each validation."""
+    chosen = {"monitor": "val/bleu", "mode": "max", "save_on_train_epoch_end": False, **settings, "save_last": None}
+    if chosen.get("save_top_k", 1) == 1 and not chosen.get("filename"):
+        chosen |= {"filename": "best", "enable_version_counter": False}
+    return ModelCheckpoint(dirpath=folder, **chosen)
+
+
+def scores(used: L.Trainer, prefix: str) -> dict[str, float]:
+    return {key: float(value) for key, value in used.callback_metrics.items() if key.startswith(prefix)}
