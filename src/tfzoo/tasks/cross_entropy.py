@@ -15,47 +15,49 @@ def cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: flo
     """Sums over tokens of ``-sum_j q_j log p_j`` and of ``-log p_y``, in nats: ``(t d), (v d), (t) -> (), ()``.
 
     ``p = softmax(hidden weight^T)``; ``q`` is ``1 - smoothing`` at the target ``y``, 0 at ``pad`` and ``smoothing / (v - 2)`` elsewhere
-    (Szegedy et al. 2016, section 7). The first sum has gradients. They are computed with the loss, chunk by chunk, in place of the
-    logits, so that memory does not grow with ``t v``.
+    (Szegedy et al. 2016, section 7). Only the first sum has gradients. They are computed with the loss, chunk by chunk, in place of
+    the logits, so that memory does not grow with ``t v``.
     """
-    return _CrossEntropy.apply(hidden, weight, target, smoothing, pad, torch.is_grad_enabled())  # type: ignore[no-any-return, no-untyped-call]
+    if torch.is_autocast_enabled(hidden.device.type):
+        dtype = torch.get_autocast_dtype(hidden.device.type)
+        hidden, weight = hidden.to(dtype), weight.to(dtype)
+    return CrossEntropy.apply(hidden, weight, target, smoothing, pad, torch.is_grad_enabled())  # type: ignore[no-any-return, no-untyped-call]
 
 
-class _CrossEntropy(torch.autograd.Function):
+class CrossEntropy(torch.autograd.Function):
+    """``sum_j q_j log p_j`` is taken apart into sums that cost no pass over the logits: that of all logits is ``h . sum_j w_j``."""
+
     @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int, train: bool
-    ) -> tuple[Tensor, Tensor]:
-        t, v = len(target), len(weight)
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int, train: bool) -> tuple[Tensor, Tensor]:
+        v = len(weight)
         spread = smoothing / max(v - 2, 1)
-        weight_sum = weight.float().sum(0)
-        every = hidden.float() @ weight_sum if spread else None  # sum over classes of the logits, at the price of one
-        loss = hidden.new_zeros((), dtype=torch.float32)
+        weight_sum = weight.sum(0, dtype=torch.float32)
+        loss = torch.zeros((), device=hidden.device)
         nll = torch.zeros_like(loss)
         d_hidden = torch.empty_like(hidden) if train else None
         d_weight = torch.zeros_like(weight) if train else None
-        for rows in range(0, t, ROWS):
-            h, y = hidden[rows : rows + ROWS], target[rows : rows + ROWS, None]
-            logits = (h @ weight.mT).float()
-            at_target, at_pad = logits.gather(1, y), logits[:, pad].sum()
-            log_p = logits.log_softmax(1)
-            at_target_log_p = log_p.gather(1, y)
-            nll -= at_target_log_p.sum()
-            loss -= (1 - smoothing) * at_target_log_p.sum()
-            if every is not None:
-                normalizer = (at_target - at_target_log_p).sum()
-                others = every[rows : rows + ROWS].sum() - at_target.sum() - at_pad
-                loss += smoothing * normalizer - spread * others
-            if d_hidden is not None and d_weight is not None:
-                p = log_p.exp_().scatter_add_(1, y, torch.full_like(at_target, spread + smoothing - 1))
-                p[:, pad] += spread
-                p = p.to(h.dtype)
-                d_hidden[rows : rows + ROWS] = p @ weight
-                d_weight += p.mT @ h
+        chunk = hidden.new_empty(min(ROWS, len(target)), v)  # the logits, then their gradient
+        chunk_p = torch.empty_like(chunk, dtype=torch.float32)  # log p, then p
+        with torch.autocast(hidden.device.type, enabled=False):
+            for start in range(0, len(target), ROWS):
+                h, y = hidden[start : start + ROWS], target[start : start + ROWS, None]
+                logits = torch.mm(h, weight.mT, out=chunk[: len(y)])
+                log_p = torch.log_softmax(logits, 1, dtype=torch.float32, out=chunk_p[: len(y)])
+                log_p_y, logit_y, logit_pad = log_p.gather(1, y), logits.gather(1, y).float(), logits[:, pad].float()
+                nll -= log_p_y.sum()
+                # - sum_j q_j log p_j = log Z - sum_j q_j logit_j, and log Z = logit_y - log p_y
+                others = (h.float() @ weight_sum).sum() - logit_y.sum() - logit_pad.sum()
+                loss += (logit_y - log_p_y).sum() - (1 - smoothing) * logit_y.sum() - spread * others
+                if d_hidden is not None and d_weight is not None:
+                    p = log_p.exp_().scatter_add_(1, y, torch.full_like(log_p_y, spread + smoothing - 1))
+                    p[:, pad] += spread
+                    p = p.to(h.dtype)
+                    torch.mm(p, weight, out=d_hidden[start : start + ROWS])
+                    d_weight.addmm_(p.mT, h)
         if d_hidden is not None and d_weight is not None:
             # What every class gets of `spread`, in one go instead of once a logit.
             d_hidden -= (spread * weight_sum).to(d_hidden.dtype)
-            d_weight -= (spread * hidden.float().sum(0)).to(d_weight.dtype)
+            d_weight -= (spread * hidden.sum(0, dtype=torch.float32)).to(d_weight.dtype)
             ctx.save_for_backward(d_hidden, d_weight)
         ctx.mark_non_differentiable(nll)
         return loss, nll
