@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+STEPS = 2**16
+
 
 def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each entry with probability ``p`` and scale the rest by ``1 / (1 - p)`` (Srivastava et al. 2014, section 4).
+    """Zero each entry with probability ``p`` and scale the rest by ``1 / (1 - p)`` (Srivastava et al. 2014, section 10).
 
     ``p`` is the probability in force: 0 outside training. On a CPU it is rounded to a multiple of 2**-16.
+
+    >>> dropout(torch.ones(2), 0.0)
+    tensor([1., 1.])
     """
     if p == 0.0:
         return x
-    return F.dropout(x, p)
+    steps = round(p * STEPS)
+    if x.device.type != "cpu" or not 0 < steps < STEPS or torch.compiler.is_compiling():
+        return F.dropout(x, p)
+    return Dropout.apply(x, steps)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def draw(x: Tensor, steps: int) -> Tensor:
+    """Ones and zeros (``int8``) in the shape of ``x``: zero with probability ``steps / 2**16``.
+
+    64 random bits at a time, read as four 16-bit numbers: one decision each. Converted in place and in int16 because that is
+    vectorised, which making a bool is not.
+    """
+    bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    numbers = bits.view(torch.int16)[: x.numel()].view(x.shape)
+    return numbers.ge_(steps - STEPS // 2).to(torch.int8)
+
+
+class Dropout(torch.autograd.Function):
+    """What is kept is remembered in one byte an entry."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, steps: int) -> Tensor:
+        kept = draw(x, steps)
+        ctx.save_for_backward(kept)
+        ctx.scale = STEPS / (STEPS - steps)
+        return apply(x, kept, ctx.scale)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return apply(grad, ctx.saved_tensors[0], ctx.scale), None
+
+
+def apply(x: Tensor, kept: Tensor, scale: float) -> Tensor:
+    """``x * kept * scale``; the bytes become numbers first, which is faster than a product of mixed types."""
+    return kept.to(x.dtype).mul_(x).mul_(scale)
