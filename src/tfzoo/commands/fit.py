@@ -39,6 +39,7 @@ tfzoo list / show          the components that a slot can take
   tfzoo fit translation/numbers --model.attention additive --model.position relative_bias
 """
 FLAGS = ("help", "print_config", "trust")
+TRIED = ("model", "data", "optim", "search")
 SMALL = 16
 """Vocabulary of the model that is built only to see whether it can be."""
 
@@ -67,7 +68,8 @@ def run(args: Sequence[str]) -> int:
     folder, shows, helps = arguments.take("run"), arguments.take("print_config"), arguments.take("help")
     trust = arguments.take("trust") is not None
     path = find(arguments.words[0])
-    job = prepare([(read(path), _shown(path, arguments.words[0]))], arguments, trust, path, helps is not None)
+    tried = () if helps is not None else ("model", "optim", "search") if shows is not None else TRIED
+    job = prepare([(read(path), _shown(path, arguments.words[0]))], arguments, trust, path, tried)
     if helps is not None:
         put(job.parser.format_help())
         return 0
@@ -79,8 +81,10 @@ def run(args: Sequence[str]) -> int:
     return train(job, folder, list(args))
 
 
-def prepare(layers: Sequence[tuple[Mapping[str, Any], str]], arguments: Arguments, trust: bool, path: Path, helps: bool = False) -> Job:
-    """Parse and check everything that can be checked without reading data.
+def prepare(
+    layers: Sequence[tuple[Mapping[str, Any], str]], arguments: Arguments, trust: bool, path: Path, tried: Sequence[str] = TRIED
+) -> Job:
+    """Parse and check everything that can be checked without reading data; ``tried`` are the sections to build once.
 
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that says what is wrong and where.
@@ -94,17 +98,16 @@ def prepare(layers: Sequence[tuple[Mapping[str, Any], str]], arguments: Argument
     used = trainer.parser(found, trust)
     values = trainer.check(used, found)
     recipe = absolute(trainer.resolved(used, values))
-    if not helps:
-        _try(task, recipe, found)
+    _try(tried, recipe, found)
     return Job(path.stem, task, found, used, values, recipe)
 
 
-def _try(task: Any, recipe: Mapping[str, Any], found: Draft) -> None:
+def _try(tried: Sequence[str], recipe: Mapping[str, Any], found: Draft) -> None:
     """Build model and settings once, without memory: their constructors refuse what cannot be."""
     import torch
 
     sizes = {"vocab_size": SMALL, **({} if recipe["data"].get("joint", True) else {"source_vocab_size": SMALL})}
-    for section in ("model", "data", "optim", "search"):
+    for section in tried:
         if section not in found.known:
             continue
         try:

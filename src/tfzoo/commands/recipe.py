@@ -94,7 +94,7 @@ class Draft:
         name, *inner = name.split(".")
         if section not in self.known or not name:
             if section not in TOP:
-                raise BadRecipe(f"{where}: {misplaced(self.known, section)}" + (f": --{{section}}.{section}" if not name else ""))
+                raise BadRecipe(f"{where}: {misplaced(self.known, section)}")
             self.lay({section: text}, where)
             return
         if name not in self.known[section].hints:
@@ -147,6 +147,8 @@ class Draft:
     def _spec(self, kind: str, value: Any, path: str) -> Any:
         if value is None:
             return None
+        if not isinstance(value, str | Mapping):
+            raise BadRecipe(f"{self.place(path)}: {kind} wants a name or {{name: ..., ...}}, not {value!r}")
         try:
             entry, options = registry(kind).options(value)
         except (UnknownName, BadOption) as error:

@@ -33,9 +33,10 @@ class Section:
 
 def task_class(name: Any) -> Any:
     """The class of a task; imports lightning. Raises BadRecipe where there is none."""
+    if name is None:
+        raise BadRecipe(f"no task; begin with task: {listing(TASKS)}")
     if not isinstance(name, str) or name not in TASKS:
-        what = "no task; begin with" if name is None else f"no task {name!r}.{did_you_mean(str(name), TASKS)} Known:"
-        raise BadRecipe(f"{what} task: {listing(TASKS)}")
+        raise BadRecipe(f"no task {name!r}.{did_you_mean(str(name), TASKS)} Known: {listing(TASKS)}")
     module, _, attribute = TASKS[name].partition(":")
     return getattr(import_module(module), attribute)
 
@@ -75,7 +76,6 @@ def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
     """What to say of a key that a recipe does not have there."""
     homes = [name for name, one in known.items() if key in one.hints and name != within]
     here: Iterable[str] = known[within].hints if within else [*known, *TOP]
-    what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
     if key in TOP:
         return f"`{key}` belongs at the top, not under `{within}`"
     if key in known:
@@ -84,7 +84,10 @@ def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
         return f"`{key}` belongs under {' or '.join(f'`{home}`' for home in homes)}{within and f', not under `{within}`'}"
     if key in SUPPLIED:
         return f"`{key}` is not for a recipe to say: the tokenizer gives vocabulary sizes, --run the folder"
-    close = did_you_mean(key, here)
-    if not close:
-        close = next((f"{hint[:-1]} (under `{name}`)?" for name, one in known.items() if (hint := did_you_mean(key, one.hints))), "")
-    return f"{what}{close} Known: {listing(here, 40 if within != 'trainer' else 8)}"
+    what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
+    if close := did_you_mean(key, here):
+        return what + close
+    for name, one in known.items():
+        if close := did_you_mean(key, one.hints):
+            return f"{what}{close[:-1]}, under `{name}`?"
+    return f"{what} Known: {listing(here, 40)}"

@@ -109,12 +109,23 @@ def short(message: str, draft: Draft) -> str:
     if unknown := re.search(r"unrecognized arguments: (\S+)", message):
         return f"no option {unknown[1].partition('=')[0]}"
     if unknown := re.search(r"[Oo]ption '([^']+)' is not accepted|does not accept option '([^']+)'", message):
-        return f"{place}: no option {unknown[1] or unknown[2]!r}"
+        return f"{place}: {_option(unknown[1] or unknown[2], draft)}"
     value = re.search(r"(?:Given value|Got value): (.*)", message)
     section, _, name = key.partition(".")
     if value and section in draft.known and name in draft.known[section].hints:
         return f"{place}: {key} must be {readable(draft.known[section].hints[name])}, not {value[1]!r}"
     return f"{place}: " + " ".join(line.strip() for line in message.splitlines()[:3])[:300]
+
+
+def _option(name: str, draft: Draft) -> str:
+    """What to say of an option that a class of Lightning's does not have."""
+    for section in (lightning_callbacks, lightning_loggers):
+        for path, value in walk(draft.values):
+            cls = getattr(section, str(value).rpartition(".")[2], None)
+            if path.endswith("class_path") and isinstance(cls, type) and name not in _parameters(cls):
+                if close := did_you_mean(name, _parameters(cls)):
+                    return f"{cls.__name__} has no option {name!r}.{close}"
+    return f"no option {name!r} there"
 
 
 def readable(hint: Any) -> str:
@@ -126,8 +137,8 @@ def readable(hint: Any) -> str:
 
 def resolved(used: Parser, values: Namespace) -> dict[str, Any]:
     """The configuration as plain values: what a recipe may set, and of Lightning's own sections only what was set."""
-    tree: dict[str, Any] = json.loads(used.dump(values, format="json", skip_none=False, skip_validation=True))
-    defaults: dict[str, Any] = json.loads(used.dump(used.get_defaults(), format="json", skip_none=False, skip_validation=True))
+    tree: dict[str, Any] = json.loads(used.dump(values, format="json", skip_unset=False, skip_validation=True))
+    defaults: dict[str, Any] = json.loads(used.dump(used.get_defaults(), format="json", skip_unset=False, skip_validation=True))
     for section in ("trainer", "checkpoint"):
         tree[section] = {key: value for key, value in tree[section].items() if value != defaults[section][key]}
     for logger in _listed(tree["trainer"].get("logger")):

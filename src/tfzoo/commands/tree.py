@@ -87,7 +87,8 @@ def police(tree: Mapping[str, Any], where: str) -> None:
     for path, value in walk(tree):
         key = path.rpartition(".")[2]
         if key in OUTPUT and value is not None and path.startswith(("trainer.", "checkpoint.")):
-            raise BadRecipe(f"{where}: {path}: a run writes into its own folder alone. Choose it with --run FOLDER")
+            what = where if where == f"--{path}" else f"{where}: {path}"
+            raise BadRecipe(f"{what}: a run writes into its own folder alone. Choose it with --run FOLDER")
         inside = path.startswith(("trainer.", "checkpoint."))
         named = key == "class_path" or re.fullmatch(r"trainer\.(callbacks|logger|strategy|profiler|plugins|accelerator)(\.\d+)?", path)
         if not isinstance(value, str) or not (named or (inside and imports(value))):

@@ -34,7 +34,10 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
     last = [file for file in files if file.name == LAST]
     best = [file for file in files if file.name != LAST]
     if not files:
-        raise BadRun(f"{run} holds no checkpoint: its training has written none" + (f". Runs: {', '.join(near(path / 'x'))}" if near(path / "x") else ""))
+        raise BadRun(
+            f"{run} holds no checkpoint: its training has written none"
+            + (f". Runs: {', '.join(near(path / 'x'))}" if near(path / "x") else "")
+        )
     if prefer == "last" and last:
         return last[0]
     if len(best) > 1:

@@ -1,0 +1,223 @@
+"""A mistake ends with one short message that names it and the fix, exit code 2 and no traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tfzoo.commands.main import main
+
+Refused = Callable[..., str]
+NUMBERS = "translation/numbers"
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Refused:
+    """Run a command that must be refused; returns its message."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: str) -> str:
+        before = sorted(tmp_path.rglob("runs/*"))
+        assert main(list(args)) == 2
+        out, err = capsys.readouterr()
+        lines = err.strip().splitlines()
+        message = "\n".join(line for line in lines if not line.startswith(("checkpoint: ", "data: ")))
+        assert message.startswith("tfzoo: "), err
+        assert len(message.splitlines()) <= 6
+        assert "Traceback" not in err + out
+        assert out == ""
+        assert sorted(tmp_path.rglob("runs/*")) == before, "a refused training left a folder"
+        return message
+
+    return run
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Callable[..., str]:
+    """A recipe file of numbers with some lines more."""
+
+    def write(more: str, name: str = "mine.yaml") -> str:
+        path = tmp_path / name
+        path.write_text(f"task: translation\ndata: {{dataset: numbers}}\n{more}\n", "utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--model.attention", "aditive"], ["no attention named 'aditive'", "Did you mean 'additive'"]),
+        (["--model.norm", "{name: rms, epz: 1}"], ["norm 'rms' has no option 'epz'", "Did you mean 'eps'"]),
+        (["--model.norm", "rms", "--model.norm.epz", "1"], ["--model.norm.epz", "no option 'epz'", "Did you mean 'eps'"]),
+        (["--model.norm.eps", "small"], ["'small' is not float"]),
+        (["--model.encoder.norm", "rsm"], ["no norm named 'rsm'", "Did you mean 'rms'"]),
+        (["--model.encoder.nrm", "rms"], ["no option 'nrm'", "Did you mean 'norm'"]),
+        (["--model.dim", "wide"], ["--model.dim", "model.dim must be int, not 'wide'"]),
+        (["--model.residual", "middle"], ["'pre' or 'post' or 'none'", "not 'middle'"]),
+        (["--model.dimm", "8"], ["no key 'dimm'", "Did you mean 'dim'"]),
+        (["--model.lr", "8"], ["`lr` belongs under `optim`"]),
+        (["--dim", "8"], ["`dim` belongs under `model`"]),
+        (["--modle.dim", "8"], ["no section 'modle'", "Did you mean 'model'"]),
+        (["--model.di", "8"], ["no key 'di'"]),
+        (["--model.dim"], ["--model.dim needs a value"]),
+        (["--trainer.max_epoch", "1"], ["no key 'max_epoch'", "Did you mean 'max_epochs'"]),
+        (["--trainer.max_steps", "many"], ["trainer.max_steps must be int", "'many'"]),
+        (["--trainer.devices", "none_such"], ["trainer"]),
+        (["--trainer.logger", "WandLogger"], ["no logger named 'WandLogger'", "Did you mean 'WandbLogger'"]),
+        (["--trainer.callbacks+=EarlyStoping"], ["no class named 'EarlyStoping'", "Did you mean 'EarlyStopping'"]),
+        (["--trainer.callbacks+=os.system"], ["'os.system'", "--trust"]),
+        (["--trainer.default_root_dir", "/tmp"], ["--run FOLDER"]),
+        (["--checkpoint.monitr", "x"], ["no key 'monitr'", "Did you mean 'monitor'"]),
+        (["--checkpoint.save_top_k", "all"], ["checkpoint.save_top_k must be int"]),
+        (["--optim.betas", "0.9"], ["optim.betas must be"]),
+        (["--optim.lr", "-1"], ["lr=-1"]),
+        (["--optim.schedule.warmupp", "3"], ["no option 'warmupp'", "Did you mean 'warmup'"]),
+        (["--search.beam", "0"], ["beam=0"]),
+        (["--data.dataset.language", "fr"], ["'de' or 'zh'"]),
+        (["--data.joint", "perhaps"], ["data.joint must be bool, not 'perhaps'"]),
+        (["--seed", "one"], ["seed must be int, not 'one'"]),
+        (["--task", "translaton"], ["no task 'translaton'", "Did you mean 'translation'"]),
+        (["--config", "http://example.com/x.yaml"], ["--config reads files alone"]),
+        (["--config", "none.yaml"], ["none.yaml", "No such file"]),
+        (["other"], ["one recipe a time"]),
+        (["--model.dim", "60", "--model.heads", "4", "--model.position", "rotary"], ["rotary", "15"]),
+        (["--model.attention", "additive", "--model.position", "rotary"], ["rotary", "additive", "allow", "unrotatable-attention"]),
+        (["--model.heads", "3"], ["heads=3", "dim=128"]),
+        (["--model.norm", "batch"], ["batch", "leaky-norm"]),
+        (["--model.norm", "instance", "--model.allow", "[leaky-norm]"], ["instance"]),
+        (["--model.decoder.norm", "batch"], ["leaky-norm"]),
+        (["--model.allow", "[leaky-nrm]"], ["leaky-nrm"]),
+    ],
+    ids=lambda value: " ".join(value) if value and value[0].startswith("--") else "",
+)
+def test_a_mistake_on_the_command_line_is_named_with_its_fix(args: list[str], says: list[str], refused: Refused) -> None:
+    message = refused("fit", NUMBERS, *args)
+    for words in says:
+        assert words in message
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("model: {norm: rsm}", ["mine.yaml", "no norm named 'rsm'", "Did you mean 'rms'"]),
+        ("model: {norm: {name: rms, epz: 1}}", ["mine.yaml", "no option 'epz'", "Did you mean 'eps'"]),
+        ("model: {norm: [rms]}", ["mine.yaml", "norm wants a name or"]),
+        ("model: {dimm: 8}", ["mine.yaml", "Did you mean 'dim'"]),
+        ("model: {dim: wide}", ["mine.yaml", "model.dim must be int, not 'wide'"]),
+        ("dim: 8", ["mine.yaml", "`dim` belongs under `model`"]),
+        ("optim: {dim: 8}", ["mine.yaml", "`dim` belongs under `model`, not under `optim`"]),
+        ("model: {vocab_size: 8}", ["mine.yaml", "tokenizer"]),
+        ("modle: {dim: 8}", ["mine.yaml", "Did you mean 'model'"]),
+        ("model: 8", ["mine.yaml", "model is a section"]),
+        ("model: {dim: 8}\nmodel: {dim: 9}", ["mine.yaml, line 4", "'model' stands twice"]),
+        ("model: {dim: 8, dim: 9}", ["mine.yaml, line 3", "'dim' stands twice"]),
+        ("model: {dim: 8", ["mine.yaml, line"]),
+        ("trainer: {max_epoch: 8}", ["mine.yaml", "Did you mean 'max_epochs'"]),
+        ("trainer: {max_steps: many}", ["mine.yaml", "trainer.max_steps must be int"]),
+        ("trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: x, patienc: 1}}]}", ["patienc"]),
+        ("trainer: {callbacks: [{class_path: beside.Mine}]}", ["mine.yaml", "'beside.Mine'", "--trust"]),
+        ("trainer: {callbacks: [beside.Mine]}", ["mine.yaml", "'beside.Mine'", "--trust"]),
+        ("trainer: {callbacks: {class_path: beside.Mine}}", ["mine.yaml", "'beside.Mine'", "--trust"]),
+        ("trainer: {profiler: beside.Mine}", ["'beside.Mine'", "--trust"]),
+        ("trainer: {strategy: {class_path: beside.Mine}}", ["'beside.Mine'", "--trust"]),
+        ("trainer: {logger: [{class_path: beside.Mine}]}", ["'beside.Mine'", "--trust"]),
+        ("trainer: {callbacks: [{class_path: LambdaCallback, init_args: {on_fit_start: os.system}}]}", ["--trust"]),
+        ("trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 1.0, avg_fn: os.system}}]}", ["os.system", "--trust"]),
+        ("trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: /tmp}}}", ["--run FOLDER"]),
+        ("checkpoint: {dirpath: /tmp}", ["--run FOLDER"]),
+        ("optim: {class_path: torch.optim.SGD}", ["'torch.optim.SGD'"]),
+        ("model: {heads: 3}", ["mine.yaml", "heads=3"]),
+    ],
+)
+def test_a_mistake_in_a_recipe_names_the_file_and_the_fix(more: str, says: list[str], refused: Refused, recipe: Callable[..., str]) -> None:
+    path = recipe(more)
+    Path(path).with_name("beside.py").write_text("raise SystemExit('imported')\n", "utf-8")
+    message = refused("fit", path)
+    for words in says:
+        assert words in message
+    assert "beside" not in sys.modules
+
+
+def test_a_trusted_recipe_may_name_a_class_beside_it(recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    path = recipe("trainer: {callbacks: [{class_path: callback_beside.Mine}]}")
+    Path(path).with_name("callback_beside.py").write_text(
+        "from lightning.pytorch import Callback\nclass Mine(Callback):\n    pass\n", "utf-8"
+    )
+    assert main(["fit", path, "--print_config", "--trust"]) == 0
+    assert "callback_beside" in sys.modules
+    assert "callback_beside.Mine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("numbers", ["no recipe named 'numbers'", "Did you mean 'translation/numbers'"]),
+        ("translation/nubers", ["Did you mean 'translation/numbers'"]),
+        ("none.yaml", ["no recipe file none.yaml"]),
+    ],
+)
+def test_an_unknown_recipe_is_told_the_known_ones(name: str, says: list[str], refused: Refused) -> None:
+    message = refused("fit", name)
+    for words in says:
+        assert words in message
+
+
+def test_a_recipe_must_have_a_task(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("model: {dim: 8}\n", "utf-8")
+    assert "begin with task: translation" in refused("fit", "empty.yaml")
+    (tmp_path / "list.yaml").write_text("- 1\n", "utf-8")
+    assert "a recipe is a mapping" in refused("fit", "list.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"task: \xe9\n")
+    assert "not UTF-8" in refused("fit", "latin.yaml")
+
+
+def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused: Refused, tmp_path: Path) -> None:
+    assert "data.root" in refused("fit", "translation/multi30k")
+    assert "nowhere" in refused("fit", "translation/multi30k", "--data.root", "nowhere")
+    for name, lines in (("train", 3), ("val", 2), ("test", 2)):
+        (tmp_path / f"{name}.en").write_text("one\n" * lines, "utf-8")
+        (tmp_path / f"{name}.de").write_text("eins\n" * 2, "utf-8")
+    message = refused("fit", "translation/multi30k", "--data.root", ".", "--data.tokenizer.vocab_size", "270")
+    assert "train.en" in message and "3" in message and "2" in message
+
+
+def test_a_run_folder_that_holds_something_is_not_overwritten(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious", "utf-8")
+    assert "mine exists and is not empty" in refused("fit", NUMBERS, "--run", "mine")
+
+
+@pytest.mark.parametrize("command", ["validate", "test", "predict", "translate"])
+def test_a_run_that_is_not_there_is_told_those_that_are(command: str, refused: Refused, tmp_path: Path) -> None:
+    assert "no run at runs/numbers/2" in refused(command, "runs/numbers/2")
+    (tmp_path / "runs" / "numbers" / "1").mkdir(parents=True)
+    (tmp_path / "runs" / "numbers" / "1" / "config.yaml").write_text("", "utf-8")
+    assert "runs/numbers/1" in refused(command, "runs/numbers/2")
+    assert "no checkpoint" in refused(command, "runs/numbers/1")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["fti"], ["no command named 'fti'", "Did you mean 'fit'"]),
+        (["fit"], ["fit needs a recipe"]),
+        (["list", "nrom"], ["no kind of component named 'nrom'", "Did you mean 'norm'"]),
+        (["show", "norm"], ["NAME"]),
+        (["show", "norm", "rsm"], ["Did you mean 'rms'"]),
+        (["check", "norm", "rsm"], ["Did you mean 'rms'"]),
+        (["recipes", "translation/number"], ["Did you mean 'translation/numbers'"]),
+        (["recipes", "--copy", "x.yaml"], ["name of a recipe"]),
+        (["cache", "--cleer"], ["no option '--cleer'", "Did you mean '--clear'"]),
+        (["translate", "x", "--scor"], ["no option '--scor'", "Did you mean '--scores'"]),
+        (["translate", "x", "--beam", "two"], ["--beam", "two"]),
+        (["test"], ["test needs one run"]),
+    ],
+)
+def test_a_mistake_in_a_simple_command_is_named(args: list[str], says: list[str], refused: Refused) -> None:
+    message = refused(*args)
+    for words in says:
+        assert words in message
