@@ -45,9 +45,7 @@ class ParallelText:
                 if source is None or target is None:
                     more = count + 1 + sum(1 for _ in (targets if source is None else sources))
                     long, short = (self.target, self.source) if source is None else (self.source, self.target)
-                    raise BadData(
-                        f"{long} has {more:,} lines, but {short} has {count:,}; line n of one must be the translation of the other's"
-                    )
+                    raise BadData(f"{long} has {more:,} lines, {short} has {count:,} lines; each must be the translation of its neighbour")
                 yield source, target
 
 

@@ -19,7 +19,7 @@ from tfzoo.data.prepare import Text, encode_split, scan, train_languages
 from tfzoo.data.text import find_tests, find_text
 from tfzoo.data.tokenizer import Languages
 from tfzoo.errors import BadData, BadOption
-from tfzoo.registry import DatasetSpec, TokenizerSpec, create, registry
+from tfzoo.registry import DatasetSpec, TokenizerSpec, create
 
 
 class TranslationData(L.LightningDataModule):
@@ -79,7 +79,7 @@ class TranslationData(L.LightningDataModule):
         for name, value, least in (("max_tokens", max_tokens, 1), ("max_length", max_length, 1), ("workers", workers, 0)):
             if value < least:
                 raise BadOption(f"data.{name} is {value}; the least is {least}")
-        registry("tokenizer").options(tokenizer)
+        create("tokenizer", tokenizer)  # refuses bad options now, not after reading
         self.made = None if dataset is None else create("dataset", dataset)
         self.direction = direction(None if self.made is None else self.made.languages, source, target)
         self.root = None if root is None else Path(root).expanduser()

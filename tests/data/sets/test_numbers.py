@@ -79,7 +79,11 @@ def test_the_seed_alone_decides(splits: Splits) -> None:
 
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_numbers_are_spelt_as_num2words_spells_them(language: str) -> None:
-    edges = [b + d for b in (0, 20, 100, 1000, 1100, 2000, 10_000, 21_000, 100_000, 101_000, 999_000) for d in (0, 1, 2, 10, 21, 99, 100, 101, 999)]
+    edges = [
+        b + d
+        for b in (0, 20, 100, 1000, 1100, 2000, 10_000, 21_000, 100_000, 101_000, 999_000)
+        for d in (0, 1, 2, 10, 21, 99, 100, 101, 999)
+    ]
     some = random.Random(0).sample(range(10**6), 1000)
     for number in (n for n in edges + some if n < 10**6):
         assert numbers.spelt(number, language) == num2words(number, lang=language)

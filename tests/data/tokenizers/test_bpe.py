@@ -12,7 +12,12 @@ import pytest
 from tfzoo.data.tokenizers.bpe import BPE, SMALLEST
 from tfzoo.errors import BadOption
 
-LINES = ["Ein Mann mit einem Hut.", "A man with a hat, (laughing) at 2 dogs.", "两个人在公园里。", "<pad> <0x41> pad unknown begin end"] * 20
+LINES = [
+    "Ein Mann mit einem Hut.",
+    "A man with a hat, (laughing) at 2 dogs.",
+    "两个人在公园里。",
+    "<pad> <0x41> pad unknown begin end",
+] * 20
 
 TEXTS = [
     "Ein Mann mit einem Hut.",

@@ -1,0 +1,100 @@
+"""The cache is one folder, and what stands in it is whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tfzoo.data import cache
+from tfzoo.errors import TfzooError
+
+
+@pytest.fixture(autouse=True)
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def fill(path: Path, content: str = "four") -> None:
+    with cache.filling(path) as folder:
+        (folder / "file").write_text(content)
+
+
+def test_the_environment_names_the_folder(empty: Path) -> None:
+    assert cache.folder() == empty
+
+
+def test_without_it_the_users_cache_folder_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TFZOO_CACHE")
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.folder() == tmp_path / "tfzoo"
+
+
+def test_an_entry_appears_when_it_is_complete(empty: Path) -> None:
+    path = cache.entry("ids", "key")
+    with cache.filling(path) as folder:
+        (folder / "file").write_text("half")
+        assert not path.exists()
+    assert (path / "file").read_text() == "half"
+
+
+@pytest.mark.parametrize("stop", [RuntimeError, KeyboardInterrupt])
+def test_one_that_is_interrupted_leaves_nothing(stop: type[BaseException]) -> None:
+    path = cache.entry("ids", "key")
+
+    def half() -> None:
+        with cache.filling(path) as folder:
+            (folder / "file").write_text("half")
+            raise stop
+
+    with pytest.raises(stop):
+        half()
+    assert not path.exists()
+    assert cache.size() == 0
+
+
+def test_of_two_that_make_the_same_entry_neither_fails_nor_hides_it() -> None:
+    path = cache.entry("ids", "key")
+    with cache.filling(path) as slow:
+        (slow / "file").write_text("same")
+        fill(path, "same")
+        held = (path / "file").open()
+    assert (path / "file").read_text() == "same"
+    assert held.read() == "same"
+    held.close()
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_size_counts_and_clear_removes_what_tfzoo_made_and_nothing_else(empty: Path) -> None:
+    fill(cache.entry("ids", "key"))
+    (empty / "thesis.txt").write_text("mine")
+    assert cache.size() == 4
+    assert cache.clear() == 4
+    assert cache.size() == 0
+    assert (empty / "thesis.txt").read_text() == "mine"
+    assert cache.clear() == 0
+
+
+def test_what_dead_processes_left_long_ago_goes(empty: Path) -> None:
+    fill(cache.entry("ids", "key"))
+    shelf = empty / cache.SHELF
+    for name, age in (("old", 2 * cache.DAY), ("new", 0.0)):
+        draft = shelf / f".filling-{name}"
+        draft.mkdir()
+        os.utime(draft, (draft.stat().st_atime - age, draft.stat().st_mtime - age))
+    fill(cache.entry("ids", "other"))
+    assert sorted(p.name for p in shelf.iterdir()) == [".filling-new", "ids-key", "ids-other"]
+
+
+def test_a_cache_that_cannot_be_written_names_the_way_out(empty: Path) -> None:
+    empty.write_text("a file where the folder should be")
+    with pytest.raises(TfzooError, match="TFZOO_CACHE"):
+        fill(cache.entry("ids", "key"))
+
+
+def test_a_key_depends_on_where_its_parts_end() -> None:
+    assert cache.key("ab", "c") != cache.key("a", "bc") != cache.key("abc")
+    assert cache.key("ab", "c") == cache.key("ab", "c")

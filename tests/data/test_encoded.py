@@ -1,0 +1,56 @@
+"""Ids on the disk are the ids that were written, or an error."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from tfzoo.data.encoded import Encoded, Sentences, Writer
+
+IDS = [[5, 6, 7], [], [8], [70_000]]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    writer = Writer(tmp_path / "text")
+    writer.add(IDS[:2])
+    writer.add([])
+    writer.add(IDS[2:])
+    writer.close()
+    return tmp_path / "text"
+
+
+def lists(sentences: Sentences) -> list[list[int]]:
+    return [sentences.ids[a:b].tolist() for a, b in zip(sentences.offsets[:-1], sentences.offsets[1:], strict=True)]
+
+
+def test_what_is_written_is_read(written: Path) -> None:
+    assert lists(Encoded(written)) == IDS == lists(Sentences.of(IDS))
+    assert Encoded(written).lengths.tolist() == [3, 0, 1, 1]
+
+
+def test_a_worker_is_sent_the_path_and_not_the_ids(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "text")
+    writer.add([[1] * 100_000])
+    writer.close()
+    sent = pickle.dumps(Encoded(tmp_path / "text"))
+    assert len(sent) < 1000
+    assert lists(pickle.loads(sent)) == [[1] * 100_000]
+
+
+def test_sentences_without_any_token_are_fine(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "text")
+    writer.add([[], []])
+    writer.close()
+    assert lists(Encoded(tmp_path / "text")) == [[], []] == lists(Sentences.of([[], []]))
+
+
+@pytest.mark.parametrize("ending", [".ids", ".offsets"])
+@pytest.mark.parametrize("kept", [0, 3, 4, 8, -8, -4, -1])
+def test_a_torn_file_is_never_taken_for_whole(written: Path, ending: str, kept: int) -> None:
+    file = written.with_suffix(ending)
+    file.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"ids are not|whole number"):
+        Encoded(written)

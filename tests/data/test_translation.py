@@ -1,0 +1,337 @@
+"""From text to a Trainer's batches: prepared once, nothing lost, bad input told before training."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+from torch import Tensor
+
+from tfzoo.data import cache
+from tfzoo.data.batch import Pairs
+from tfzoo.data.tokenizers.bpe import BPE
+from tfzoo.data.translation import TranslationData, translation_batches
+from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
+
+SMALL = {"name": "numbers", "train": 300, "val": 40, "test": 30, "long": 20}
+TOKENIZER = {"name": "bpe", "vocab_size": 300}
+
+ENGLISH = ["a man", "two dogs", "", "a cat", " ".join("abcdefghijklmnopqrstuvwxyz"), "a hat", "x"]
+GERMAN = ["ein Mann", "zwei Hunde", "leer", "eine Katze", "ein Satz", " ", "y"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "text"
+    folder.mkdir()
+    write(folder, "train", ENGLISH, GERMAN)
+    write(folder, "val", ["", "a dog"], ["nichts", "ein Hund"])
+    write(folder, "test_a", ["a man", "a man", "a new man"], ["x", "y", "z"])
+    return folder
+
+
+def write(folder: Path, name: str, source: Iterable[str], target: Iterable[str]) -> None:
+    (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in source), "utf-8")
+    (folder / f"{name}.de").write_text("".join(f"{line}\n" for line in target), "utf-8")
+
+
+def prepared(**options: Any) -> TranslationData:
+    data = TranslationData(**{"tokenizer": TOKENIZER, **options})
+    data.prepare_data()
+    data.setup("fit")
+    return data
+
+
+def numbers(**options: Any) -> TranslationData:
+    return prepared(dataset=SMALL, **{"max_tokens": 200, **options})
+
+
+def texts(data: TranslationData, ids: Tensor) -> list[str]:
+    assert data.languages is not None
+    return data.languages.target.decode(ids.tolist())
+
+
+def no_training(self: BPE, lines: Iterable[str]) -> None:
+    raise AssertionError("the tokenizer was trained again")
+
+
+def test_batches_hold_the_text_of_their_split() -> None:
+    data = numbers()
+    for split, loaders in (("train", [data.train_dataloader()]), ("val", [data.val_dataloader()]), ("test", data.test_dataloader()[:1])):
+        pairs = list(data.splits[split])
+        seen = []
+        for batch in loaders[0]:
+            assert list(zip(texts(data, batch.source), texts(data, batch.target), strict=True)) == [pairs[i] for i in batch.index]
+            assert list(zip(batch.source_text, batch.target_text, strict=True)) == (
+                [pairs[i] for i in batch.index] if split != "train" else []
+            )
+            seen += batch.index
+        assert sorted(seen) == list(range(len(pairs)))
+
+
+def test_test_sets_come_one_by_one_by_name() -> None:
+    data = numbers()
+    assert data.test_names == ["test", "long"]
+    assert [sum(map(len, loader)) for loader in data.test_dataloader()] == [30, 20]
+    assert data.overlap == {"test": 0, "long": 0}
+
+
+def test_training_skips_and_counts_empty_and_long_pairs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = prepared(root=str(root), max_length=20)
+    kept = sorted(i for batch in data.train_dataloader() for i in batch.index)
+    assert kept == [0, 1, 3, 6]
+    assert data.skipped == {"with an empty side": 2, "over 20 tokens": 1}
+    assert capsys.readouterr().err.splitlines() == ["data: training skips 2 pairs with an empty side, 1 pair over 20 tokens"]
+    assert "train 4 pairs" in data.describe()
+
+
+def test_nothing_is_said_where_nothing_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers()
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""
+
+
+def test_validation_and_test_keep_every_line(root: Path) -> None:
+    data = prepared(root=str(root), max_length=3)
+    assert sorted(i for batch in data.val_dataloader() for i in batch.index) == [0, 1]
+    assert sum(map(len, data.test_dataloader()[0])) == 3
+
+
+def test_a_side_of_exactly_max_length_is_kept(root: Path) -> None:
+    data = prepared(root=str(root))
+    longest = int(max(data.sets["train"].source.lengths.max(), data.sets["train"].target.lengths.max()))
+    assert len(prepared(root=str(root), max_length=longest).sets["train"]) == len(data.sets["train"])
+    assert len(prepared(root=str(root), max_length=longest - 1).sets["train"]) < len(data.sets["train"])
+
+
+def test_test_sentences_that_training_has_are_counted(root: Path) -> None:
+    assert prepared(root=str(root)).overlap == {"test_a": 2}
+
+
+def test_text_that_is_all_skipped_is_an_error(root: Path) -> None:
+    with pytest.raises(BadData, match=r"no pair is left.*max_length"):
+        prepared(root=str(root), max_length=1)
+
+
+def test_paths_name_text_anywhere(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text("a\tb\n")
+    data = prepared(train=str(root / "train"), val=str(root / "val"), test=str(tmp_path / "test.tsv"))
+    assert data.test_names == ["test"]
+    data = prepared(root=str(root), train="val", test={"one": "test_a", "two": str(tmp_path / "test.tsv")})
+    assert data.test_names == ["one", "two"]
+    assert list(data.splits["train"]) == list(data.splits["val"])
+
+
+def test_languages_can_be_turned_around(root: Path) -> None:
+    forth, back = prepared(root=str(root)), prepared(root=str(root), source="de", target="en")
+    assert [(t, s) for s, t in forth.splits["train"]] == list(back.splits["train"])
+    forth, back = numbers(), numbers(source="de", target="en")
+    assert [(t, s) for s, t in forth.splits["test"]] == list(back.splits["test"])
+    assert back.languages is not None
+    assert (back.languages.source_language, back.languages.target_language) == ("de", "en")
+
+
+def test_a_data_set_brings_its_languages() -> None:
+    data = prepared(dataset={**SMALL, "language": "zh"})
+    assert data.languages is not None
+    assert (data.languages.source_language, data.languages.target_language) == ("en", "zh")
+    assert "加" in "".join(target for _, target in data.splits["long"])
+
+
+def test_vocabularies_are_joint_or_separate() -> None:
+    joint, separate = numbers().languages, numbers(joint=False).languages
+    assert joint is not None
+    assert separate is not None
+    assert joint.joint
+    assert not separate.joint
+    [ids] = separate.target.encode(["zweiundzwanzig"])
+    assert len(ids) < len(separate.source.encode(["zweiundzwanzig"])[0])
+
+
+def test_a_second_start_trains_and_tokenizes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = numbers()
+    size = cache.size()
+    monkeypatch.setattr(BPE, "train", no_training)
+    second = numbers()
+    assert [b.source.tolist() for b in first.train_dataloader()] == [b.source.tolist() for b in second.train_dataloader()]
+    assert cache.size() == size
+
+
+@pytest.mark.parametrize("change", ["text", "option", "joint"])
+def test_what_changes_is_made_anew(root: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    prepared(root=str(root))
+    monkeypatch.setattr(BPE, "train", no_training)
+    prepared(root=str(root))
+    if change == "text":
+        write(root, "train", [*ENGLISH[:-1], "z"], GERMAN)
+    options = {"option": {"tokenizer": {**TOKENIZER, "lowercase": True}}, "joint": {"joint": False}}.get(change, {})
+    with pytest.raises(AssertionError, match="trained again"):
+        prepared(root=str(root), **options)
+
+
+@pytest.mark.parametrize("kind", ["tokenizer", "ids"])
+def test_a_torn_entry_is_made_anew(kind: str) -> None:
+    first = [batch.source.tolist() for batch in numbers().train_dataloader()]
+    files = [file for entry in (cache.folder() / cache.SHELF).glob(f"{kind}-*") for file in entry.iterdir()]
+    assert files
+    for file in files:
+        file.write_bytes(file.read_bytes()[:-5])
+    assert [batch.source.tolist() for batch in numbers().train_dataloader()] == first
+
+
+def test_two_processes_that_prepare_at_once_agree() -> None:
+    code = (
+        "import hashlib\nfrom tfzoo.data.translation import TranslationData\n"
+        f"data = TranslationData(dataset={SMALL!r}, tokenizer={TOKENIZER!r})\ndata.prepare_data()\n"
+        "print(hashlib.md5(str([b.source.tolist() for b in data.train_dataloader()]).encode()).hexdigest())"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ) for _ in range(2)]
+    printed = [process.communicate(timeout=100)[0] for process in both]
+    assert printed[0] == printed[1] != ""
+    assert not list((cache.folder() / cache.SHELF).glob(".filling-*"))
+
+
+def test_each_process_opens_what_one_has_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers()
+    monkeypatch.setattr(BPE, "train", no_training)
+    other = TranslationData(dataset=SMALL, tokenizer=TOKENIZER)
+    other.setup("fit")  # as on the second process of a node, where Lightning does not call prepare_data
+    assert len(other.sets["train"]) == 300
+
+
+def test_the_tokenizers_of_a_trained_translator_are_kept(root: Path) -> None:
+    trained = numbers().languages
+    data = TranslationData(root=str(root), tokenizer=TOKENIZER)
+    data.languages = trained
+    data.prepare_data()
+    assert data.languages is trained
+    [batch] = data.val_dataloader()
+    assert texts(data, batch.source) == batch.source_text
+
+
+class Recorder(L.LightningModule):
+    """Remembers which pairs each epoch brought, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.seen: dict[int, list[list[int]]] = {}
+
+    def training_step(self, batch: Pairs) -> Tensor:
+        self.seen.setdefault(self.current_epoch, []).append(batch.index)
+        return self.weight * batch.source.sum()
+
+    def validation_step(self, batch: Pairs) -> None:
+        assert batch.target_text
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.0)
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"reload": 1}], ids=["plain", "workers", "reload"])
+def test_a_trainer_gets_each_epoch_in_its_own_order(options: dict[str, int], tmp_path: Path) -> None:
+    data = numbers(seed=3, workers=options.get("workers", 0))
+    recorder = Recorder()
+    trainer = L.Trainer(
+        max_epochs=3,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        reload_dataloaders_every_n_epochs=options.get("reload", 0),
+        default_root_dir=tmp_path,
+    )
+    trainer.fit(recorder, data)
+    for epoch in range(3):
+        order = data._buckets("train", shuffle=True)
+        order.set_epoch(epoch)
+        assert recorder.seen[epoch] == list(order)
+    assert recorder.seen[0] != recorder.seen[1] != recorder.seen[2]
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_workers_give_the_batches_of_the_main_process(how: str) -> None:
+    if how == "fork" and not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    alone, helped = numbers(), numbers(workers=2)
+    loader = helped.val_dataloader()
+    loader.multiprocessing_context = how
+    for one, two in zip(alone.val_dataloader(), loader, strict=True):
+        torch.testing.assert_close(one.source, two.source)
+        assert (one.index, one.target_text) == (two.index, two.target_text)
+
+
+def test_translation_batches_hold_every_line_once_by_length() -> None:
+    data = numbers()
+    assert data.languages is not None
+    lines = ["", "two", "one hundred and eleven plus three", "  ", "two", " plus" * 500, "né 你好"]
+    batches = list(translation_batches(lines, data.languages, max_tokens=60))
+    assert sorted(i for batch in batches for i in batch.index) == list(range(len(lines)))
+    for batch in batches:
+        assert batch.source_text == [lines[i] for i in batch.index]
+        assert texts(data, batch.source) == [line if line.strip() else "" for line in batch.source_text]
+        assert len(batch) == 1 or batch.source.numel() <= 60
+        assert batch.target.tolist() == [[2]] * len(batch)
+    widths = [batch.source.shape[1] for batch in batches]
+    assert widths == sorted(widths, reverse=True)
+    assert [batch.source[list(batch.index).index(0)].tolist()[0] for batch in batches if 0 in batch.index] == [3]
+    assert list(translation_batches([], data.languages)) == []
+
+
+def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
+    data = numbers()
+    assert data.languages is not None
+    [batch] = translation_batches([" plus" * 50, "two"], data.languages, longest=10)
+    assert batch.source.shape == (2, 10)
+    assert (batch.source == 3).sum(1).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({}, BadOption, "data.dataset, data.root"),
+        ({"dataset": "numbers", "root": "."}, BadOption, "one place"),
+        ({"dataset": "numbers", "test": "x"}, BadOption, "splits of its own"),
+        ({"dataset": "number"}, UnknownName, "numbers"),
+        ({"dataset": {"name": "numbers", "trian": 1}}, BadOption, "train"),
+        ({"dataset": "numbers", "target": "zh"}, BadOption, "has en and de"),
+        ({"root": ".", "source": "de"}, BadOption, "both 'de'"),
+        ({"root": ".", "tokenizer": "bp"}, UnknownName, "bpe"),
+        ({"root": ".", "tokenizer": {"name": "bpe", "vocab_size": 10}}, BadOption, "260"),
+        ({"root": ".", "max_tokens": 0}, BadOption, "max_tokens"),
+        ({"root": ".", "workers": -1}, BadOption, "workers"),
+        ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_text_is_read(options: dict[str, Any], error: type[TfzooError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        TranslationData(**options)
+
+
+def test_validation_text_is_asked_for(root: Path) -> None:
+    with pytest.raises(BadOption, match=r"data\.val"):
+        prepared(train=str(root / "train"))
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test_a"])
+def test_bad_text_in_any_split_is_told_before_training(root: Path, split: str) -> None:
+    (root / f"{split}.de").write_bytes(b"x\n\xff\n")
+    with pytest.raises(BadData, match=rf"{split}\.de, line 2: not UTF-8"):
+        prepared(root=str(root))
+    (root / f"{split}.de").write_bytes(b"x\n")
+    with pytest.raises(BadData, match=rf"{split}\.de has 1 lines"):
+        prepared(root=str(root))
