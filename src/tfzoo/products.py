@@ -14,25 +14,32 @@ from tfzoo.dropout import apply as apply_dropout
 from tfzoo.dropout import dropout as drop
 from tfzoo.masks import LANES, Mask
 
-SHORT = 128  # keys; with fewer, batched products are the faster way on a CPU (benchmarks/attention.md)
+SHORT = 128  # keys; with fewer, and a mask to be read, batched products are the faster way on a CPU
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, scale: float = 1.0, dropout: float = 0.0) -> Tensor:
     """``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``bias`` broadcasts to ``(b h q k)``; zeros where nothing is visible."""
-    if fused_is_faster(q, k, v, bias, dropout):
+    if fused_is_faster(q, k, v, mask, bias, dropout):
         return fused(q, k, v, mask, bias, scale, dropout)
     if eager(q, k, v) and q.shape[-2] > 1 and dropout < 1.0:
-        width = -(-k.shape[-2] // LANES) * LANES
+        width = max(k.shape[-2], LANES)
         added, seen = mask.added(q.shape[-2], k.shape[-2], width, q.device)
         return Products.apply(q, k, v, bias, added, seen, scale, round(dropout * STEPS))  # type: ignore[no-any-return,no-untyped-call]
     return plain(q, k, v, mask, bias, scale, dropout)
 
 
-def fused_is_faster(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
-    """Whether PyTorch's kernel wins here: on an accelerator, and on a CPU for long text where its flash kernel takes the job."""
+def fused_is_faster(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, dropout: float) -> bool:
+    """Whether PyTorch's kernel wins here: on an accelerator, and on a CPU for longer text where its flash kernel takes the job."""
     if q.device.type != "cpu":
         return True
-    return k.shape[-2] >= SHORT and q.shape[-2] > 1 and dropout == 0.0 and bias is None and k.shape[-1] == v.shape[-1]
+    if dropout > 0.0 or bias is not None or k.shape[-1] != v.shape[-1] or q.shape[-2] == 1:
+        return False
+    return k.shape[-2] >= (LANES + 1 if matrixless(q, k, mask) else SHORT)
+
+
+def matrixless(q: Tensor, k: Tensor, mask: Mask) -> bool:
+    """Whether all that the mask says is "causal" or nothing. PyTorch aligns the triangle with the first key: right if it starts there."""
+    return mask.keys is None and (not mask.causal or (mask.start == 0 and q.shape[-2] == k.shape[-2]))
 
 
 def eager(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -44,9 +51,8 @@ def eager(q: Tensor, k: Tensor, v: Tensor) -> bool:
 def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, scale: float, dropout: float) -> Tensor:
     """The same through ``F.scaled_dot_product_attention``."""
     lengths = q.shape[-2], k.shape[-2]
-    # PyTorch aligns the triangle with the first key, which is right only where the first query stands there.
-    if mask.causal and mask.keys is None and bias is None and mask.start == 0 and lengths[0] == lengths[1]:
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scale, is_causal=True)
+    if bias is None and matrixless(q, k, mask):
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scale, is_causal=mask.causal and lengths[0] > 1)
     dense, blind = mask.dense(*lengths, q.device), mask.blind(*lengths, q.device)
     visible = dense if dense is None or blind is None else dense | blind
     if bias is not None:
@@ -76,13 +82,13 @@ class Products(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, added: Tensor | None, seen: Tensor | None, scale: float, steps: int
     ) -> Tensor:
         heads, keys = q.shape[:2], k.shape[-2]
-        width = -(-keys // LANES) * LANES
-        columns = width <= LANES
+        width = max(keys, LANES)
+        columns = width == LANES
         q, k, v = stored(q, q.shape[-2], columns), stored(k, width, columns), stored(v, width, columns)
         weights = product(q, k.mT, False, scale)
         whole = weights.view(*heads, *weights.shape[1:])
         if bias is not None:
-            whole[..., :keys].add_(bias)
+            whole.add_(F.pad(bias, (0, width - keys)))
         if added is not None:
             whole.add_(added)
         torch.softmax(weights, -1, out=weights)
@@ -91,7 +97,7 @@ class Products(torch.autograd.Function):
         kept = draw(weights, steps) if steps else None
         ctx.save_for_backward(q, k, v, weights, kept)
         ctx.heads, ctx.keys, ctx.columns, ctx.scale, ctx.thinning = heads, keys, columns, scale, STEPS / (STEPS - steps)
-        ctx.bias = None if bias is None else bias.shape
+        ctx.bias = None if bias is None else (*bias.shape[:-1], width)
         thinned = weights if kept is None else apply_dropout(weights, kept, ctx.thinning)
         return torch.bmm(thinned, v).unflatten(0, heads)  # type: ignore[no-untyped-call,no-any-return]
 
@@ -108,7 +114,7 @@ class Products(torch.autograd.Function):
         torch.ops.aten._softmax_backward_data.out(slope, weights, -1, weights.dtype, grad_input=slope)
         grad_q, grad_k = product(slope, k, ctx.columns, ctx.scale), product(slope.mT, q, ctx.columns, ctx.scale)
         grad_q, grad_k, grad_v, slope = (x.unflatten(0, ctx.heads) for x in (grad_q, grad_k, grad_v, slope))
-        grad_bias = slope[..., : ctx.keys].sum_to_size(ctx.bias) if ctx.needs_input_grad[3] else None
+        grad_bias = slope.sum_to_size(ctx.bias)[..., : ctx.keys] if ctx.needs_input_grad[3] else None
         return grad_q, grad_k[..., : ctx.keys, :], grad_v[..., : ctx.keys, :], grad_bias, None, None, None, None
 
 

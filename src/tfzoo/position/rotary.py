@@ -45,4 +45,4 @@ class Rotary(Position):
     def angles(self, pos: Tensor) -> Turn:
         rates = self.base ** (torch.arange(0, self.head_dim, 2, device=pos.device) / -self.head_dim)
         angles = pos[:, None, :, None] * rates
-        return Turn(torch.polar(torch.ones_like(angles), angles), halves=self.layout == "half")
+        return Turn(angles.cos(), angles.sin(), halves=self.layout == "half")
