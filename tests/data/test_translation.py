@@ -121,6 +121,7 @@ def test_test_sentences_that_training_has_are_counted(root: Path) -> None:
 
 
 def test_text_that_is_all_skipped_is_an_error(root: Path) -> None:
+    write(root, "train", ["a b c"], ["d e f"])
     with pytest.raises(BadData, match=r"no pair is left.*max_length"):
         prepared(root=str(root), max_length=1)
 
