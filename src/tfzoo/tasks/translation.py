@@ -118,7 +118,8 @@ class TranslationTask(Task):
     def on_test_epoch_end(self) -> None:
         names = self._test_names()
         for index in range(len(self.scores)):
-            prefix = f"test/{names[index]}" if len(names) > 1 else "test"
+            # One set is the test set, and so is one of that name among others.
+            prefix = "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
             self.log_dict({f"{prefix}/{name}": value for name, value in self._results(index).items()})
 
     def predict_step(self, batch: Pairs, batch_idx: int, dataloader_idx: int = 0) -> list[str]:

@@ -1,0 +1,121 @@
+"""The blocks compute what PyTorch's own modules compute, with their weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.layer import Layer
+from tfzoo.blocks.multihead import CrossAttention, MultiHead, SelfAttention
+from tfzoo.blocks.options import StackOptions
+from tfzoo.blocks.stack import Stack
+from tfzoo.masks import Mask
+
+DIM, HEADS = 16, 4
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+def randomize(module: nn.Module) -> nn.Module:
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return module.eval()
+
+
+@torch.no_grad()
+def copy_attention(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
+    for part, weight, bias in zip(
+        (ours.query, ours.key, ours.value), theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3), strict=True
+    ):
+        part.weight.copy_(weight)
+        part.bias.copy_(bias)
+    ours.output.load_state_dict(theirs.out_proj.state_dict())
+
+
+@torch.no_grad()
+def copy_layer(ours: Layer, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> None:
+    copy_attention(ours.self_attention.inner, theirs.self_attn)
+    norms = [ours.self_attention.norm]
+    if ours.cross_attention is not None:
+        copy_attention(ours.cross_attention.inner, theirs.multihead_attn)
+        norms.append(ours.cross_attention.norm)
+    norms.append(ours.feedforward.norm)
+    for index, norm in enumerate(norms, 1):
+        norm.load_state_dict(getattr(theirs, f"norm{index}").state_dict())
+    ours.feedforward.inner.inner.load_state_dict(theirs.linear1.state_dict())
+    ours.feedforward.inner.outer.load_state_dict(theirs.linear2.state_dict())
+
+
+def padded() -> tuple[Tensor, Tensor]:
+    x = torch.randn(3, 6, DIM)
+    valid = torch.arange(6) < torch.tensor([[6], [4], [1]])
+    return x, valid
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_self_attention_is_pytorchs(causal: bool) -> None:
+    theirs = randomize(nn.MultiheadAttention(DIM, HEADS, batch_first=True))
+    ours = SelfAttention(DIM, StackOptions(heads=HEADS)).eval()
+    copy_attention(ours, theirs)
+    x, valid = padded()
+    hidden = nn.Transformer.generate_square_subsequent_mask(6).isinf() if causal else None
+    wanted, _ = theirs(x, x, x, key_padding_mask=~valid, attn_mask=hidden, need_weights=False)
+    torch.testing.assert_close(ours(x, Context(Mask(causal, valid)), 0), wanted)
+
+
+def test_cross_attention_is_pytorchs() -> None:
+    theirs = randomize(nn.MultiheadAttention(DIM, HEADS, batch_first=True))
+    ours = CrossAttention(DIM, StackOptions(heads=HEADS)).eval()
+    copy_attention(ours, theirs)
+    memory, valid = padded()
+    x = torch.randn(3, 4, DIM)
+    wanted, _ = theirs(x, memory, memory, key_padding_mask=~valid, need_weights=False)
+    torch.testing.assert_close(ours(x, Context(Mask(), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted)
+
+
+@pytest.mark.parametrize("residual", ["pre", "post"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_an_encoder_layer_is_pytorchs(residual: str, activation: str) -> None:
+    theirs = nn.TransformerEncoderLayer(DIM, HEADS, 32, 0.0, activation, batch_first=True, norm_first=residual == "pre")
+    randomize(theirs).train()  # in eval mode its fast path answers with zeros at padding
+    options = StackOptions(heads=HEADS, feedforward={"name": activation, "hidden": 32}, residual=residual)
+    ours = Layer(DIM, options, cross=False).eval()
+    copy_layer(ours, theirs)
+    x, valid = padded()
+    got, wanted = ours(x, Context(Mask(keys=valid)), 0), theirs(x, src_key_padding_mask=~valid)
+    torch.testing.assert_close(got[valid], wanted[valid])
+
+
+@pytest.mark.parametrize("residual", ["pre", "post"])
+def test_a_decoder_layer_is_pytorchs(residual: str) -> None:
+    theirs = randomize(nn.TransformerDecoderLayer(DIM, HEADS, 32, batch_first=True, norm_first=residual == "pre"))
+    options = StackOptions(heads=HEADS, feedforward={"name": "relu", "hidden": 32}, residual=residual)
+    ours = Layer(DIM, options, cross=True).eval()
+    copy_layer(ours, theirs)
+    memory, valid = padded()
+    x = torch.randn(3, 5, DIM)
+    hidden = nn.Transformer.generate_square_subsequent_mask(5)
+    wanted = theirs(x, memory, tgt_mask=hidden, memory_key_padding_mask=~valid, tgt_is_causal=True)
+    torch.testing.assert_close(ours(x, Context(Mask(True), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted)
+
+
+def test_a_pre_norm_stack_ends_with_a_norm_as_pytorchs() -> None:
+    layer = nn.TransformerEncoderLayer(DIM, HEADS, 32, batch_first=True, norm_first=True)
+    theirs = randomize(nn.TransformerEncoder(layer, 3, norm=nn.LayerNorm(DIM), enable_nested_tensor=False))
+    options = StackOptions(layers=3, heads=HEADS, feedforward={"name": "relu", "hidden": 32}, position="none")
+    ours = Stack(DIM, options, causal=False).eval()
+    for our_layer, their_layer in zip(ours.layers, theirs.layers, strict=True):
+        copy_layer(our_layer, their_layer)
+    ours.final_norm.load_state_dict(theirs.norm.state_dict())
+    x, valid = padded()
+    torch.testing.assert_close(ours(x, valid)[valid], theirs(x, src_key_padding_mask=~valid)[valid])
+
+
+@pytest.mark.parametrize("residual", ["post", "none"])
+def test_only_a_pre_norm_stack_has_a_final_norm(residual: str) -> None:
+    assert Stack(DIM, StackOptions(heads=HEADS, residual=residual), causal=False).final_norm is None

@@ -1,0 +1,37 @@
+"""Inputs and outputs of other projects' real implementations, in ``golden/``; its manifest says of what each case is."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+FOLDER = Path(__file__).parent / "golden"
+
+
+@cache
+def manifest() -> dict[str, dict[str, Any]]:
+    return {case["id"]: case for case in json.loads((FOLDER / "manifest.json").read_text("utf-8"))["cases"]}
+
+
+def load(case_id: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A case and its arrays by name: ``in.*``, ``param.*``, ``mask.*``, ``out.*``, ``grad.*``."""
+    case = manifest()[case_id]
+    arrays = {}
+    if "file" in case:
+        with np.load(FOLDER / case["file"]) as stored:
+            for name in stored.files:
+                tensor = torch.from_numpy(stored[name].copy())
+                dtype = case["arrays"][name]["dtype"]
+                arrays[name] = tensor.to(getattr(torch, dtype)) if dtype in ("bfloat16", "float16") else tensor
+    return case, arrays
+
+
+def parameters(arrays: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The peer's state dict."""
+    return {name.removeprefix("param."): value for name, value in arrays.items() if name.startswith("param.")}
