@@ -59,7 +59,6 @@ def numbers(**options: Any) -> TranslationData:
 
 
 def texts(data: TranslationData, ids: Tensor) -> list[str]:
-    assert data.languages is not None
     return data.languages.target.decode(ids.tolist())
 
 
@@ -95,6 +94,13 @@ def test_training_skips_and_counts_empty_and_long_pairs(root: Path, capsys: pyte
     assert data.skipped == {"with an empty side": 2, "over 20 tokens": 1}
     assert capsys.readouterr().err.splitlines() == ["data: training skips 2 pairs with an empty side, 1 pair over 20 tokens"]
     assert "train 4 pairs" in data.describe()
+
+
+def test_preparing_twice_reads_and_reports_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = prepared(root=str(root))
+    write(root, "train", ["other text"], ["anderer Text"])
+    data.prepare_data()
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_nothing_is_said_where_nothing_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,21 +146,17 @@ def test_languages_can_be_turned_around(root: Path) -> None:
     assert [(t, s) for s, t in forth.splits["train"]] == list(back.splits["train"])
     forth, back = numbers(), numbers(source="de", target="en")
     assert [(t, s) for s, t in forth.splits["test"]] == list(back.splits["test"])
-    assert back.languages is not None
     assert (back.languages.source_language, back.languages.target_language) == ("de", "en")
 
 
 def test_a_data_set_brings_its_languages() -> None:
     data = prepared(dataset={**SMALL, "language": "zh"})
-    assert data.languages is not None
     assert (data.languages.source_language, data.languages.target_language) == ("en", "zh")
     assert "加" in "".join(target for _, target in data.splits["long"])
 
 
 def test_vocabularies_are_joint_or_separate() -> None:
     joint, separate = numbers().languages, numbers(joint=False).languages
-    assert joint is not None
-    assert separate is not None
     assert joint.joint
     assert not separate.joint
     [ids] = separate.target.encode(["zweiundzwanzig"])
@@ -278,7 +280,6 @@ def test_workers_give_the_batches_of_the_main_process(how: str) -> None:
 
 def test_translation_batches_hold_every_line_once_by_length() -> None:
     data = numbers()
-    assert data.languages is not None
     lines = ["", "two", "one hundred and eleven plus three", "  ", "two", " plus" * 500, "né 你好"]
     batches = list(translation_batches(lines, data.languages, max_tokens=60))
     assert sorted(i for batch in batches for i in batch.index) == list(range(len(lines)))
@@ -295,7 +296,6 @@ def test_translation_batches_hold_every_line_once_by_length() -> None:
 
 def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
     data = numbers()
-    assert data.languages is not None
     [batch] = translation_batches([" plus" * 50, "two"], data.languages, longest=10)
     assert batch.source.shape == (2, 10)
     assert (batch.source == 3).sum(1).tolist() == [1, 1]
@@ -321,6 +321,11 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
 def test_options_that_do_not_fit_are_refused_before_text_is_read(options: dict[str, Any], error: type[TfzooError], words: str) -> None:
     with pytest.raises(error, match=words):
         TranslationData(**options)
+
+
+def test_tokenizers_are_asked_for_too_early() -> None:
+    with pytest.raises(BadOption, match="prepare_data"):
+        _ = TranslationData(dataset=SMALL).languages
 
 
 def test_validation_text_is_asked_for(root: Path) -> None:

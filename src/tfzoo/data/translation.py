@@ -46,13 +46,13 @@ class TranslationData(L.LightningDataModule):
         seed: chooses the order of batches, and what a built-in data set draws.
         workers: processes that make batches; 0: the main process does.
 
+    After preparation ``splits`` holds the text by split, ``sets`` the ids, ``skipped`` how many pairs training leaves out and why,
+    and ``overlap``, by test set, how many of its sources are in training too.
+
     Raises:
         BadOption: options that do not fit together.
         BadData: in ``prepare_data`` and ``setup``: text that is missing or bad; the message names file and line.
     """
-
-    languages: Languages | None
-    """The tokenizers, once ``prepare_data`` or ``setup`` has run. Those of a trained translator can be set before, and are then used."""
 
     def __init__(
         self,
@@ -90,11 +90,16 @@ class TranslationData(L.LightningDataModule):
                 raise BadOption(f"data.test: a test set cannot be named {name!r}")
         self.tokenizer, self.joint = tokenizer, joint
         self.max_tokens, self.max_length, self.seed, self.workers = max_tokens, max_length, seed, workers
-        self.languages = None
+        self._languages: Languages | None = None
+        self.splits: dict[str, Text] = {}
         self.sets: dict[str, PairSet] = {}
+        self.overlap: dict[str, int] = {}
+        self.skipped: dict[str, int] = {}
 
     def prepare_data(self) -> None:
-        """Check the text, train tokenizers or find them in the cache, tokenize; say on stderr what training skips."""
+        """Check the text, train tokenizers or find them in the cache, tokenize; say on stderr what training skips. Done once."""
+        if self.sets:
+            return
         self._prepare()
         if self.skipped:
             print(f"data: training skips {skips(self.skipped)}", file=sys.stderr)
@@ -103,6 +108,22 @@ class TranslationData(L.LightningDataModule):
         """Open what :meth:`prepare_data` left in the cache, in each process."""
         if not self.sets:
             self._prepare()
+
+    @property
+    def languages(self) -> Languages:
+        """The tokenizers, once ``prepare_data`` or ``setup`` has run. Those of a trained translator can be set before, and are then used.
+
+        Raises:
+            BadOption: none yet.
+        """
+        if self._languages is None:
+            raise BadOption("data.languages is known after data.prepare_data()")
+        return self._languages
+
+    @languages.setter
+    def languages(self, languages: Languages) -> None:
+        self._languages = languages
+        self.sets = {}  # of other ids
 
     @property
     def test_names(self) -> list[str]:
@@ -137,12 +158,14 @@ class TranslationData(L.LightningDataModule):
         tested = frozenset(source for name in self.test_names for source, _ in held[name])
         read = {"train": scan(self.splits["train"], "train", tested)} | {name: scan(text, name) for name, text in held.items()}
         self.overlap = {name: sum(source in read["train"].known for source, _ in held[name]) for name in self.test_names}
-        if self.languages is None:
-            self.languages = train_languages(self.splits["train"], read["train"], self.direction, self.tokenizer, self.joint)
+        if self._languages is None:
+            self._languages = train_languages(self.splits["train"], read["train"], self.direction, self.tokenizer, self.joint)
+        sets = {}
         for name, text in self.splits.items():
-            source, target = encode_split(text, read[name], self.languages, name)
-            self.sets[name] = PairSet(source, target, np.arange(len(source)), held.get(name, []))
-        self._choose(self.sets["train"])
+            source, target = encode_split(text, read[name], self._languages, name)
+            sets[name] = PairSet(source, target, np.arange(len(source)), held.get(name, []))
+        self._choose(sets["train"])
+        self.sets = sets
 
     def _choose(self, train: PairSet) -> None:
         """Leave out of training what is empty or too long."""
