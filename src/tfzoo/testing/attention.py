@@ -1,5 +1,7 @@
 """What every attention promises."""
 
+# ruff: noqa: D103  # a promise is named after what it promises
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -35,7 +37,8 @@ class Call:
 
     def __call__(self, attention: Attention, dropout: float = 0.0) -> Tensor:
         mask = Mask(self.causal, self.valid, self.start)
-        return attention(self.q, attention.keys(self.k), self.v, mask=mask, bias=self.bias, temperature=self.temperature, dropout=dropout)
+        keys = attention.keys(self.k)
+        return attention.forward(self.q, keys, self.v, mask=mask, bias=self.bias, temperature=self.temperature, dropout=dropout)
 
     def visible(self) -> Tensor:
         """True where a query may look at a key, written down one by one: ``(b q k)``."""
@@ -205,7 +208,8 @@ def rotatable_says_the_truth(entry: Entry) -> None:
     attention, claimed = make(entry), "rotatable" in entry.traits
     for halves in (False, True):
         call = draw()
-        turn = Turn(torch.polar(torch.ones(1, 1, 1, C // 2), torch.rand(1, 1, 1, C // 2) * 6.28), halves)
+        angles = torch.rand(1, 1, 1, C // 2) * 6.28
+        turn = Turn(angles.cos(), angles.sin(), halves)
         turned = replace(call, q=turn(call.q), k=turn(call.k))
         if claimed:
             same(turned(attention), call(attention), "claims to be rotatable, but a common turn changes the output")
@@ -241,7 +245,8 @@ def double_precision_in_double_precision_out(entry: Entry) -> None:
     attention = make(entry)
     for name, call in calls():
         expected = call(attention)
-        double = replace(call, q=call.q.double(), k=call.k.double(), v=call.v.double(), bias=None if call.bias is None else call.bias.double())
+        bias = None if call.bias is None else call.bias.double()
+        double = replace(call, q=call.q.double(), k=call.k.double(), v=call.v.double(), bias=bias)
         out = double(attention.double())
         attention.float()
         if out.dtype != torch.float64:

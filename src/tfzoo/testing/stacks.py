@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, get_args
 
 import torch
 
-from tfzoo.blocks.clashes import RULES
 from tfzoo.blocks.options import Residual, StackOptions
 from tfzoo.blocks.stack import Stack
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
-from tfzoo.testing.promise import Result, title, told
+from tfzoo.testing.promise import Broken, Result, title, told
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.subject import Subject, VOCABULARY
+from tfzoo.testing.stack_promises import (
+    STACK_PROMISES,
+    StackPromise,
+    later_tokens_have_no_influence_while_training,
+    turned_scores_depend_on_distance_alone,
+)
+from tfzoo.testing.subject import VOCABULARY, Subject
 
 Side = Literal["encoder", "decoder", "translator"]
 SIDES: tuple[Side, ...] = get_args(Side)
 RESIDUALS: tuple[Residual, ...] = get_args(Residual)
 PLAIN = {"attention": "scaled_dot_product", "norm": "layer", "position": "sinusoidal", "feedforward": "relu"}
 """What stands beside a component that is checked."""
+
+GUARDS: Mapping[str, StackPromise] = {
+    "leaky-norm": later_tokens_have_no_influence_while_training,
+    "unrotatable-attention": turned_scores_depend_on_distance_alone,
+}
+"""What would break if a clash that can be allowed were not refused."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +58,15 @@ class Combination:
         parts = {kind: getattr(self, kind) for kind in PLAIN}
         options = StackOptions(layers, heads=SIZES["heads"], max_length=SIZES["max_length"], dropout=0.0, residual=self.residual, **parts)
         module: Stack | Transformer
+        if self.side == "translator" and self.residual == "none":
+            layers = 1  # averages of averages are all alike, and then nothing depends on anything
         if self.side == "translator":
             given = {key: value for key, value in vars(options).items() if key not in ("layers", "heads")}
             module = Transformer(VOCABULARY, SIZES["dim"], SIZES["heads"], layers, **given, allow=list(allow))
         else:
             module = Stack(SIZES["dim"], options, causal=self.side == "decoder", allow=allow)
-        return Subject(randomize(module).eval())
+        randomize(module)
+        return Subject(module.eval())
 
 
 def combinations(**fixed: str) -> Iterator[Combination]:
@@ -62,16 +77,68 @@ def combinations(**fixed: str) -> Iterator[Combination]:
 
 
 def neighbours(entry: Entry) -> Iterator[Combination]:
-    """Those in which a component meets every other one, the rest being plain."""
-    seen = set()
-    for side, residual in product(SIDES, RESIDUALS):
-        base = Combination(side, residual=residual, **{**PLAIN, entry.kind: entry.name})
-        for kind in PLAIN:
-            for name in [getattr(base, kind)] if kind == entry.kind else registry(kind).names():
-                seen.add(replace(base, **{kind: name}))
-    yield from sorted(seen, key=str)
+    """Those in which a component meets each other one, the rest being plain."""
+    for side in SIDES:
+        base = Combination(side, residual="pre", **{**PLAIN, entry.kind: entry.name})
+        yield base
+        for residual in RESIDUALS[1:]:
+            yield replace(base, residual=residual)
+        for kind in PLAIN.keys() - {entry.kind}:
+            for name in registry(kind).names():
+                if name != PLAIN[kind]:
+                    yield replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the side
+
+
+def build_allowing(combination: Combination) -> tuple[list[str], Subject | None]:
+    """The rules by which a combination is refused, one after the other, and the model that allowing them gives, if it can be."""
+    allow: list[str] = []
+    while True:
+        try:
+            return allow, combination.build(allow)
+        except Clash as clash:
+            if clash.rule in allow:
+                return allow, None
+            allow.append(clash.rule)
+
+
+def broken(subject: Subject, allow: Collection[str] = ()) -> dict[str, str]:
+    """The promises that a model does not keep, and how.
+
+    A rule that is allowed must be there for a reason: the promise that it guards is kept out, and has to fail.
+    """
+    found = {}
+    guarded = {GUARDS[rule].__name__: rule for rule in allow}
+    for promise in STACK_PROMISES:
+        rule = guarded.get(promise.__name__)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(1)
+            try:
+                promise(subject)
+            except Exception as error:
+                if rule is None or not isinstance(error, Broken):
+                    found[title(promise)] = told(error)
+            else:
+                if rule is not None:
+                    found[title(promise)] = f"kept, so {rule} refuses it without need"
+    return found
 
 
 def in_stacks(entry: Entry) -> Iterator[Result]:
     """The promises of stacks that hold a component, a result each."""
-    return iter(())
+    failures: dict[str, list[str]] = {title(promise): [] for promise in STACK_PROMISES}
+    counts: Counter[str] = Counter()
+    for combination in neighbours(entry):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            try:
+                allow, subject = build_allowing(combination)
+            except Exception as error:
+                failures.setdefault("it can be built", []).append(f"{combination}: {told(error)}")
+                continue
+        counts[f"{allow[0]} {'allowed' if subject else 'refused'}" if allow else "ran"] += 1
+        for name, how in (broken(subject, allow) if subject else {}).items():
+            failures[name].append(f"{combination}: {how}")
+    for name, found in failures.items():
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        yield Result(f"in stacks, {name}", not found, found[0] + more if found else "")
+    yield Result("in stacks of every other component", True, ", ".join(f"{n} {what}" for what, n in counts.items()))

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfzoo.blocks.cache import DecoderCache
+from tfzoo.blocks.multihead import MultiHead
 from tfzoo.blocks.stack import Padding, Stack
+from tfzoo.contracts import Attention, Position, Turn
 from tfzoo.models.transformer import Transformer
+from tfzoo.registry import Entry, registry
 from tfzoo.testing.samples import SIZES
 
 VOCABULARY = 12
 TEXT = torch.tensor([[4, 5, 6, 7, 8, 9], [7, 4, 9, 5, 0, 0], [6, 8, 0, 0, 0, 0]])
-"""Three texts, padded on the right with zeros; no two neighbours are alike."""
+"""Three texts, padded on the right with zeros."""
 SOURCE = torch.tensor([[9, 4, 8, 5, 7], [5, 6, 4, 0, 0], [8, 9, 0, 0, 0]])
+"""What a translator's three texts are translations of."""
+FULL = torch.tensor([[4, 5, 6, 7, 8, 9], [7, 4, 9, 5, 6, 4], [6, 8, 5, 9, 4, 7]])
+"""Three texts without padding."""
 
 
 def left(ids: Tensor) -> Tensor:
@@ -26,15 +36,32 @@ class Subject:
 
     def __init__(self, module: Stack | Transformer) -> None:
         self.module = module
-        self.embedding = nn.Parameter(torch.randn(VOCABULARY, SIZES["dim"]), requires_grad=False)
+        self.scale = 1.0 if isinstance(module, Stack) else module.target_embedding.factor
+        self.embedding = torch.randn(VOCABULARY, SIZES["dim"])
+        with torch.no_grad():
+            for table in self.embeddings:
+                table.copy_(torch.randn_like(table) / (2 * self.scale))
+            self.soften()
 
     @property
     def stacks(self) -> list[Stack]:
+        """Those of the model, the one that gives the output last."""
         return [self.module] if isinstance(self.module, Stack) else [self.module.encoder, self.module.decoder]
 
     @property
     def causal(self) -> bool:
         return self.stacks[-1].causal
+
+    @property
+    def position(self) -> Entry:
+        return self.stacks[-1].position.entry
+
+    @property
+    def embeddings(self) -> list[Tensor]:
+        """The tables that ids are looked up in."""
+        if isinstance(self.module, Stack):
+            return [self.embedding]
+        return [self.module.source_embedding.weight, self.module.target_embedding.weight]
 
     def __call__(self, ids: Tensor, padding: Padding = "right", source: Tensor = SOURCE, source_padding: Padding = "right") -> Tensor:
         """Hidden states of each token: ``(b n) -> (b n d)``."""
@@ -54,3 +81,94 @@ class Subject:
             return self.module(self.embedding[ids], padding="none", cache=cache)  # type: ignore[no-any-return]
         x = self.module.target_embedding(ids)
         return self.module.decoder(x, cache=cache, padding="none", memory_mask=cache.memory_mask)  # type: ignore[no-any-return]
+
+    def soften(self) -> None:
+        """Set each block's temperature so that its scores have a standard deviation of about 1.5.
+
+        A softmax of large random scores is a hard maximum, which nothing reaches and behind which every mistake hides.
+        """
+
+        def set_temperature(attention: Attention, args: tuple[Tensor, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+            spread = attention.scores(args[0], args[1]).std(-1).mean().item()
+            blocks[attention].temperature = temperature = max(spread / 1.5, 1e-3)
+            return args, {**named, "temperature": temperature}
+
+        blocks = {part.attention: part for part in self.module.modules() if isinstance(part, MultiHead)}
+        hooked = [attention.register_forward_pre_hook(set_temperature, with_kwargs=True) for attention in blocks]
+        self(FULL)
+        for hook in hooked:
+            hook.remove()
+
+    @contextmanager
+    def other_padding(self) -> Iterator[None]:
+        """Padding is embedded as something else, and large."""
+        before = [table[0].clone() for table in self.embeddings]
+        with torch.no_grad():
+            for table in self.embeddings:
+                table[0] = 20 * torch.randn_like(table[0])
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for table, row in zip(self.embeddings, before, strict=True):
+                    table[0] = row
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """In training mode; running statistics stand as they were afterwards."""
+        before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        self.module.train()
+        try:
+            yield
+        finally:
+            self.module.eval()
+            with torch.no_grad():
+                for name, buffer in self.module.named_buffers():
+                    buffer.copy_(before[name])
+
+    @contextmanager
+    def shallow(self) -> Iterator[None]:
+        """One layer deep: two causal layers know the order of tokens even without positions."""
+        before = [stack.layers for stack in self.stacks]
+        for stack in self.stacks:
+            stack.layers = stack.layers[:1]
+        try:
+            yield
+        finally:
+            for stack, layers in zip(self.stacks, before, strict=True):
+                stack.layers = layers
+
+    @contextmanager
+    def shifted(self, by: int) -> Iterator[None]:
+        """All tokens stand ``by`` places later."""
+        before = [stack.position for stack in self.stacks]
+        for stack in self.stacks:
+            stack.position = Shifted(stack.position, by)
+        try:
+            yield
+        finally:
+            for stack, position in zip(self.stacks, before, strict=True):
+                stack.position = position
+
+
+class Shifted(Position):
+    """A position that counts from another number on."""
+
+    def __init__(self, inner: Position, by: int) -> None:
+        super().__init__()
+        self.inner, self.by = inner, by
+
+    def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
+        return self.inner.embed(x, pos + self.by, length)
+
+    def angles(self, pos: Tensor) -> Turn | None:
+        return self.inner.angles(pos + self.by)
+
+    def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
+        return self.inner.bias(q_pos + self.by, k_pos + self.by)
+
+
+def hooks(position: str) -> set[str]:
+    """The hooks that a position overrides, which is what it is: ``{"angles"}``."""
+    cls = registry("position").entry(position).cls
+    return {hook for hook in ("embed", "angles", "bias") if getattr(cls, hook) is not getattr(Position, hook)}

@@ -1,0 +1,136 @@
+"""Gradients reach every parameter, but for those that provably have no influence."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.blocks.layer import Layer
+from tfzoo.blocks.multihead import MultiHead, SelfAttention
+from tfzoo.blocks.stack import Stack
+from tfzoo.contracts import Attention, FeedForward, Norm
+from tfzoo.masks import Mask
+from tfzoo.testing.promise import Broken, finite
+from tfzoo.testing.samples import SIZES
+from tfzoo.testing.subject import TEXT, Subject, hooks
+
+NOTHING = 1e-5
+"""A gradient this small beside the model's largest is rounding."""
+
+
+def gradients_reach_every_parameter(subject: Subject) -> None:
+    """While training. What has none must be excused by a proof, and what is excused must have none."""
+    with subject.training(), torch.enable_grad():
+        out = subject(TEXT)[TEXT != 0]
+        named = dict(subject.module.named_parameters())
+        found = torch.autograd.grad((out * torch.randn_like(out)).sum(), list(named.values()), allow_unused=True)
+        excused = excuses(subject)
+    sizes = {name: 0.0 if gradient is None else gradient.abs().max().item() for name, gradient in zip(named, found, strict=True)}
+    largest = max(sizes.values(), default=0.0)
+    for (name, size), gradient in zip(sizes.items(), found, strict=True):
+        if gradient is not None:
+            finite(gradient, f"gradient of {name}")
+        if size <= NOTHING * largest and name not in excused:
+            raise Broken(f"no gradient reaches {name} ({size:.2g})")
+        if size > NOTHING * largest and name in excused:
+            raise Broken(f"{name} has a gradient ({size:.2g}), although {excused[name]}")
+
+
+def excuses(subject: Subject) -> dict[str, str]:
+    """Parameters of a model in training mode that have no influence, each with the reason. The reasons are measured, not believed."""
+    reasons: dict[str, str] = {}
+    for name, stack in subject.module.named_modules():
+        if isinstance(stack, Stack):
+            found = _of_keys(stack) | _of_shifts(stack)
+            reasons |= {f"{name}.{parameter}" if name else parameter: reason for parameter, reason in found.items()}
+    return reasons | (_of_memory(*subject.stacks) if len(subject.stacks) > 1 else {})
+
+
+def _of_keys(stack: Stack) -> dict[str, str]:
+    """One vector added to all keys adds one number to all scores of a query, and the softmax cancels it.
+
+    Not where keys are turned afterwards, each by its own angle, and not in attentions that are not linear in the key.
+    """
+    found = {}
+    turned = "angles" in hooks(stack.position.entry.name)
+    for name, part in stack.named_modules():
+        if isinstance(part, MultiHead) and not (turned and isinstance(part, SelfAttention)) and common_shift_cancels(part.attention):
+            found[f"{name}.key.bias"] = "one vector added to all keys changes no weight"
+    return found
+
+
+def _of_shifts(stack: Stack) -> dict[str, str]:
+    """One vector added to all tokens is taken off again by a norm that subtracts the mean over tokens."""
+    norms = [part for part in stack.modules() if isinstance(part, Norm)]
+    if not norms or not subtracts_mean_over_tokens(norms[0]):
+        return {}
+    last_is_read = first_layer(stack).self_attention.residual == "none"  # no norm follows the last sublayer
+    constant = [parameter for block in _constants(stack)[: -1 if last_is_read else None] for parameter in block]
+    return dict.fromkeys(constant, "a vector added to all tokens is taken off by the norm that follows")
+
+
+def first_layer(stack: Stack) -> Layer:
+    layer = stack.layers[0]
+    if not isinstance(layer, Layer):
+        raise TypeError(f"a stack of {type(layer).__name__}")
+    return layer
+
+
+def _constants(stack: Stack) -> list[list[str]]:
+    """For each sublayer, the parameters that add one vector to all tokens."""
+    found = []
+    for name, part in stack.named_modules():
+        if isinstance(part, FeedForward):
+            found.append([f"{name}.{parameter}" for parameter in shifts(part)])
+        elif isinstance(part, MultiHead):
+            found.append([f"{name}.value.bias", f"{name}.output.bias"])
+    return found
+
+
+def _of_memory(encoder: Stack, decoder: Stack) -> dict[str, str]:
+    """One vector added to all of the memory adds one to all keys, and through the values one to all tokens of the decoder."""
+    cross = first_layer(decoder).cross_attention
+    if cross is None or not isinstance(cross.inner, MultiHead) or not common_shift_cancels(cross.inner.attention):
+        return {}
+    if not subtracts_mean_over_tokens(cross.norm):
+        return {}
+    if cross.residual == "none" and first_layer(decoder).feedforward is None:
+        return {}  # the last cross-attention is read as it is
+    norms = [f"{name}.bias" for name, part in encoder.named_modules() if isinstance(part, Norm)]
+    names = _constants(encoder)[-1] if cross.residual == "none" else norms[-1:]
+    return dict.fromkeys([f"encoder.{name}" for name in names], "a vector added to all of the memory is taken off by the decoder's norms")
+
+
+@torch.no_grad()
+def common_shift_cancels(attention: Attention) -> bool:
+    """Whether weights stay when one vector is added to all keys."""
+    heads, width = SIZES["heads"], SIZES["head_dim"]
+    q, k = torch.randn(1, heads, 4, width), torch.randn(1, heads, 5, width)
+    before, after = (attention.weights(q, attention.keys(keys), mask=Mask()) for keys in (k, k + torch.randn(width)))
+    return bool((after - before).abs().max() < 1e-5)
+
+
+@torch.no_grad()
+def subtracts_mean_over_tokens(norm: Norm) -> bool:
+    """Whether a vector added to all tokens is taken off again, in the mode that the norm is in."""
+    before = [(buffer, buffer.clone()) for buffer in norm.buffers()]
+    x, shift = torch.randn(2, 6, SIZES["dim"]), torch.randn(SIZES["dim"])
+    cancels = bool((norm(x + shift) - norm(x)).abs().max() < 1e-4)
+    for buffer, value in before:
+        buffer.copy_(value)
+    return cancels
+
+
+@torch.no_grad()
+def shifts(feedforward: nn.Module) -> list[str]:
+    """Parameters of a feed-forward layer that add one vector to all tokens."""
+    x, found = torch.randn(1, 5, SIZES["dim"]), []
+    before: Tensor = feedforward(x)
+    for name, parameter in feedforward.named_parameters():
+        kept = parameter.clone()
+        parameter.add_(torch.randn_like(parameter))
+        moved = feedforward(x) - before
+        parameter.copy_(kept)
+        if bool((moved - moved[:, :1]).abs().max() < 1e-4):
+            found.append(name)
+    return found
