@@ -1,0 +1,120 @@
+"""The Transformer's own options: what is tied, what differs between the sides, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tfzoo
+from tfzoo.errors import BadOption, Clash, UnknownName
+from tfzoo.models.start import start
+
+IDS = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
+
+
+def small(**options: Any) -> tfzoo.Transformer:
+    model = tfzoo.Transformer(**{"vocab_size": 20, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **options})
+    start(model, 1)
+    return model.eval()
+
+
+def test_tying_all_makes_one_matrix_of_three() -> None:
+    model = small(tie="all")
+    assert model.source_embedding is model.target_embedding
+    assert model.output_weight is model.target_embedding.weight
+
+
+def test_tying_the_target_leaves_the_source_its_own() -> None:
+    model = small(tie="target", source_vocab_size=30)
+    assert model.source_embedding.num_embeddings == 30
+    assert model.output_weight is model.target_embedding.weight
+
+
+def test_tying_nothing_makes_three() -> None:
+    model = small(tie="none")
+    assert len({id(w) for w in (model.source_embedding.weight, model.target_embedding.weight, model.output_weight)}) == 3
+
+
+def test_two_vocabularies_cannot_be_tied_to_one() -> None:
+    with pytest.raises(BadOption, match="tie: target"):
+        small(source_vocab_size=30)
+
+
+def test_embeddings_are_multiplied_by_the_root_of_dim() -> None:
+    scaled, plain = small(), small(scale_embeddings=False)
+    torch.testing.assert_close(scaled.source_embedding(IDS), plain.source_embedding(IDS) * 8**0.5)
+
+
+def test_the_sides_may_differ() -> None:
+    model = small(layers=2, norm="layer", encoder={"norm": "batch", "layers": 3}, decoder={"head_dim": "6"})
+    assert [len(model.encoder.layers), len(model.decoder.layers)] == [3, 2]
+    assert type(model.encoder.final_norm).__name__ == "Batch"
+    assert type(model.decoder.final_norm).__name__ == "Layer"
+    assert model.decoder.layers[0].self_attention.inner.query.out_features == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"heads": 3}, "heads=3 do not divide dim=8"),
+        ({"encoder": {"nrom": "rms"}}, "encoder: a stack has no option 'nrom'. Did you mean 'norm'"),
+        ({"decoder": {"layers": "two"}}, "decoder: option 'layers': 'two' is not int"),
+        ({"temperature": 0.0}, "temperature=0.0 must be over 0"),
+        ({"dropout": 1.0}, "dropout=1.0 is a probability"),
+        ({"kv_heads": 3, "heads": 4}, "kv_heads=3 do not divide heads=4"),
+        ({"share_query_key": True, "kv_heads": 1}, "leave kv_heads unset"),
+        ({"residual": "middle"}, "'middle' is not 'pre' or 'post' or 'none'"),
+        ({"dim": 0}, "dim=0"),
+    ],
+)
+def test_options_that_fit_no_model_are_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadOption, match=says):
+        small(**options)
+
+
+def test_a_clash_names_the_rule_and_the_way_out() -> None:
+    with pytest.raises(Clash, match=r"additive.*Rotatable: cosine, dot_product, euclidean, scaled_dot_product.*allow: \[unrotatable-attention\]") as caught:
+        small(attention="additive", position="rotary")
+    assert caught.value.rule == "unrotatable-attention"
+    small(attention="additive", position="rotary", allow=["unrotatable-attention"])
+
+
+def test_a_rule_that_does_not_exist_cannot_be_allowed() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'leaky-norm'"):
+        small(norm="batch", allow=["leaky-nrom"])
+
+
+def test_parameters_start_by_seed_and_name_alone() -> None:
+    """Models that share a parameter start it alike, whatever else they hold."""
+    one, other = small(), small(layers=2, norm="rms", position="rotary")
+    shared = dict(other.named_parameters())
+    same = [name for name, value in one.named_parameters() if name in shared and torch.equal(value, shared[name])]
+    assert {name for name, _ in one.named_parameters() if "query" in name or "embedding" in name} <= set(same)
+    different = small()
+    start(different, 2)
+    assert not torch.equal(one.output_weight, different.output_weight)
+
+
+def test_starting_leaves_the_random_state_alone() -> None:
+    model = tfzoo.Transformer(20, 8, 2, 1)
+    torch.manual_seed(7)
+    wanted = torch.rand(3)
+    torch.manual_seed(7)
+    start(model, 3)
+    torch.testing.assert_close(torch.rand(3), wanted)
+
+
+def test_a_table_of_positions_says_when_it_is_too_short() -> None:
+    model = small(position="learned", max_length=3)
+    with pytest.raises(BadOption, match=r"raise model\.max_length"):
+        model(IDS, IDS)
+
+
+def test_left_padding_changes_nothing_when_it_is_said() -> None:
+    model = small(position="relative_bias")
+    left = torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]])
+    target = torch.tensor([[2, 5], [2, 6]])
+    right = model(IDS, target, target_padding="none")
+    torch.testing.assert_close(model(left, target, source_padding="left", target_padding="none"), right)
