@@ -12,7 +12,9 @@ from tfzoo.models.start import start
 PAD, BEGIN, END = 0, 2, 3
 
 
-def pair(vocab_size: int, dim: int, heads: int, layers: int, *, dropout: float, hidden: int | None = None) -> tuple[tfzoo.Transformer, MarianMTModel]:
+def pair(
+    vocab_size: int, dim: int, heads: int, layers: int, *, dropout: float, hidden: int | None = None
+) -> tuple[tfzoo.Transformer, MarianMTModel]:
     """The two models: post-norm, ReLU, sinusoidal positions, three-way tied and scaled embeddings; equal weights."""
     hidden = hidden or 4 * dim
     feedforward = {"name": "relu", "hidden": hidden}

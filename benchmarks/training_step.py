@@ -48,7 +48,10 @@ def main() -> None:
             speeds[name].append(int((target[:, 1:] != 0).sum()) / (time.perf_counter() - began))
     ratios = [a / b for a, b in zip(speeds["ours"], speeds["theirs"], strict=True)]
     low, high = stats.t.interval(0.95, len(ratios) - 1, statistics.mean(ratios), stats.sem(ratios))
-    memory = {name: int(subprocess.check_output([sys.executable, __file__, *sys.argv[1:], "--memory", name])) for name in ("ours", "theirs", "neither")}
+    memory = {
+        name: int(subprocess.check_output([sys.executable, __file__, *sys.argv[1:], "--memory", name]))
+        for name in ("ours", "theirs", "neither")
+    }
     used = {name: memory[name] - memory["neither"] for name in ("ours", "theirs")}
     print("| dim | layers | tfzoo, tokens/s | MarianMT, tokens/s | ratio (95 % interval) | peak memory, MiB | ratio |")
     print("|---|---|---|---|---|---|---|")

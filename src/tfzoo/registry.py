@@ -254,7 +254,7 @@ def convert(value: Any, annotation: Any) -> Any:
     """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants it, or ValueError."""
     choices = members(annotation)
     for choice in choices:  # an exact match first: in `int | str`, "3" is a string and 3 a number
-        if type(choice) is type(value) and choice == value or (isinstance(choice, type) and type(value) is choice):
+        if (type(choice) is type(value) and choice == value) or (isinstance(choice, type) and type(value) is choice):
             return value
     for choice in choices:
         try:
@@ -265,6 +265,7 @@ def convert(value: Any, annotation: Any) -> Any:
 
 
 def convert_one(value: Any, choice: Any) -> Any:
+    """``value`` as one type or literal wants it, or ValueError."""
     text = str(value).strip().lower()
     if choice is type(None) and text in ("none", "null", "~"):
         return None
@@ -276,7 +277,9 @@ def convert_one(value: Any, choice: Any) -> Any:
         return float(value)
     if choice is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    if not isinstance(choice, type) and (value == choice or value is False and choice in ("no", "off") or value is True and choice in ("yes", "on")):
+    if not isinstance(choice, type) and (
+        value == choice or (value is False and choice in ("no", "off")) or (value is True and choice in ("yes", "on"))
+    ):
         return choice
     raise ValueError
 
@@ -291,13 +294,15 @@ def members(annotation: Any) -> tuple[Any, ...]:
 
 
 def is_plain(annotation: Any) -> bool:
+    """Whether an annotation is of the plain types that a recipe can hold."""
     return all(choice in PLAIN if isinstance(choice, type) else isinstance(choice, PLAIN) for choice in members(annotation))
 
 
 def type_name(annotation: Any) -> str:
     """How a message names a type: ``float``, ``'pre' or 'post'``, ``int or None``."""
     return " or ".join(
-        ("None" if choice is type(None) else choice.__name__) if isinstance(choice, type) else repr(choice) for choice in members(annotation)
+        ("None" if choice is type(None) else choice.__name__) if isinstance(choice, type) else repr(choice)
+        for choice in members(annotation)
     )
 
 

@@ -19,8 +19,13 @@ K = TypeVar("K", bound=Cache)
 class Decodable(Protocol[K]):
     """What search needs of a model; :class:`tfzoo.Transformer` has it."""
 
-    pad: int
-    longest: int | None  # the most tokens that the decoder can stand, None when any number
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that the decoder can stand, None when any number."""
 
     def begin(self, source: Tensor) -> K: ...
     def step(self, tokens: Tensor, cache: K) -> Tensor: ...

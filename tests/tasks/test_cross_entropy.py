@@ -29,9 +29,7 @@ def test_value_and_gradients_are_those_of_the_formula(smoothing: float, tokens: 
     wanted = plain(hidden, weight, target, smoothing, 0)
     torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(nll, F.cross_entropy(hidden @ weight.mT, target, reduction="sum"), rtol=1e-5, atol=1e-4)
-    for one, other in zip(
-        torch.autograd.grad(got / 3, (hidden, weight)), torch.autograd.grad(wanted / 3, (hidden, weight)), strict=True
-    ):
+    for one, other in zip(torch.autograd.grad(got / 3, (hidden, weight)), torch.autograd.grad(wanted / 3, (hidden, weight)), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 

@@ -36,37 +36,43 @@ class Rule:
 
 
 def others(kind: str, fits: Callable[[Entry], bool]) -> str:
+    """The names of all components that fit."""
     return listing(name for name in registry(kind).names() if fits(registry(kind).entry(name)))
 
 
 def turns(position: Entry) -> bool:
+    """Whether a position turns queries and keys: what it overrides is what it is."""
     return getattr(position.cls, "angles", None) is not Position.angles
 
 
 def mixes(norm: Entry) -> bool:
+    """Whether a norm lets one token see others."""
     return any(trait.startswith("mixes_tokens") for trait in norm.traits)
 
 
 def leaky(trio: Trio) -> str | None:
+    """A decoder must not see the future; a norm over several tokens does."""
     if not (trio.causal and mixes(trio.norm)):
         return None
     if "mixes_tokens:always" in trio.norm.traits:
-        return (
-            f"norm {trio.norm.name!r} computes its statistics over all tokens of a sentence, so no token can be decoded before the last is known"
-        )
+        return f"norm {trio.norm.name!r} computes its statistics over all tokens of a sentence, "
+            "so no token can be decoded before the last is known"
     return f"norm {trio.norm.name!r} mixes tokens while training, so a decoder with it sees the future then, and not when it decodes"
 
 
 def unknown_length(trio: Trio) -> str | None:
+    """A decoder does not know how long its sentence will be."""
     if trio.causal and "needs_length" in trio.position.traits:
         return f"position {trio.position.name!r} needs the sentence's length, which a decoder does not know before its end"
     return None
 
 
 def unrotatable(trio: Trio) -> str | None:
+    """Turning is relative only where a common turn changes no score (Su et al. 2021, eq. 11)."""
     if turns(trio.position) and "rotatable" not in trio.attention.traits:
         return (
-            f"position {trio.position.name!r} turns queries and keys, but attention {trio.attention.name!r} is not the same after a common turn, "
+            f"position {trio.position.name!r} turns queries and keys, "
+            f"but attention {trio.attention.name!r} is not the same after a common turn, "
             "so scores would depend on absolute position"
         )
     return None
@@ -104,7 +110,8 @@ def refuse(options: StackOptions, causal: bool, allow: Collection[str] = ()) -> 
     for name in allow:
         if name not in (known := [rule.name for rule in RULES]):
             raise UnknownName("rule to allow", name, known)
-    trio = Trio(*(registry(kind).options(getattr(options, kind))[0] for kind in ("attention", "norm", "position")), causal=causal)
+    named = {kind: registry(kind).options(getattr(options, kind))[0] for kind in ("attention", "norm", "position")}
+    trio = Trio(**named, causal=causal)
     for rule in RULES:
         reason = rule.reason(trio)
         if reason is None or (rule.name in allow and rule.allowable(trio)):

@@ -22,4 +22,4 @@ def together(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
         return (linears[0](x),)
     weight = torch.cat([linear.weight for linear in linears])
     bias = torch.cat([linear.bias for linear in linears])
-    return F.linear(x, weight, bias).split([linear.out_features for linear in linears], dim=-1)
+    return torch.split(F.linear(x, weight, bias), [linear.out_features for linear in linears], dim=-1)

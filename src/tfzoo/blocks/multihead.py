@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import KeyValue
@@ -36,14 +37,14 @@ class MultiHead(nn.Module):
 
     def split(self, x: Tensor, heads: int) -> Tensor:
         """One slice a head, shared keys and values repeated: ``(b n (h c)) -> (b h n c)``."""
-        x = x.unflatten(-1, (heads, -1)).transpose(1, 2)
-        return x if heads == self.heads else x.repeat_interleave(self.heads // heads, dim=1)
+        x = rearrange(x, "b n (h c) -> b h n c", h=heads)
+        return x if heads == self.heads else repeat(x, "b h n c -> b (h g) n c", g=self.heads // heads)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None) -> Tensor:
         """``(b h q c), (b h k *), (b h k e) -> (b q d)``"""
         dropout = self.dropout if self.training else 0.0
         y = self.attention(q, k, v, mask=mask, bias=bias, temperature=self.temperature, dropout=dropout)
-        return self.output(y.transpose(1, 2).flatten(-2))
+        return self.output(rearrange(y, "b h q e -> b q (h e)"))  # type: ignore[no-any-return]
 
 
 class SelfAttention(MultiHead):

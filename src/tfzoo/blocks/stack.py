@@ -73,7 +73,9 @@ class Stack(nn.Module):
         """
         start = 0 if cache is None else cache.length
         if self.longest is not None and start + x.shape[1] > self.longest:
-            raise BadOption(f"{start + x.shape[1]} tokens, but position {self.position.entry.name!r} has {self.longest}: raise model.max_length")
+            raise BadOption(
+                f"{start + x.shape[1]} tokens, but position {self.position.entry.name!r} has {self.longest}: raise model.max_length"
+            )
         context, pos, length = self._context(x, valid, padding, start, memory, memory_mask, cache)
         x = dropout(self.position.embed(x, pos, length), self.dropout if self.training else 0.0)
         for index, layer in enumerate(self.layers):

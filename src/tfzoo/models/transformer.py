@@ -73,7 +73,6 @@ class Transformer(nn.Module):
         given = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         super().__init__()
         self.config: dict[str, Any] = given
-        self.pad = PAD
         if dim < 1 or vocab_size < 1:
             raise BadOption(f"dim={dim} and vocab_size={vocab_size} must be at least 1")
         if tie == "all" and source_vocab_size is not None:
@@ -93,6 +92,11 @@ class Transformer(nn.Module):
         """The untied output projection starts as an embedding does: ``N(0, 1/dim)``."""
         if self.projection is not None:
             nn.init.normal_(self.projection, std=self.projection.shape[1] ** -0.5)
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        return PAD
 
     @property
     def longest(self) -> int | None:
@@ -148,4 +152,3 @@ class Transformer(nn.Module):
             return common.but(changes)
         except BadOption as error:
             raise BadOption(f"{side}: {error}") from None
-

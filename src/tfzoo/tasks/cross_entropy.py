@@ -63,6 +63,6 @@ class CrossEntropy(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
         d_hidden, d_weight = ctx.saved_tensors
         return d_hidden * scale.to(d_hidden.dtype), d_weight * scale.to(d_weight.dtype), None, None, None, None

@@ -51,7 +51,9 @@ class Optim:
             {"params": [p for p in trained if p.dim() > 1], "weight_decay": self.weight_decay},
             {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
         ]
-        optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=self.lr, betas=self.betas, eps=self.eps, fused=True)
+        optimizer = torch.optim.AdamW(
+            [group for group in groups if group["params"]], lr=self.lr, betas=self.betas, eps=self.eps, fused=True
+        )
         schedule: Schedule = create("schedule", self.schedule, max_steps=max_steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: schedule.factor(done + 1))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}

@@ -62,7 +62,7 @@ class TranslationTask(Task):
         self.recipe["model"] = {key: value for key, value in model.config.items() if key not in sizes}
         self.recipe["search"] = asdict(self.search)
         self.scores = nn.ModuleList()
-        self._examples: list[tuple[str, str, str]] = []
+        self._examples: dict[int, tuple[str, str, str]] = {}
 
     @classmethod
     def build(cls, recipe: Mapping[str, Any], tokenizer: Languages) -> TranslationTask:
@@ -156,7 +156,7 @@ class TranslationTask(Task):
     def _start_scoring(self, sets: int) -> None:
         language = self.tokenizer.target_language
         self.scores = nn.ModuleList(TranslationScores(language) for _ in range(sets)).to(self.device)
-        self._examples = []
+        self._examples = {}
 
     def _score(self, batch: Pairs, dataloader: int) -> None:
         while len(self.scores) <= dataloader:  # loaders of one's own have no names
@@ -164,20 +164,20 @@ class TranslationTask(Task):
         smoothed, nll, tokens = self.loss(batch)
         texts = self._decode(batch.source, replace(self.search, n_best=1))
         self.scores[dataloader].update(texts, batch.target_text, smoothed, nll, tokens)  # type: ignore[operator]  # a TranslationScores
-        if len(self._examples) < EXAMPLES:
-            self._examples += list(zip(batch.source_text, texts, batch.target_text, strict=True))[: EXAMPLES - len(self._examples)]
+        for index, *example in zip(batch.index, batch.source_text, texts, batch.target_text, strict=True):
+            if index < EXAMPLES:  # the same sentences each time
+                self._examples[index] = (example[0], example[1], example[2])
 
     def _results(self, index: int) -> dict[str, Tensor]:
         results: dict[str, Tensor] = self.scores[index].compute()  # type: ignore[operator]
         return results
 
     def _show_examples(self) -> None:
-        for source, translation, reference in self._examples:
+        examples = [self._examples[index] for index in sorted(self._examples)]
+        for source, translation, reference in examples:
             right = "right" if translation == reference else "wrong"
             self.print(f"  {source}\n    -> {translation}  ({right})" + ("" if right == "right" else f"\n    =  {reference}"))
         for logger in self.loggers:
             if self.trainer.is_global_zero and hasattr(logger, "log_table"):
-                rows: list[Any] = [list(row) for row in self._examples]
+                rows: list[Any] = [list(row) for row in examples]
                 logger.log_table("val/examples", columns=["source", "translation", "reference"], data=rows)
-
-

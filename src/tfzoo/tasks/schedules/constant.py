@@ -1,3 +1,5 @@
+"""No decay."""
+
 from __future__ import annotations
 
 from tfzoo.registry import register

@@ -1,3 +1,5 @@
+"""Half a cosine."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""The schedule of the Transformer paper."""
+
 from __future__ import annotations
 
 from tfzoo.registry import register

@@ -1,3 +1,5 @@
+"""A straight line to zero."""
+
 from __future__ import annotations
 
 from tfzoo.registry import register
