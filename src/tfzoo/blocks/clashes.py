@@ -55,8 +55,10 @@ def leaky(trio: Trio) -> str | None:
     if not (trio.causal and mixes(trio.norm)):
         return None
     if "mixes_tokens:always" in trio.norm.traits:
-        return f"norm {trio.norm.name!r} computes its statistics over all tokens of a sentence, "
+        return (
+            f"norm {trio.norm.name!r} computes its statistics over all tokens of a sentence, "
             "so no token can be decoded before the last is known"
+        )
     return f"norm {trio.norm.name!r} mixes tokens while training, so a decoder with it sees the future then, and not when it decodes"
 
 
