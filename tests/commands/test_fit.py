@@ -1,0 +1,215 @@
+"""A training from its command line to its summary."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from tfzoo import TranslationTask
+from tfzoo.commands.main import main
+
+TINY = (
+    *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8", "--data.dataset.long", "4"),
+    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2", "--trainer.accelerator", "cpu"),
+    *("--trainer.devices", "1", "--trainer.log_every_n_steps", "1"),
+)
+
+
+@pytest.fixture(autouse=True)
+def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+
+
+def fit(*args: str, steps: int = 4) -> int:
+    return main(["fit", "translation/numbers", *TINY, "--trainer.max_steps", str(steps), "--trainer.val_check_interval", "2", *args])
+
+
+def fitted(folder: str = "runs/numbers/1") -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads(Path(folder, "summary.json").read_text("utf-8"))
+    return summary
+
+
+def test_a_run_lies_in_one_folder_with_everything_about_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit() == 0
+    folder = Path("runs/numbers/1")
+    assert {path.name for path in folder.iterdir()} == {"config.yaml", "metrics.csv", "checkpoints", "summary.json"}
+    assert {path.name for path in (folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
+    summary = fitted()
+    assert summary["fit"]["ended"] == "completed"
+    assert summary["fit"]["steps"] == 4
+    assert summary["fit"]["parameters"] > 1000
+    for key in ("scores", "best", "seconds", "tokens_per_second", "peak_memory", "checkpoint", "versions", "hardware", "command"):
+        assert summary["fit"][key], key
+    assert {"test/bleu", "test/long/exact"} <= summary["test"]["scores"].keys()
+    with (folder / "metrics.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {"step", "train/loss", "train/lr", "val/bleu"} <= rows[0].keys()
+    assert sum(bool(row["val/bleu"]) for row in rows) == 2
+    out = capsys.readouterr()
+    assert "tfzoo translate runs/numbers/1" in out.out
+    assert "run: runs/numbers/1" in out.err
+    assert "GPU available" not in out.err and "Tip" not in out.err
+    config = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
+    assert config["trainer"]["max_steps"] == 4
+
+
+def test_every_training_gets_a_new_folder_unless_one_is_named() -> None:
+    assert fit(steps=1) == 0 and fit(steps=1) == 0 and fit("--run", "mine", steps=1) == 0
+    assert sorted(path.name for path in Path("runs/numbers").iterdir()) == ["1", "2"]
+    assert Path("mine/checkpoints/last.ckpt").is_file()
+
+
+@pytest.mark.parametrize("args", [["--trainer.max_epochs", "1"], ["--trainer.val_check_interval", "1000"]])
+def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(args: list[str]) -> None:
+    assert fit(*args, steps=5) == 0
+    last = torch.load("runs/numbers/1/checkpoints/last.ckpt", weights_only=True)
+    steps = fitted()["fit"]["steps"]
+    assert last["global_step"] == last["tfzoo"]["batches"] == steps
+    rows = list(csv.DictReader(io.StringIO(Path("runs/numbers/1/metrics.csv").read_text("utf-8"))))
+    assert max(int(row["step"]) for row in rows if row["val/bleu"]) == steps - 1
+    assert any(state.get("best_model_path", "").endswith("best.ckpt") for state in last["callbacks"].values())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75), (signal.SIGUSR1, 75)])
+def test_a_signal_ends_training_after_the_step_with_a_checkpoint(number: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(number)
+    step = TranslationTask.training_step
+
+    def interrupted(self: TranslationTask, batch: Any, index: int) -> Any:
+        if self.batches == 2:
+            os.kill(os.getpid(), number)
+        return step(self, batch, index)
+
+    monkeypatch.setattr(TranslationTask, "training_step", interrupted)
+    assert fit("--trainer.val_check_interval", "100", steps=50) == code
+    assert torch.load("runs/numbers/1/checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
+    assert fitted()["fit"]["ended"] == "interrupted"
+    assert "test" not in fitted()
+    assert signal.getsignal(number) == before
+    scored = "val/bleu" in fitted()["fit"]["scores"]
+    assert scored == (number == signal.SIGINT), "time for a validation is there after Ctrl-C, not after a kill"
+
+
+def test_a_second_ctrl_c_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(self: TranslationTask, batch: Any, index: int) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("went on")
+
+    monkeypatch.setattr(TranslationTask, "training_step", twice)
+    assert fit(steps=50) == 130
+    assert fitted()["fit"]["ended"] == "interrupted at once"
+
+
+def test_a_failure_is_recorded_and_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(self: TranslationTask, batch: Any, index: int) -> Any:
+        raise RuntimeError("out of everything")
+
+    monkeypatch.setattr(TranslationTask, "training_step", broken)
+    assert fit() == 1
+    assert fitted()["fit"]["ended"] == "failed: RuntimeError: out of everything"
+    assert "tfzoo: training failed after step 0: RuntimeError: out of everything" in capsys.readouterr().err
+
+
+def test_checkpoints_come_as_often_as_asked() -> None:
+    seen = []
+
+    def look(*args: Any) -> None:
+        seen.append(args)
+
+    assert fit("--checkpoint.save_top_k", "2", "--checkpoint.every_n_train_steps", "1", steps=4) == 0
+    names = sorted(path.name for path in Path("runs/numbers/1/checkpoints").iterdir())
+    assert len(names) == 3 and "last.ckpt" in names
+    assert main(["validate", "runs/numbers/1"]) == 0
+
+
+def test_a_dry_run_writes_no_checkpoint() -> None:
+    assert fit("--trainer.fast_dev_run", "true") == 0
+    assert not list(Path("runs").rglob("*.ckpt"))
+
+
+@pytest.mark.parametrize("logger", ["TensorBoardLogger", "CSVLogger"])
+def test_another_logger_is_added_to_metrics_csv(logger: str) -> None:
+    assert fit("--trainer.logger", logger, steps=2) == 0
+    assert Path("runs/numbers/1/metrics.csv").is_file()
+    assert Path("runs/numbers/1/lightning_logs").is_dir()
+    assert {path.name for path in Path().iterdir()} == {"runs"}
+
+
+def test_weights_and_biases_is_offline_without_an_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("WANDB_API_KEY", "WANDB_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert fit("--trainer.logger", "WandbLogger", "--trainer.logger.project", "mine", steps=2) == 0
+    assert list(Path("runs/numbers/1/wandb").glob("offline-run-*"))
+
+
+def test_two_processes_share_one_folder() -> None:
+    args = ["fit", "translation/numbers", *TINY, "--trainer.max_steps", "2", "--trainer.devices", "2"]
+    assert main(args) == 0
+    assert [path.name for path in Path("runs/numbers").iterdir()] == ["1"]
+    assert fitted()["fit"]["ended"] == "completed"
+
+
+def test_a_trained_run_scores_as_its_training_said_and_translates(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fit() == 0
+    told = fitted()["test"]["scores"]
+    assert main(["test", "runs/numbers/1"]) == 0
+    assert fitted()["test"]["scores"] == pytest.approx(told, abs=1e-4)
+    assert main(["validate", "runs/numbers/1/checkpoints/last.ckpt", "--search.beam", "2"]) == 0
+    assert "search.beam: 2 here, 1 in training" in capsys.readouterr().err
+    assert {"fit", "test", "validate"} <= fitted().keys()
+    assert main(["predict", "runs/numbers/1"]) == 0
+    assert len(Path("runs/numbers/1/predictions/long.txt").read_text("utf-8").splitlines()) == 4
+    assert main(["test", "runs/numbers/1", "--model.dim", "8"]) == 2
+    capsys.readouterr()
+    Path("text").write_text("two\n\n" + "three " * 900 + "\r\nfour\x0bfive", "utf-8")
+    assert main(["translate", "runs/numbers/1", "text"]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 4
+    assert "checkpoint: runs/numbers/1/checkpoints/best.ckpt" in err
+    assert main(["translate", "runs/numbers/1", "text", "--n-best", "2", "--scores", "--output", "out"]) == 0
+    lines = Path("out").read_text("utf-8").split("\n")[:-1]
+    assert len(lines) == 8 and all(float(line.partition("\t")[0]) < 0 for line in lines)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"two\n\xff\n")))
+    assert main(["translate", "runs/numbers/1"]) == 2
+    assert "line 2: not UTF-8" in capsys.readouterr().err
+
+
+def test_help_and_commands_that_need_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    wanted: dict[tuple[str, ...], str] = {
+        (): "",
+        ("list", "norm"): "rms",
+        ("show", "norm", "rms"): "Options",
+        ("recipes",): "translation/numbers",
+        ("recipes", "translation/numbers"): "task: translation",
+        ("cache", "--clear"): "cleared",
+        ("--version",): "tfzoo",
+        ("fit", "translation/numbers", "--help"): "--model.dim",
+    }
+    for command in ("list", "show", "check", "recipes", "fit", "validate", "test", "predict", "translate", "cache"):
+        wanted[(command, "--help")] = f"usage: tfzoo {command}"
+    for args, words in wanted.items():
+        assert main(list(args)) == (0 if args else 2)
+        assert words in capsys.readouterr().out
+    assert main(["recipes", "translation/numbers", "--copy", "mine.yaml"]) == 0
+    assert Path("mine.yaml").is_file()
+    assert main(["recipes", "translation/numbers", "--copy", "mine.yaml"]) == 2
+
+
+Reader = Callable[[], None]
