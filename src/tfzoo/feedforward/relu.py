@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import FeedForward
 from tfzoo.dropout import dropout as drop
+from tfzoo.errors import BadOption
 from tfzoo.registry import register
 
 
@@ -21,6 +22,9 @@ class ReLU(FeedForward):
     Options:
         hidden: width ``f`` of the hidden layer; None is ``4 d``.
 
+    Raises:
+        BadOption: ``hidden`` under 1.
+
     >>> import torch
     >>> from tfzoo.registry import create
     >>> create("feedforward", {"name": "relu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
@@ -29,6 +33,8 @@ class ReLU(FeedForward):
 
     def __init__(self, dim: int, *, hidden: int | None = None) -> None:
         super().__init__()
+        if hidden is not None and hidden < 1:
+            raise BadOption(f"feedforward 'relu', option 'hidden': {hidden} must be at least 1")
         self.inner = nn.Linear(dim, hidden or 4 * dim)
         self.outer = nn.Linear(hidden or 4 * dim, dim)
         self.reset_parameters()

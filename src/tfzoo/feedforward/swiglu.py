@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import FeedForward
 from tfzoo.dropout import dropout as drop
+from tfzoo.errors import BadOption
 from tfzoo.registry import register
 
 
@@ -21,6 +22,9 @@ class SwiGLU(FeedForward):
     Options:
         hidden: width that the plain layer of as many parameters would have; None is ``4 d``. ``f`` is two thirds of it, rounded.
 
+    Raises:
+        BadOption: ``hidden`` under 1.
+
     >>> import torch
     >>> from tfzoo.registry import create
     >>> create("feedforward", {"name": "swiglu", "hidden": 12}, dim=8)(torch.randn(2, 3, 8)).shape
@@ -29,6 +33,8 @@ class SwiGLU(FeedForward):
 
     def __init__(self, dim: int, *, hidden: int | None = None) -> None:
         super().__init__()
+        if hidden is not None and hidden < 1:
+            raise BadOption(f"feedforward 'swiglu', option 'hidden': {hidden} must be at least 1")
         width = max(1, round((hidden or 4 * dim) * 2 / 3))
         self.inner = nn.Linear(dim, 2 * width, bias=False)  # gate and value in one product
         self.outer = nn.Linear(width, dim, bias=False)

@@ -68,8 +68,9 @@ class Batch(Norm):
         squares = over_devices(centred.square().sum((0, 1)))
         with torch.no_grad():
             step = torch.where(count > 1.0, self.momentum, 0.0)
-            self.running_mean.lerp_(mean, step)
-            self.running_var.lerp_(squares / (count - 1.0).clamp(min=1.0), step)
+            step = step.to(self.running_mean.dtype)
+            self.running_mean.lerp_(mean.to(step.dtype), step)
+            self.running_var.lerp_((squares / (count - 1.0).clamp(min=1.0)).to(step.dtype), step)
         return mean, squares / count.clamp(min=1.0)
 
 
