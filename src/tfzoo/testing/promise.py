@@ -26,7 +26,7 @@ class Result:
     message: str = ""
 
 
-class Broken(AssertionError):  # noqa: N818  # read as `raise Broken(...)`
+class Broken(AssertionError):  # read as `raise Broken(...)`
     """A promise that does not hold."""
 
 

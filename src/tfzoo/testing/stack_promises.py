@@ -83,7 +83,7 @@ def one_token_at_a_time_equals_all_at_once(subject: Subject) -> None:
     full = subject(FULL, "none")
     for pieces in ((1, 1, 1, 1, 1, 1), (2, 1, 3)):
         cache = subject.begin()
-        steps = [subject.step(piece, cache) for piece in torch.split(FULL, pieces, 1)]
+        steps = [subject.step(piece, cache) for piece in torch.split(FULL, list(pieces), 1)]
         same(torch.cat(steps, 1), full, f"steps of {', '.join(map(str, sorted(set(pieces))))}")
     cache = subject.begin(left(SOURCE), "left")
     same(subject.step(FULL[:, :1], cache), full[:, :1], "first step, source padded on the left")

@@ -12,7 +12,7 @@ from torch import Tensor
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.multihead import MultiHead
 from tfzoo.blocks.stack import Padding, Stack
-from tfzoo.contracts import Attention, Position, Turn
+from tfzoo.contracts import Attention, FeedForward, Position, Turn
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
 from tfzoo.testing.samples import SIZES
@@ -83,10 +83,15 @@ class Subject:
         return self.module.decoder(x, cache=cache, padding="none", memory_mask=cache.memory_mask)  # type: ignore[no-any-return]
 
     def soften(self) -> None:
-        """Set each block's temperature so that its scores have a standard deviation of about 1.5.
+        """Set each block's temperature so that its scores have a standard deviation of about 1.5, and keep feed-forward layers moderate.
 
         A softmax of large random scores is a hard maximum, which nothing reaches and behind which every mistake hides.
         """
+
+        def shrink(feedforward: FeedForward, args: tuple[Any, ...]) -> None:
+            while feedforward.forward(args[0]).std() > 2.0:
+                for parameter in feedforward.parameters():
+                    parameter.mul_(0.7)
 
         def set_temperature(attention: Attention, args: tuple[Tensor, ...], named: dict[str, Any]) -> tuple[Any, Any]:
             spread = attention.scores(args[0], args[1]).std(-1).mean().item()
@@ -95,6 +100,7 @@ class Subject:
 
         blocks = {part.attention: part for part in self.module.modules() if isinstance(part, MultiHead)}
         hooked = [attention.register_forward_pre_hook(set_temperature, with_kwargs=True) for attention in blocks]
+        hooked += [part.register_forward_pre_hook(shrink) for part in self.module.modules() if isinstance(part, FeedForward)]
         self(FULL)
         for hook in hooked:
             hook.remove()

@@ -1,0 +1,81 @@
+"""What a component computes on fixed inputs, so that two can be compared without knowing their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfzoo.contracts import Attention, FeedForward, Norm, Position
+from tfzoo.masks import Mask
+from tfzoo.testing.promise import Broken
+from tfzoo.testing.samples import SIZES, lengths_to_valid
+
+B, N, FAR = 3, 7, 400
+DIM, HEADS, WIDTH = SIZES["dim"], SIZES["heads"], SIZES["head_dim"]
+
+
+@cache
+def inputs(seed: int = 7) -> Mapping[str, Tensor]:
+    """One set of inputs, the same in every call."""
+    draw = torch.Generator().manual_seed(seed)
+    found = {name: torch.randn(B, HEADS, N, WIDTH, generator=draw) for name in "qkv"}
+    found["x"] = torch.randn(B, N, DIM, generator=draw)
+    found["valid"] = lengths_to_valid([7, 5, 2], N)
+    found["length"] = torch.tensor([[7], [5], [2]])
+    found["pos"] = torch.arange(N)[None]
+    found["far"] = torch.arange(0, FAR, 3)[None]
+    return found
+
+
+def of_attention(attention: Attention, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """Outputs and weights under a mask."""
+    keys = attention.keys(given["k"])
+    named: dict[str, Any] = {"mask": Mask(causal=True, keys=given["valid"]), "temperature": 1.3}
+    return [attention.forward(given["q"], keys, given["v"], **named), attention.weights(given["q"], keys, **named)]
+
+
+def of_norm(norm: Norm, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """Both modes, and the running statistics that training left."""
+    mode = norm.training
+    outs = [norm.eval()(given["x"], given["valid"]), norm.train()(given["x"], given["valid"])]
+    norm.train(mode)
+    return outs + [buffer.clone() for buffer in norm.buffers()]
+
+
+def of_position(position: Position, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """What each hook does near and far."""
+    pos, far = given["pos"], given["far"]
+    turn, bias, distant = position.angles(pos), position.bias(pos, pos), position.bias(far[:, -1:], far)
+    outs = [position.embed(given["x"], pos, given["length"])]
+    if turn is not None:
+        outs.append(turn(given["q"]))
+    return outs + [one for one in (bias, distant) if one is not None]
+
+
+def of_feedforward(feedforward: FeedForward, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """The output."""
+    return [feedforward(given["x"])]
+
+
+PROBES: Mapping[str, Callable[..., list[Tensor]]] = {
+    "attention": of_attention,
+    "norm": of_norm,
+    "position": of_position,
+    "feedforward": of_feedforward,
+}
+
+
+def probe(kind: str, module: Any, watch: bool = False) -> list[Tensor]:
+    """All that a component computes; with ``watch``, raises :class:`Broken` where it changes what it is given."""
+    given = inputs()
+    before = {name: one.clone() for name, one in given.items()} if watch else {}
+    outs = PROBES[kind](module, given)
+    for name, one in before.items():
+        if not torch.equal(given[name], one):
+            given[name].copy_(one)
+            raise Broken(f"it changes {name!r}, which it was given, in place")
+    return outs
