@@ -45,7 +45,9 @@ class Attention(Component):
 
     def weights(self, q: Tensor, k: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0) -> Tensor:
         """The attention map, ``softmax(scores / temperature + bias)`` in fp32: ``-> (b h q k)``. A query that may look at nothing gets zeros."""
-        scores = self.scores(q, k).float() / temperature
+        scores = self.scores(q, k).float()
+        if temperature != 1.0:
+            scores = scores / temperature
         if bias is not None:
             scores = scores + bias
         return mask.softmax(scores)
@@ -117,7 +119,7 @@ class TurnHalves(torch.autograd.Function):
     """Backwards, the same turn the other way."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         ctx.save_for_backward(cos, sin)
         turned = x * torch.cat((cos, cos), -1)
         for half, other, sign in zip(turned.chunk(2, -1), x.chunk(2, -1)[::-1], (-1, 1), strict=True):
@@ -125,7 +127,7 @@ class TurnHalves(torch.autograd.Function):
         return turned
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         cos, sin = ctx.saved_tensors
         return TurnHalves.apply(grad, cos, -sin), None, None  # type: ignore[no-untyped-call]
 

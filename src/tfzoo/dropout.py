@@ -49,7 +49,7 @@ class Dropout(torch.autograd.Function):
         return apply(x, kept, ctx.scale)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return apply(grad, ctx.saved_tensors[0], ctx.scale), None
 
 

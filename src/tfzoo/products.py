@@ -22,10 +22,20 @@ def attend(q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None =
     if fused_is_faster(q, k, v, mask, bias, dropout):
         return fused(q, k, v, mask, bias, scale, dropout)
     if eager(q, k, v) and q.shape[-2] > 1 and dropout < 1.0:
-        width = max(k.shape[-2], LANES)
-        added, seen = mask.added(q.shape[-2], k.shape[-2], width, q.device)
-        return Products.apply(q, k, v, bias, added, seen, scale, round(dropout * STEPS))  # type: ignore[no-any-return,no-untyped-call]
+        scores = Inner.apply(q, k, scale)  # type: ignore[no-untyped-call]
+        return weigh(scores, v, mask, bias, dropout)
     return plain(q, k, v, mask, bias, scale, dropout)
+
+
+def weigh(scores: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, dropout: float) -> Tensor:
+    """``softmax(scores + bias) v``, where :func:`eager` allows it: ``(b h q k), (b h k e) -> (b h q e)``.
+
+    The scores may already be as wide as a register, and are written over: they must be nobody else's.
+    """
+    width = max(v.shape[-2], LANES)
+    added, seen = mask.added(scores.shape[-2], v.shape[-2], width, v.device)
+    scores = scores if scores.shape[-1] == width else F.pad(scores, (0, width - scores.shape[-1]))
+    return Weighing.apply(scores, v, bias, added, seen, round(dropout * STEPS))  # type: ignore[no-any-return,no-untyped-call]
 
 
 def fused_is_faster(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, dropout: float) -> bool:
@@ -42,9 +52,10 @@ def matrixless(q: Tensor, k: Tensor, mask: Mask) -> bool:
     return mask.keys is None and (not mask.causal or (mask.start == 0 and q.shape[-2] == k.shape[-2]))
 
 
-def eager(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether the hand-written kernel may run: nothing traces it, and nothing is to be cast."""
-    cast = torch.is_autocast_enabled(q.device.type) or q.dtype != k.dtype or k.dtype != v.dtype or q.dtype.itemsize < 4
+def eager(*inputs: Tensor) -> bool:
+    """Whether a hand-written kernel may run: nothing traces it, and nothing is to be cast."""
+    dtype = inputs[0].dtype
+    cast = torch.is_autocast_enabled(inputs[0].device.type) or dtype.itemsize < 4 or any(x.dtype != dtype for x in inputs)
     return not (cast or torch.compiler.is_compiling())
 
 
@@ -70,52 +81,74 @@ def plain(q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, scal
     return drop(mask.softmax(scores).to(v.dtype), dropout) @ v
 
 
-class Products(torch.autograd.Function):
-    """The same for short text on a CPU, in as few passes over ``(b h q k)`` as can be.
+class Inner(torch.autograd.Function):
+    """``scale * q k^T`` for short text on a CPU: ``-> (b h q max(k, 16))``, zeros beyond the keys.
 
-    Heads have to be copied out of their tokens anyway, so they are copied into the shape that runs fastest: a whole number of
-    registers of keys, because the softmax of a narrow row is slow; and, while the text is short, one column a token.
+    Heads have to be copied out of their tokens anyway, so they are copied into the shape that runs fastest: as many keys as fill
+    a register, because the softmax of a narrow row is slow; and, for so short a text, one column a token.
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, added: Tensor | None, seen: Tensor | None, scale: float, steps: int
-    ) -> Tensor:
-        heads, keys = q.shape[:2], k.shape[-2]
-        width = max(keys, LANES)
-        columns = width == LANES
-        q, k, v = stored(q, q.shape[-2], columns), stored(k, width, columns), stored(v, width, columns)
-        weights = product(q, k.mT, False, scale)
-        whole = weights.view(*heads, *weights.shape[1:])
-        if bias is not None:
-            whole.add_(F.pad(bias, (0, width - keys)))
-        if added is not None:
-            whole.add_(added)
-        torch.softmax(weights, -1, out=weights)
-        if seen is not None:
-            whole.mul_(seen)
-        kept = draw(weights, steps) if steps else None
-        ctx.save_for_backward(q, k, v, weights, kept)
-        ctx.heads, ctx.keys, ctx.columns, ctx.scale, ctx.thinning = heads, keys, columns, scale, STEPS / (STEPS - steps)
-        ctx.bias = None if bias is None else (*bias.shape[:-1], width)
-        thinned = weights if kept is None else apply_dropout(weights, kept, ctx.thinning)
-        return torch.bmm(thinned, v).unflatten(0, heads)  # type: ignore[no-untyped-call,no-any-return]
+    def forward(ctx: Any, q: Tensor, k: Tensor, scale: float) -> Tensor:
+        heads, ctx.keys, ctx.scale = q.shape[:2], k.shape[-2], scale
+        ctx.columns = ctx.keys <= LANES
+        q, k = stored(q, q.shape[-2], ctx.columns), stored(k, max(ctx.keys, LANES), ctx.columns)
+        ctx.save_for_backward(q, k)
+        scores = product(q, k.mT, False, scale)
+        return apart(scores, heads)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        q, k, v, weights, kept = ctx.saved_tensors
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, None]:
+        q, k = ctx.saved_tensors
+        heads, slope = slope.shape[:2], slope.flatten(0, 1)
+        grad_q, grad_k = product(slope, k, ctx.columns, ctx.scale), product(slope.mT, q, ctx.columns, ctx.scale)
+        return apart(grad_q, heads), apart(grad_k, heads)[..., : ctx.keys, :], None
+
+
+class Weighing(torch.autograd.Function):
+    """``softmax(scores + bias) v`` on a CPU, in as few passes over ``(b h q k)`` as can be; writes over the scores."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, v: Tensor, bias: Tensor | None, added: Tensor | None, seen: Tensor | None, steps: int) -> Tensor:
+        ctx.heads, ctx.keys, width = v.shape[:2], v.shape[-2], scores.shape[-1]
+        ctx.columns, ctx.scale = width == LANES, STEPS / (STEPS - steps)
+        v = stored(v, width, ctx.columns)
+        if bias is not None:
+            scores.add_(F.pad(bias, (0, width - ctx.keys)) if bias.shape[-1] > 1 else bias)
+            ctx.bias = bias.shape
+        if added is not None:
+            scores.add_(added)
+        weights = torch.softmax(scores, -1, out=scores)
+        if seen is not None:
+            weights.mul_(seen)
+        weights = weights.flatten(0, 1)
+        kept = draw(weights, steps) if steps else None
+        ctx.save_for_backward(v, weights, kept)
+        return apart(torch.bmm(weights if kept is None else apply_dropout(weights, kept, ctx.scale), v), ctx.heads)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        v, weights, kept = ctx.saved_tensors
         grad = stored(grad, grad.shape[-2], ctx.columns)
-        thinned = weights if kept is None else apply_dropout(weights, kept, ctx.thinning)
-        grad_v = product(thinned.mT, grad, ctx.columns)
+        thinned = weights if kept is None else apply_dropout(weights, kept, ctx.scale)
+        grad_v = apart(product(thinned.mT, grad, ctx.columns), ctx.heads)[..., : ctx.keys, :]
         slope = product(grad, v.mT, False)
         if kept is not None:
-            slope = apply_dropout(slope, kept, ctx.thinning)
+            slope = apply_dropout(slope, kept, ctx.scale)
         torch.ops.aten._softmax_backward_data.out(slope, weights, -1, weights.dtype, grad_input=slope)
-        grad_q, grad_k = product(slope, k, ctx.columns, ctx.scale), product(slope.mT, q, ctx.columns, ctx.scale)
-        grad_q, grad_k, grad_v, slope = (x.unflatten(0, ctx.heads) for x in (grad_q, grad_k, grad_v, slope))
-        grad_bias = slope.sum_to_size(ctx.bias)[..., : ctx.keys] if ctx.needs_input_grad[3] else None
-        return grad_q, grad_k[..., : ctx.keys, :], grad_v[..., : ctx.keys, :], grad_bias, None, None, None, None
+        slope = apart(slope, ctx.heads)
+        grad_bias = None
+        if ctx.needs_input_grad[2]:
+            shape = ctx.bias if ctx.bias[-1] == 1 else (*ctx.bias[:-1], slope.shape[-1])
+            grad_bias = slope.sum_to_size(shape)[..., : ctx.keys]
+        return slope, grad_v, grad_bias, None, None, None
+
+
+def apart(x: Tensor, heads: torch.Size) -> Tensor:
+    """``((b h) n c) -> (b h n c)``"""
+    return x.view(*heads, *x.shape[1:])
 
 
 def stored(x: Tensor, rows: int, columns: bool) -> Tensor:

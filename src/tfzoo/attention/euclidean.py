@@ -17,19 +17,17 @@ from tfzoo.registry import register
 class Euclidean(Attention):
     """Near keys weigh more: ``softmax(-|q - k|^2 / sqrt(c)) v``.
 
-        Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
+    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
 
-        Kim et al. 2021 score by squared distance, so that attention is Lipschitz (they also tie the projections of queries and keys:
-        ``share_query_key``). ``|q|^2`` is the same for all keys of a query, so the softmax cancels it and what is left costs as much
-        as a dot product. In fp32 whatever the autocast dtype: squares lose what differences need.
+    Kim et al. 2021 score by squared distance, so that attention is Lipschitz (they also tie the projections of queries and keys:
+    ``share_query_key``). ``|q|^2`` is the same for all keys of a query, so the softmax cancels it and what is left costs as much
+    as a dot product. In fp32 whatever the autocast dtype: squares lose what differences need.
 
-        >>> import math
-
-    import torch
-        >>> from tfzoo.registry import create
-        >>> q, k = torch.zeros(1, 1, 1, 4), torch.ones(1, 1, 1, 4)
-        >>> create("attention", "euclidean").scores(q, k)
-        tensor([[[[-2.]]]])
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> q, k = torch.zeros(1, 1, 1, 4), torch.ones(1, 1, 1, 4)
+    >>> create("attention", "euclidean").scores(q, k)
+    tensor([[[[-2.]]]])
     """
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
