@@ -1,0 +1,1 @@
+"""An attention for tfzoo."""

@@ -1,0 +1,25 @@
+"""Scores that cannot run away."""
+
+import math
+
+import torch
+from tfzoo import register
+from tfzoo.contracts import Attention
+from torch import Tensor
+
+
+@register("attention", "soft_capped", paper="arXiv:2408.00118, section 2", traits={"rotatable"})
+class SoftCapped(Attention):
+    """Scaled products that level off at a cap: ``softmax(cap * tanh(q k^T / (cap * sqrt(c)))) v``.
+
+    Options:
+        cap: no score is larger.
+    """
+
+    def __init__(self, *, cap: float = 50.0) -> None:
+        super().__init__()
+        self.cap = cap
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """``(b h q c), (b h k c) -> (b h q k)``"""
+        return self.cap * torch.tanh(q @ k.mT / (self.cap * math.sqrt(q.shape[-1])))
