@@ -110,3 +110,8 @@ def their_loss(model: MarianMTModel, source: Tensor, target: Tensor) -> Tensor:
     """The same number, by Marian's own forward."""
     labels = target[:, 1:].masked_fill(target[:, 1:] == PAD, -100)
     return model(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target[:, :-1], labels=labels).loss
+
+
+def their_logits(model: MarianMTModel, source: Tensor, target: Tensor) -> Tensor:
+    """``(b k), (b n) -> (b n-1 v)``"""
+    return model(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target[:, :-1]).logits
