@@ -126,7 +126,10 @@ def test_a_mistake_on_the_command_line_is_named_with_its_fix(args: list[str], sa
         ("trainer: {strategy: {class_path: beside.Mine}}", ["'beside.Mine'", "--trust"]),
         ("trainer: {logger: [{class_path: beside.Mine}]}", ["'beside.Mine'", "--trust"]),
         ("trainer: {callbacks: [{class_path: LambdaCallback, init_args: {on_fit_start: os.system}}]}", ["--trust"]),
-        ("trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 1.0, avg_fn: os.system}}]}", ["os.system", "--trust"]),
+        (
+            "trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 1.0, avg_fn: os.system}}]}",
+            ["os.system", "--trust"],
+        ),
         ("trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: /tmp}}}", ["--run FOLDER"]),
         ("checkpoint: {dirpath: /tmp}", ["--run FOLDER"]),
         ("optim: {class_path: torch.optim.SGD}", ["'torch.optim.SGD'"]),
@@ -182,7 +185,9 @@ def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused
         (tmp_path / f"{name}.en").write_text("one\n" * lines, "utf-8")
         (tmp_path / f"{name}.de").write_text("eins\n" * 2, "utf-8")
     message = refused("fit", "translation/multi30k", "--data.root", ".", "--data.tokenizer.vocab_size", "270")
-    assert "train.en" in message and "3" in message and "2" in message
+    assert "train.en" in message
+    assert "3" in message
+    assert "2" in message
 
 
 def test_a_run_folder_that_holds_something_is_not_overwritten(refused: Refused, tmp_path: Path) -> None:

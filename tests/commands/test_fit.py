@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +59,16 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(capsys: pytest.Captur
     out = capsys.readouterr()
     assert "tfzoo translate runs/numbers/1" in out.out
     assert "run: runs/numbers/1" in out.err
-    assert "GPU available" not in out.err and "Tip" not in out.err
+    assert "GPU available" not in out.err
+    assert "Tip" not in out.err
     config = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))
     assert config["trainer"]["max_steps"] == 4
 
 
 def test_every_training_gets_a_new_folder_unless_one_is_named() -> None:
-    assert fit(steps=1) == 0 and fit(steps=1) == 0 and fit("--run", "mine", steps=1) == 0
+    assert fit(steps=1) == 0
+    assert fit(steps=1) == 0
+    assert fit("--run", "mine", steps=1) == 0
     assert sorted(path.name for path in Path("runs/numbers").iterdir()) == ["1", "2"]
     assert Path("mine/checkpoints/last.ckpt").is_file()
 
@@ -124,14 +126,10 @@ def test_a_failure_is_recorded_and_told(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 def test_checkpoints_come_as_often_as_asked() -> None:
-    seen = []
-
-    def look(*args: Any) -> None:
-        seen.append(args)
-
     assert fit("--checkpoint.save_top_k", "2", "--checkpoint.every_n_train_steps", "1", steps=4) == 0
     names = sorted(path.name for path in Path("runs/numbers/1/checkpoints").iterdir())
-    assert len(names) == 3 and "last.ckpt" in names
+    assert len(names) == 3
+    assert "last.ckpt" in names
     assert main(["validate", "runs/numbers/1"]) == 0
 
 
@@ -162,6 +160,7 @@ def test_two_processes_share_one_folder() -> None:
     assert main(args) == 0
     assert [path.name for path in Path("runs/numbers").iterdir()] == ["1"]
     assert fitted()["fit"]["ended"] == "completed"
+    assert fit("--run", "alone", steps=1) == 0  # this process goes on alone
 
 
 def test_a_trained_run_scores_as_its_training_said_and_translates(
@@ -185,7 +184,8 @@ def test_a_trained_run_scores_as_its_training_said_and_translates(
     assert "checkpoint: runs/numbers/1/checkpoints/best.ckpt" in err
     assert main(["translate", "runs/numbers/1", "text", "--n-best", "2", "--scores", "--output", "out"]) == 0
     lines = Path("out").read_text("utf-8").split("\n")[:-1]
-    assert len(lines) == 8 and all(float(line.partition("\t")[0]) < 0 for line in lines)
+    assert len(lines) == 8
+    assert all(float(line.partition("\t")[0]) < 0 for line in lines)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"two\n\xff\n")))
     assert main(["translate", "runs/numbers/1"]) == 2
     assert "line 2: not UTF-8" in capsys.readouterr().err
@@ -210,6 +210,3 @@ def test_help_and_commands_that_need_no_run(capsys: pytest.CaptureFixture[str]) 
     assert main(["recipes", "translation/numbers", "--copy", "mine.yaml"]) == 0
     assert Path("mine.yaml").is_file()
     assert main(["recipes", "translation/numbers", "--copy", "mine.yaml"]) == 2
-
-
-Reader = Callable[[], None]

@@ -7,6 +7,7 @@ from tfzoo.commands.words import Words
 
 
 def run(args: list[str]) -> int:
+    """Say where the cache is; with ``--clear`` empty it."""
     words = Words("cache", "Say where prepared data lies and how large it is. TFZOO_CACHE names another folder.")
     words.add_argument("--clear", action="store_true", help="remove it; it is prepared again when it is needed")
     given = words.read(args)
@@ -21,6 +22,7 @@ def run(args: list[str]) -> int:
 
 
 def readable(size: float) -> str:
+    """``"1.2 MB"``"""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break

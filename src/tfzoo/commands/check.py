@@ -8,6 +8,7 @@ from tfzoo.registry import KINDS, registry
 
 
 def run(args: list[str]) -> int:
+    """Print a line for each promise; 1 when one is broken."""
     words = Words("check", "Run the contract tests of one component, one's own too. Exit code 1 when one fails.")
     words.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
     words.add_argument("name", metavar="NAME", help="see tfzoo list KIND")

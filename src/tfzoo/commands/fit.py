@@ -57,6 +57,7 @@ class Job:
 
 
 def run(args: Sequence[str]) -> int:
+    """Train, or print the resolved recipe or its keys."""
     arguments = split(args, FLAGS)
     if not arguments.words:
         if arguments.take("help") is not None:

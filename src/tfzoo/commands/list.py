@@ -8,6 +8,7 @@ from tfzoo.registry import KINDS, registry
 
 
 def run(args: list[str]) -> int:
+    """Print names, summaries and papers."""
     words = Words("list", "List components: name, what it is in one line, paper.")
     words.add_argument("kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out")
     given = words.read(args)

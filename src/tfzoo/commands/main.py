@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
@@ -26,6 +27,7 @@ COMMANDS = {
 
 
 def usage() -> str:
+    """What ``tfzoo --help`` prints."""
     lines = ["usage: tfzoo COMMAND ...", "", "Compose, train and compare Transformers of any parts.", ""]
     lines += [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
     lines += ["", "tfzoo COMMAND --help says more. To begin: tfzoo fit translation/numbers"]
@@ -50,6 +52,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def command(words: list[str]) -> int:
+    """Run the command that the first word names."""
     if not words or words[0] in ("--help", "-h", "help"):
         put(usage())
         return 0 if words else 2
@@ -78,7 +81,5 @@ def _version() -> str:
 
 def _close_stdout() -> None:
     """Python flushes stdout once more at its end and would complain again."""
-    try:
+    with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass

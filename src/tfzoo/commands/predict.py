@@ -14,6 +14,7 @@ Translate each test set of the run's recipe into predictions/<name>.txt of the r
 
 
 def run(args: list[str]) -> int:
+    """Write a file for each test set."""
     trained = open_run("predict", args, TEXT)
     if trained is None:
         return 0

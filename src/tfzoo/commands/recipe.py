@@ -221,6 +221,7 @@ def config(value: str | None) -> dict[str, Any]:
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:
+    """``{"a": {"b": value}}`` for ``a.b``."""
     for part in reversed(path.split(".")):
         value = {part: value}
     return value  # type: ignore[no-any-return]
@@ -237,6 +238,3 @@ def absolute(values: Mapping[str, Any]) -> dict[str, Any]:
     data = values.get("data", {})
     paths = ("root",) if data.get("root") else ("train", "val", "test")  # these are relative to a root that is given
     return {**values, "data": {key: place(value) if key in paths else value for key, value in data.items()}}
-
-
-__all__ = ["Arguments", "TfzooError", "absolute", "draft", "split"]

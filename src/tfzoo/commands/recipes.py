@@ -11,6 +11,7 @@ from tfzoo.errors import TfzooError
 
 
 def run(args: list[str]) -> int:
+    """List recipes, print one, or copy it."""
     words = Words("recipes", "List the packaged recipes, print one, or copy one to edit it.")
     words.add_argument("name", nargs="?", metavar="NAME", help="print this recipe")
     words.add_argument("--copy", metavar="PATH", help="write it to a file (or into a folder) instead; never over one that is there")

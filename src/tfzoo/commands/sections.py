@@ -55,6 +55,7 @@ def sections(task: Any) -> dict[str, Section]:
 
 
 def section(cls: type, name: str) -> Section:
+    """The section whose keys are the arguments of ``cls``."""
     hints = get_type_hints(inspect.unwrap(cls.__init__), include_extras=True)  # type: ignore[misc]
     skip = SUPPLIED | ({"seed"} if name == "data" else set())
     parameters = {key: value for key, value in list(inspect.signature(cls.__init__).parameters.items())[1:] if key not in skip}  # type: ignore[misc]

@@ -11,4 +11,5 @@ Score a run's best checkpoint (or the checkpoint given) on each test set of its 
 
 
 def run(args: list[str]) -> int:
+    """Score on each test set."""
     return score("test", args, TEXT)

@@ -15,17 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
+import torch
 from jsonargparse import Namespace, set_parsing_settings
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from tfzoo.commands.recipe import Draft
 from tfzoo.commands.sections import SUPPLIED, TOP
 from tfzoo.commands.tree import ALLOWED, walk
 from tfzoo.errors import BadRecipe, did_you_mean
 
+LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 FILLED_IN = "<the run's folder>"
 
 
@@ -122,9 +124,10 @@ def _option(name: str, draft: Draft) -> str:
     for section in (lightning_callbacks, lightning_loggers):
         for path, value in walk(draft.values):
             cls = getattr(section, str(value).rpartition(".")[2], None)
-            if path.endswith("class_path") and isinstance(cls, type) and name not in _parameters(cls):
-                if close := did_you_mean(name, _parameters(cls)):
-                    return f"{cls.__name__} has no option {name!r}.{close}"
+            if not path.endswith("class_path") or not isinstance(cls, type) or name in _parameters(cls):
+                continue
+            if close := did_you_mean(name, _parameters(cls)):
+                return f"{cls.__name__} has no option {name!r}.{close}"
     return f"no option {name!r} there"
 
 
@@ -207,11 +210,19 @@ def online(host: str = "api.wandb.ai") -> bool:
 
 @contextmanager
 def launching(args: Sequence[str]) -> Iterator[None]:
-    """Lightning starts further processes with ``sys.argv``: let that be this command, however it was called."""
+    """Lightning starts further processes with ``sys.argv``: let that be this command, however it was called.
+
+    What it leaves behind for processes that it started is taken back, so that the next command of this process starts alone.
+    """
     main = sys.modules["__main__"]
-    before = sys.argv, main.__spec__
+    before, variables = (sys.argv, main.__spec__), dict(os.environ)
+    grouped = torch.distributed.is_initialized()
     sys.argv, main.__spec__ = ["tfzoo", *args], find_spec("tfzoo.__main__")
     try:
         yield
+        if torch.distributed.is_initialized() and not grouped:
+            torch.distributed.destroy_process_group()
     finally:
         sys.argv, main.__spec__ = before
+        for name in LAUNCHED & (os.environ.keys() - variables.keys()):
+            del os.environ[name]

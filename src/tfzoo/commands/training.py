@@ -49,7 +49,7 @@ class Training:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
         code = self._fit()
         summary.write(self.folder, "fit", self.facts()) if not rank() else None
-        if code == 0 and self.job.recipe["data"].get("dataset") and not self.trainer.fast_dev_run:
+        if code == 0 and self.job.recipe["data"].get("dataset") and not getattr(self.trainer, "fast_dev_run", False):
             self._test()
         return code
 
@@ -133,4 +133,5 @@ def keeper(settings: dict[str, Any], folder: Path) -> ModelCheckpoint:
 
 
 def scores(used: L.Trainer, prefix: str) -> dict[str, float]:
+    """What was logged of one split, as numbers."""
     return {key: float(value) for key, value in used.callback_metrics.items() if key.startswith(prefix)}

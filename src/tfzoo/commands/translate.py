@@ -26,6 +26,7 @@ With --scores each begins with its score (log probability over the length penalt
 
 
 def run(args: list[str]) -> int:
+    """Translate a file or standard input."""
     words = Words("translate", "Translate lines of text with a trained run.", EPILOG)
     words.add_argument("run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint")
     words.add_argument("file", metavar="FILE", nargs="?", help="text to read, plain or .gz; standard input when left out")

@@ -23,7 +23,7 @@ RUNS_CODE = {"LambdaCallback"}
 class Loader(yaml.SafeLoader):
     """YAML 1.2 where people stumble over 1.1: ``no`` is a word, ``1e-4`` a number, ``10:00`` a time, a repeated key an error."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as the base class has it
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -101,10 +101,9 @@ def police(tree: Mapping[str, Any], where: str) -> None:
 
 
 def allowed(name: str) -> bool:
-    return (
-        "." not in name
-        or (name.startswith(tuple(f"{prefix}." for prefix in ALLOWED))
-        and all(part.isidentifier() for part in name.split(".")))
+    """Whether a recipe may name this class: a short name, or one in Lightning's own folders of them."""
+    return "." not in name or (
+        name.startswith(tuple(f"{prefix}." for prefix in ALLOWED)) and all(part.isidentifier() for part in name.split("."))
     )
 
 

@@ -11,4 +11,5 @@ Score a run's best checkpoint (or the checkpoint given) on the validation text o
 
 
 def run(args: list[str]) -> int:
+    """Score on the validation text."""
     return score("validate", args, TEXT)

@@ -70,7 +70,7 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
     check_sums(path)
     try:
         # Explicit: the default can be turned off by an environment variable.
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise BadRun(f"{path} holds more than tensors and plain values{named(error)}. It was refused and nothing in it was run") from None
     except Exception as error:
@@ -85,7 +85,7 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
         raise BadRun(f"{path} is incomplete: it lacks {', '.join(missing) or 'state_dict or recipe'}")
     if task and kept["task"] != task:
         raise BadRun(f"{path} is of the task {kept['task']!r}, not {task!r}")
-    return checkpoint
+    return dict(checkpoint)
 
 
 def check_sums(path: Path) -> None:

@@ -29,7 +29,7 @@ class Finish(Checkpoint):
 
     def save(self, trainer: L.Trainer) -> None:
         """Write ``last.ckpt`` unless this step's is there already. All processes call it."""
-        if self.saved != trainer.global_step and not trainer.fast_dev_run:
+        if self.saved != trainer.global_step and not getattr(trainer, "fast_dev_run", False):
             trainer.save_checkpoint(self.folder / LAST)
             self.saved, self.saved_at = trainer.global_step, monotonic()
 

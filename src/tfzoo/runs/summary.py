@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -47,13 +48,7 @@ def plain(value: Any) -> Any:
 
 def surroundings(args: list[str]) -> dict[str, Any]:
     """What a result depends on besides its recipe: command line, versions, hardware."""
-    return {"command": " ".join(["tfzoo", *map(quoted, args)]), "versions": versions(), "hardware": hardware()}
-
-
-def quoted(word: str) -> str:
-    import shlex
-
-    return shlex.quote(word)
+    return {"command": " ".join(["tfzoo", *map(shlex.quote, args)]), "versions": versions(), "hardware": hardware()}
 
 
 def versions() -> dict[str, str]:
@@ -79,6 +74,7 @@ def hardware() -> dict[str, Any]:
 
 
 def processor() -> str:
+    """The processor's name."""
     try:
         for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
             if line.startswith("model name"):

@@ -1,0 +1,151 @@
+"""A checkpoint is read only if it is whole and holds nothing that runs."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tfzoo.commands.main import main
+from tfzoo.errors import BadRun
+from tfzoo.runs.checkpoints import folder_of, read, resolve
+
+
+def content(**changes: Any) -> dict[str, Any]:
+    kept = {"format": 1, "task": "translation", "recipe": {}, "tokenizer": {}, "batches": 3}
+    return {"state_dict": {"w": torch.arange(4096.0)}, "tfzoo": {**kept, **changes}}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    path = tmp_path / "run" / "checkpoints" / "best.ckpt"
+    path.parent.mkdir(parents=True)
+    torch.save(content(), path)
+    return path
+
+
+def refused(path: Path, *says: str) -> None:
+    with pytest.raises(BadRun) as error:
+        read(path)
+    message = str(error.value)
+    assert "\n" not in message
+    assert str(path) in message
+    for words in says:
+        assert words in message
+
+
+def test_a_whole_checkpoint_is_read(checkpoint: Path) -> None:
+    assert read(checkpoint, task="translation")["tfzoo"]["batches"] == 3
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
+def test_one_that_was_cut_short_is_refused(checkpoint: Path, share: float) -> None:
+    data = checkpoint.read_bytes()
+    checkpoint.write_bytes(data[: int(len(data) * share)])
+    refused(checkpoint)
+
+
+def test_one_flipped_bit_in_what_it_holds_is_found(checkpoint: Path) -> None:
+    whole = checkpoint.read_bytes()
+    with zipfile.ZipFile(checkpoint) as archive:
+        entries = [(entry.header_offset, entry.file_size, entry.filename) for entry in archive.infolist()]
+    for offset, size, name in entries:
+        start = whole.index(name.encode(), offset) + len(name)
+        start += int.from_bytes(whole[offset + 28 : offset + 30], "little")  # the extra field that aligns the content
+        broken = bytearray(whole)
+        broken[start + size // 2] ^= 1
+        checkpoint.write_bytes(broken)
+        refused(checkpoint, "damaged")
+
+
+def test_no_flipped_bit_anywhere_ends_in_anything_but_a_clear_refusal_or_the_right_content(checkpoint: Path) -> None:
+    whole = checkpoint.read_bytes()
+    for place in range(0, len(whole), 97):
+        broken = bytearray(whole)
+        broken[place] ^= 1 << (place % 8)
+        checkpoint.write_bytes(broken)
+        try:
+            found = read(checkpoint)
+        except BadRun:
+            continue
+        assert found["tfzoo"] == content()["tfzoo"]
+        torch.testing.assert_close(found["state_dict"]["w"], content()["state_dict"]["w"], rtol=0, atol=0)
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {os.environ['EVIL']}",)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_one_with_code_in_it_is_refused_and_the_code_not_run(
+    checkpoint: Path, plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = tmp_path / "ran"
+    monkeypatch.setenv("EVIL", str(ran))
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # even so
+    if plain:
+        checkpoint.write_bytes(pickle.dumps(Evil()))
+    else:
+        torch.save({**content(), "callbacks": Evil()}, checkpoint)
+    refused(checkpoint, "refused", "nothing in it was run")
+    for command in ("translate", "test", "validate", "predict"):
+        assert main([command, str(checkpoint)]) == 2
+        lines = capsys.readouterr().err.strip().splitlines()
+        assert len(lines) <= 2
+        assert lines[-1].startswith("tfzoo: ")
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"format": 2}, "format 2"), ({"task": "sorting"}, "is of the task 'sorting'"), ({"recipe": None}, "incomplete")],
+)
+def test_one_that_is_not_for_this_is_told_apart(checkpoint: Path, changes: dict[str, Any], says: str) -> None:
+    torch.save(content(**changes), checkpoint)
+    with pytest.raises(BadRun, match=says):
+        read(checkpoint, task="translation")
+
+
+def test_one_of_somebody_else_is_told_apart(checkpoint: Path) -> None:
+    torch.save({"state_dict": {}}, checkpoint)
+    refused(checkpoint, "no key 'tfzoo'")
+    checkpoint.write_text("hello", "utf-8")
+    refused(checkpoint, "no checkpoint")
+
+
+def test_a_folder_means_its_best_checkpoint_or_its_last(checkpoint: Path) -> None:
+    run = checkpoint.parents[1]
+    last = checkpoint.with_name("last.ckpt")
+    torch.save(content(), last)
+    assert resolve(run) == checkpoint
+    assert resolve(run, prefer="last") == last
+    checkpoint.unlink()
+    assert resolve(run) == last
+
+
+def test_of_several_the_best_is_what_the_last_remembers(checkpoint: Path) -> None:
+    names = [checkpoint.with_name(f"step={n}.ckpt") for n in (1, 2, 3)]
+    for name in (*names, checkpoint):
+        torch.save(content(), name)
+    state = {"ModelCheckpoint": {"best_model_path": f"/elsewhere/{names[1].name}"}}
+    torch.save({**content(), "callbacks": state}, checkpoint.with_name("last.ckpt"))
+    assert resolve(checkpoint.parents[1]) == names[1]
+
+
+def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint: Path) -> None:
+    assert folder_of(checkpoint) is None
+    (checkpoint.parents[1] / "config.yaml").write_text("", "utf-8")
+    assert folder_of(checkpoint) == checkpoint.parents[1]
+
+
+def test_a_run_that_is_not_there_is_told_its_neighbours(checkpoint: Path) -> None:
+    run = checkpoint.parents[1]
+    (run / "config.yaml").write_text("", "utf-8")
+    with pytest.raises(BadRun, match=r"Runs there are: .*run"):
+        resolve(run.with_name("rnu"))
