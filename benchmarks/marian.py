@@ -20,7 +20,14 @@ def pair(
     feedforward = {"name": "relu", "hidden": hidden}
     ours = tfzoo.Transformer(vocab_size, dim, heads, layers, residual="post", feedforward=feedforward, dropout=dropout)
     start(ours, 1)
-    theirs = MarianMTModel(
+    theirs = marian(vocab_size, dim, heads, layers, dropout=dropout, hidden=hidden)
+    copy(ours, theirs)
+    return ours, theirs
+
+
+def marian(vocab_size: int, dim: int, heads: int, layers: int, *, dropout: float, hidden: int) -> MarianMTModel:
+    """A MarianMTModel as its library starts it."""
+    return MarianMTModel(
         MarianConfig(
             vocab_size=vocab_size,
             decoder_vocab_size=vocab_size,
@@ -42,8 +49,6 @@ def pair(
             max_position_embeddings=512,
         )
     )
-    copy(ours, theirs)
-    return ours, theirs
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 import yaml
-from marian import PAD, pair, their_logits
+from marian import PAD, marian, their_logits
 
 import tfzoo
 from tfzoo.tasks.metrics import CorpusScores
@@ -65,10 +65,8 @@ def train_marian(root: str, seconds: int, seed: int) -> list[float]:
     data = tfzoo.TranslationData(**{**recipe["data"], "root": root, "seed": seed})
     data.prepare_data()
     data.setup()
-    vocabulary = len(data.languages.target)
-    hidden = model_options["feedforward"]["hidden"]
-    _, model = pair(vocabulary, model_options["dim"], model_options["heads"], model_options["layers"], dropout=model_options["dropout"], hidden=hidden)
-    model.init_weights()  # its own start, not ours
+    sizes = (len(data.languages.target), model_options["dim"], model_options["heads"], model_options["layers"])
+    model = marian(*sizes, dropout=model_options["dropout"], hidden=model_options["feedforward"]["hidden"])
     print(f"MarianMT: {sum(p.numel() for p in model.parameters()):,} parameters", file=sys.stderr)
     configured = optim.configure(model.parameters(), max_steps=2**31)
     optimizer, scheduler = configured["optimizer"], configured["lr_scheduler"]["scheduler"]
