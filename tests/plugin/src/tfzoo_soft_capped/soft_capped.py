@@ -3,9 +3,10 @@
 import math
 
 import torch
+from torch import Tensor
+
 from tfzoo import register
 from tfzoo.contracts import Attention
-from torch import Tensor
 
 
 @register("attention", "soft_capped", paper="arXiv:2408.00118, section 2", traits={"rotatable"})

@@ -1,0 +1,68 @@
+"""The fenced blocks of README.md and docs/. ``python tests/docs/pages.py PAGE`` runs a page's Python, as written, in one namespace."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block; ``line`` is that of its first line of text in the page."""
+
+    language: str
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a page, what is piped into it, and what the page says it prints (None: nothing is said)."""
+
+    words: tuple[str, ...]
+    stdin: str
+    printed: str | None
+
+
+def blocks(page: str, *languages: str) -> list[Block]:
+    text = (ROOT / page).read_text("utf-8")
+    found = [Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1) for match in FENCE.finditer(text)]
+    return [block for block in found if not languages or block.language in languages]
+
+
+def commands(page: str) -> list[Command]:
+    """The ``tfzoo`` commands of a page's ``sh`` blocks, a line each, and of its ``console`` blocks, after ``$``."""
+    found = []
+    for block in blocks(page, "sh", "console"):
+        if block.language == "sh":
+            found += [command(line, None) for line in block.text.splitlines() if "tfzoo" in line]
+            continue
+        for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+            line, _, printed = part.partition("\n")
+            found.append(command(line, printed))
+    return [one for one in found if one.words]
+
+
+def command(line: str, printed: str | None) -> Command:
+    words = shlex.split(line, comments=True)
+    before, after = (words[: words.index("|")], words[words.index("|") + 1 :]) if "|" in words else ([], words)
+    is_ours = after[:1] == ["tfzoo"]  # not the lines that install it first
+    return Command(tuple(after[1:]) if is_ours else (), " ".join(before[1:]) + "\n", printed)
+
+
+def run(page: str) -> None:
+    """Errors name the page and its line."""
+    namespace = {"__name__": "__main__"}
+    for block in blocks(page, "python"):
+        exec(compile("\n" * (block.line - 1) + block.text, str(ROOT / page), "exec"), namespace)
+
+
+if __name__ == "__main__":
+    run(sys.argv[1])

@@ -1,0 +1,34 @@
+"""One new component is one new file and one line of docs/components.md."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.pages import ROOT
+from tfzoo.registry import KINDS, Entry, describe, list_components
+
+PAGE = (ROOT / "docs/components.md").read_text("utf-8")
+
+
+def line(entry: Entry) -> str:
+    """The line of a component: name, what it is with its formula, paper."""
+    summary = entry.summary.replace("``", "`")
+    paper = re.sub(r"arXiv:([\d.]+\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", entry.paper)
+    return f"- **{entry.name}**: {summary}{paper and f' {paper}.'}"
+
+
+def section(kind: str) -> list[str]:
+    return re.findall(r"^- \*\*.*$", PAGE.partition(f"## {kind}\n")[2].partition("\n## ")[0], re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_component_has_its_line(kind: str) -> None:
+    entries = [describe(kind, name) for name in list_components()[kind]]
+    wanted = [line(entry) for entry in entries if entry.cls.__module__.startswith("tfzoo.")]
+    assert section(kind) == wanted, f"docs/components.md, section {kind}, should hold:\n" + "\n".join(wanted)
+
+
+def test_the_page_has_the_kinds_and_no_others() -> None:
+    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == list(KINDS)

@@ -1,0 +1,123 @@
+"""What the pages say is true: their Python runs, their commands work, what is said to be printed is printed, and links lead somewhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, Command, blocks, commands
+from tfzoo.commands import packaged
+from tfzoo.commands.main import main
+from tfzoo.registry import describe
+
+TINY = (
+    *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4", "--data.dataset.long", "4"),
+    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.1"),
+    *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
+)
+OF_A_RUN = ("validate", "test", "predict", "translate")
+PLUGIN = "soft_capped"
+"""The component of docs/own-components.md; tests/plugin installs it and gives these commands."""
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``runs/numbers/1`` in it, as after the README's first command, but of two steps."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["fit", "translation/numbers", *TINY]) == 0
+    return folder
+
+
+@pytest.fixture
+def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new working folder that holds a trained run and some text to translate."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    runner = [sys.executable, str(ROOT / "tests/docs/pages.py"), page]
+    done = subprocess.run(runner, cwd=here, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+def test_the_commands_of_a_page_work(page: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in commands(page):
+        if PLUGIN in command.words:
+            continue
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(command.stdin.encode())))
+        capsys.readouterr()
+        code = main(tried(command))
+        printed = "".join(capsys.readouterr())
+        refused = (command.printed or "").startswith("tfzoo: ")
+        assert code == (2 if refused else 0), f"tfzoo {' '.join(command.words)}: {printed}"
+        if command.printed is not None and (refused or command.words[0] in ("list", "show", "recipes", "--version")):
+            assert re.fullmatch(pattern(command.printed), tidy(printed)), f"tfzoo {' '.join(command.words)} prints:\n{printed}"
+
+
+def tried(command: Command) -> list[str]:
+    """The command in a form that takes seconds: a training is resolved and built without memory, a contract test only found."""
+    words = list(command.words)
+    if words[0] == "fit" and "--help" not in words and not (command.printed or "").startswith("tfzoo: "):
+        return [*words, "--print_config"]
+    if words[0] == "check":
+        describe(*words[1:3])
+        return ["check", "--help"]
+    if words[0] in OF_A_RUN:
+        assert Path(words[1]).exists(), words
+    return words
+
+
+def tidy(text: str) -> str:
+    return " ".join(text.split())
+
+
+def pattern(printed: str) -> str:
+    """``...`` stands for anything."""
+    parts = re.split(r"^\.\.\.$", printed, flags=re.MULTILINE)
+    return r"\s?.*\s?".join(re.escape(tidy(part)) for part in parts)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8")):
+        if not link.startswith(("http", "#")):
+            assert ((ROOT / page).parent / link.partition("#")[0]).exists(), link
+
+
+def test_the_readme_begins_with_two_commands() -> None:
+    first, second = (block.text.strip() for block in blocks("README.md", "sh")[:2])
+    start = "python3 -m venv .venv && .venv/bin/pip install "
+    assert first.startswith(f"{start}-c constraints.txt -e . && ")
+    assert second.startswith(start)
+    recipe = first.rpartition(".venv/bin/tfzoo fit ")[2]
+    assert recipe in packaged.names()
+    assert second in (ROOT / ".ci/run").read_text("utf-8").splitlines()
+
+
+def test_adding_a_component_takes_less_than_a_page() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines()) <= 60
+
+
+def test_the_page_on_own_components_is_the_package_that_is_tested() -> None:
+    package = ROOT / "tests/plugin"
+    texts = [block.text for block in blocks("docs/own-components.md")]
+    assert (package / f"src/tfzoo_{PLUGIN}/{PLUGIN}.py").read_text("utf-8") in texts
+    points = next(text for text in texts if "entry-points" in text)
+    assert points in (package / "pyproject.toml").read_text("utf-8")

@@ -1,0 +1,68 @@
+"""Try a built package where nothing of its source is: ``python tests/wheel.py DIST``; run by ``nox -s build``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RECIPES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "recipes").rglob("*.yaml"))
+SMALL = (
+    *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4", "--data.dataset.long", "4"),
+    *("--model.dim", "16", "--model.heads", "2", "--model.layers", "1", "--search.max_length", "0.1"),
+    *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
+)
+
+
+def one(dist: Path, ending: str) -> Path:
+    (found,) = dist.glob(f"tfzoo-*{ending}")
+    return found
+
+
+def look_into(wheel: Path, sdist: Path) -> None:
+    """What is in the two files, and what is not."""
+    with zipfile.ZipFile(wheel) as archive:
+        inside = set(archive.namelist())
+    top = {name.partition("/")[0] for name in inside}
+    assert {name.partition("-")[0] for name in top} == {"tfzoo"}, top
+    assert {f"tfzoo/{recipe}" for recipe in RECIPES} | {"tfzoo/py.typed"} <= inside
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "constraints.txt", "noxfile.py", "docs/start.md", "tests/wheel.py"}
+    assert wanted | set(RECIPES) <= packed, (wanted | set(RECIPES)) - packed
+
+
+def main(dist: Path) -> None:
+    wheel = one(dist, ".whl")
+    look_into(wheel, one(dist, ".tar.gz"))
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        venv.create(place / "venv", with_pip=True)
+        scripts = place / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
+        empty = place / "empty"
+        empty.mkdir()
+
+        def run(*command: str) -> str:
+            print("$", *command, flush=True)
+            words = [str(scripts / command[0]), *command[1:]]
+            done = subprocess.run(words, cwd=empty, stdout=subprocess.PIPE, text=True, check=True)
+            return done.stdout
+
+        run("pip", "install", "-q", "-c", str(ROOT / "constraints.txt"), str(wheel))
+        assert run("tfzoo", "--version").startswith("tfzoo ")
+        assert "scaled_dot_product" in run("tfzoo", "list")
+        listed = [line.partition(" ")[0] for line in run("tfzoo", "recipes").splitlines()]
+        assert [f"recipes/{name}.yaml" for name in listed] == RECIPES
+        assert "task: translation" in run("tfzoo", "recipes", "translation/numbers")
+        run("tfzoo", "fit", "translation/numbers", *SMALL, "--run", "run")
+        assert (empty / "run/checkpoints/last.ckpt").is_file()
+    print("the wheel works")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
