@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from tfzoo.registry import registry
-from tfzoo.testing.promise import PROMISES, Result, outcome
-from tfzoo.testing.stacks import in_stacks
+from tfzoo.testing.promise import PROMISES, Promise, Result, outcome
+from tfzoo.testing.stacks import PLAIN, in_stacks
 
 MODULES = ("component", "attention", "norm", "position", "feedforward")
 """Where promises are written down: those of every component, then those of a kind."""
@@ -23,11 +23,16 @@ def check(kind: str, name: str) -> Iterator[Result]:
         UnknownName: no such kind or component.
     """
     entry = registry(kind).entry(name)
+    if not promises(kind):
+        yield Result(f"nothing was checked: there are no contract tests of {kind} components", True)
+    for promise in promises(kind):
+        yield outcome(promise, entry)
+    if kind in PLAIN:
+        yield from in_stacks(entry)
+
+
+def promises(kind: str) -> list[Promise]:
+    """What components of a kind promise, in the order in which it is checked."""
     for module in MODULES:
         import_module(f"tfzoo.testing.{module}")
-    if kind not in PROMISES:
-        yield Result(f"{kind} has no contract tests", True, "nothing was checked")
-        return
-    for promise in PROMISES[kind]:
-        yield outcome(promise, entry)
-    yield from in_stacks(entry)
+    return PROMISES.get(kind, [])

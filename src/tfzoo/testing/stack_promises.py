@@ -157,9 +157,9 @@ def texts_of_nothing_but_padding_are_harmless(subject: Subject) -> None:
 
 
 def half_precision_under_autocast_is_close(subject: Subject) -> None:
-    before = subject(FULL)
+    before = subject(FULL, "none", FULL, "none")  # long texts: a norm over two tokens makes differences of any size large
     with torch.autocast("cpu", torch.bfloat16):
-        out = subject(FULL)
+        out = subject(FULL, "none", FULL, "none")
     off = (out - before).norm() / before.norm()
     if not off < 0.15:
         raise Broken(f"bfloat16 is off by {off.item():.0%}")

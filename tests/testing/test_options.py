@@ -1,0 +1,154 @@
+"""Every option of a model and of a stack changes what it should, and none is accepted and not used."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tfzoo.blocks.options import StackOptions
+from tfzoo.models.transformer import Transformer
+from tfzoo.testing.component import differs
+from tfzoo.testing.samples import randomize
+from tfzoo.testing.subject import SOURCE, TEXT
+
+PLAIN: dict[str, Any] = {"vocab_size": 12, "dim": 16, "heads": 4, "layers": 2, "dropout": 0.0, "position": "learned", "max_length": 20}
+
+OTHER: dict[str, Any] = {
+    "vocab_size": 13,
+    "dim": 20,
+    "heads": 2,
+    "layers": 1,
+    "attention": "cosine",
+    "norm": "rms",
+    "position": "alibi",
+    "feedforward": "gelu",
+    "head_dim": 6,
+    "value_head_dim": 7,
+    "kv_heads": 2,
+    "share_query_key": True,
+    "temperature": 1.7,
+    "dropout": 0.3,
+    "attention_dropout": 0.3,
+    "feedforward_dropout": 0.3,
+    "residual": "post",
+    "max_length": 30,
+    "scale_embeddings": False,
+    "tie": "none",
+    "source_vocab_size": 15,
+    "encoder": {"layers": 1},
+    "decoder": {"layers": 1},
+}
+"""Another value for each; what is missing here is not an option, see the first test."""
+
+ALONGSIDE = {"source_vocab_size": {"tie": "target"}}
+
+
+def computed(**options: Any) -> list[Tensor]:
+    """Parameters and outputs, in training and outside, all drawn from one seed."""
+    torch.manual_seed(0)
+    model = Transformer(**{**PLAIN, **options})
+    randomize(model)
+    with torch.no_grad():
+        torch.manual_seed(1)
+        return [*model.parameters(), model.train()(SOURCE, TEXT), model.eval()(SOURCE, TEXT), model.encode(SOURCE)]
+
+
+def test_the_table_has_every_option() -> None:
+    model = set(inspect.signature(Transformer).parameters) - {"allow"}
+    assert model == OTHER.keys()
+    assert {field.name for field in fields(StackOptions)} <= model
+
+
+@pytest.mark.parametrize("option", OTHER)
+def test_every_option_of_a_model_changes_something(option: str) -> None:
+    alongside = ALONGSIDE.get(option, {})
+    assert differs(computed(**alongside, **{option: OTHER[option]}), computed(**alongside))
+
+
+@pytest.mark.parametrize("option", [field.name for field in fields(StackOptions)])
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_every_option_of_a_stack_changes_its_side_alone(option: str, side: str) -> None:
+    torch.manual_seed(0)
+    model = Transformer(**{**PLAIN, side: {option: OTHER[option]}})
+    stacks = {"encoder": model.encoder, "decoder": model.decoder}
+    changed, other = stacks.pop(side), *stacks.values()
+    plain = Transformer(**PLAIN)
+    assert repr(other) == repr(getattr(plain, next(iter(stacks))))
+    assert differs(computed(**{side: {option: OTHER[option]}}), computed())
+    assert changed is not other
+
+
+@pytest.mark.parametrize("option", ["dropout", "attention_dropout", "feedforward_dropout"])
+def test_dropout_acts_in_training_and_nowhere_else(option: str) -> None:
+    torch.manual_seed(0)
+    model = Transformer(**{**PLAIN, option: 0.4})
+    randomize(model)
+    with torch.no_grad():
+        model.eval()
+        assert torch.equal(model(SOURCE, TEXT), model(SOURCE, TEXT))
+        model.train()
+        assert not torch.equal(model(SOURCE, TEXT), model(SOURCE, TEXT))
+
+
+def test_scores_are_divided_by_the_temperature() -> None:
+    model, other = (Transformer(**{**PLAIN, "temperature": t}) for t in (1.0, 2.0))
+    randomize(model)
+    other.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        for name, parameter in other.named_parameters():
+            if ".query." in name:
+                parameter.mul_(2.0)
+    torch.testing.assert_close(other(SOURCE, TEXT), model(SOURCE, TEXT), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("by", ["scaled_dot_product", "additive"])
+def test_keys_and_values_are_shared_by_neighbouring_heads(by: str) -> None:
+    """Heads 0 and 1 have the first ones, heads 2 and 3 the second, as when weights of Llama and T5 are read."""
+    few, many = (Transformer(**{**PLAIN, "attention": by, "kv_heads": n}) for n in (2, None))
+    randomize(few)
+    spread = {}
+    for name, value in few.state_dict().items():
+        if ".key." in name or ".value." in name:
+            value = value.unflatten(0, (2, -1)).repeat_interleave(2, 0).flatten(0, 1)
+        spread[name] = value
+    many.load_state_dict(spread)
+    torch.testing.assert_close(few(SOURCE, TEXT), many(SOURCE, TEXT), rtol=1e-4, atol=1e-5)
+
+
+def test_embeddings_are_tied_as_told() -> None:
+    everything, target, none = (Transformer(**{**PLAIN, "tie": tie}) for tie in ("all", "target", "none"))
+    assert everything.source_embedding.weight is everything.target_embedding.weight is everything.output_weight
+    assert target.source_embedding.weight is not target.target_embedding.weight is target.output_weight
+    assert len({id(none.source_embedding.weight), id(none.target_embedding.weight), id(none.output_weight)}) == 3
+
+
+def test_embeddings_are_scaled_as_told() -> None:
+    scaled, plain = (Transformer(**{**PLAIN, "scale_embeddings": scale}) for scale in (True, False))
+    torch.testing.assert_close(scaled.target_embedding(TEXT), 4.0 * scaled.target_embedding.weight[TEXT])
+    torch.testing.assert_close(plain.target_embedding(TEXT), plain.target_embedding.weight[TEXT])
+
+
+@pytest.mark.parametrize(("residual", "norms"), [("pre", 1), ("post", 0), ("none", 0)])
+def test_a_final_norm_stands_after_pre_norm_stacks_alone(residual: str, norms: int) -> None:
+    model = Transformer(**{**PLAIN, "residual": residual})
+    for stack in (model.encoder, model.decoder):
+        assert (stack.final_norm is not None) == bool(norms)
+    if norms:
+        states = model.encode(SOURCE)
+        torch.testing.assert_close(states.mean(-1), torch.zeros(SOURCE.shape), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("residual", ["pre", "post", "none"])
+def test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection(residual: str) -> None:
+    model = Transformer(**{**PLAIN, "residual": residual, "norm": "none", "position": "none"})
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".output." in name or ".outer." in name:
+                parameter.zero_()
+    expected = model.source_embedding(SOURCE) * (residual != "none")
+    torch.testing.assert_close(model.encode(SOURCE), expected)
