@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,8 +29,10 @@ from tfzoo.testing.subject import VOCABULARY, Subject
 Side = Literal["encoder", "decoder", "translator"]
 SIDES: tuple[Side, ...] = get_args(Side)
 RESIDUALS: tuple[Residual, ...] = get_args(Residual)
-PLAIN = {"attention": "scaled_dot_product", "norm": "layer", "position": "sinusoidal", "feedforward": "relu"}
-"""What stands beside a component that is checked."""
+PLAIN: Mapping[str, str] = {
+    kind: inspect.signature(Transformer).parameters[kind].default for kind in ("attention", "norm", "position", "feedforward")
+}
+"""What stands beside a component that is checked: a model's defaults."""
 
 GUARDS: Mapping[str, StackPromise] = {
     "leaky-norm": later_tokens_have_no_influence_while_training,
@@ -47,11 +50,11 @@ class Combination:
     norm: str
     position: str
     residual: Residual
-    feedforward: str = "relu"
+    feedforward: str = PLAIN["feedforward"]
 
     def __str__(self) -> str:
         parts = [self.side, self.attention, self.norm, self.position, self.residual]
-        return "-".join(parts + [self.feedforward] * (self.feedforward != "relu"))
+        return "-".join(parts + [self.feedforward] * (self.feedforward != PLAIN["feedforward"]))
 
     def build(self, allow: Collection[str] = (), layers: int = 2) -> Subject:
         """A small model of it without dropout, every parameter drawn at random; raises Clash where it is refused."""
