@@ -44,7 +44,7 @@ class Attention(Component):
         raise NotImplementedError
 
     def weights(self, q: Tensor, k: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0) -> Tensor:
-        """The attention map, ``softmax(scores / temperature + bias)`` in fp32: ``-> (b h q k)``. A query that may look at nothing gets zeros."""
+        """The attention map, ``softmax(scores / temperature + bias)`` in fp32: ``-> (b h q k)``; zeros where nothing is visible."""
         scores = self.scores(q, k).float()
         if temperature != 1.0:
             scores = scores / temperature

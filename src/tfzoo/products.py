@@ -152,7 +152,7 @@ def apart(x: Tensor, heads: torch.Size) -> Tensor:
 
 
 def stored(x: Tensor, rows: int, columns: bool) -> Tensor:
-    """``(b h n c) -> ((b h) rows c)`` in memory of its own, filled up with zeros; each channel, not each token, in one piece if ``columns``."""
+    """``(b h n c) -> ((b h) rows c)`` in memory of its own, zeros beyond ``n``; by channels, not by tokens, if ``columns``."""
     *batch, n, c = x.shape
     if n == rows and not columns:
         return x.reshape(-1, n, c)

@@ -31,10 +31,12 @@ def tanh_scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
 
 
 def exponentials(x: Tensor, factor: float, order: tuple[int, int, int]) -> Tensor:
+    """``e^(factor x)``, finite, its axes in that order."""
     return torch.exp((x * factor).clamp_(-LARGEST, LARGEST).permute(order).contiguous())
 
 
 def pieces(size: int, step: int) -> Iterator[slice]:
+    """Slices of ``step`` that cover ``size``."""
     step = max(1, step)
     return (slice(start, start + step) for start in range(0, size, step))
 

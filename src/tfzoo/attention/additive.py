@@ -16,7 +16,7 @@ from tfzoo.tanh_scores import tanh_scores
 class Additive(Attention):
     """A layer of tanh between query and key: ``softmax(v^T tanh(W q + U k)) values``, one ``W``, ``U`` and ``v`` per head.
 
-    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``W`` and ``U`` are ``(h c a)``, ``v`` is ``(h a)``, with ``a`` for ``hidden``.
+    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``W`` and ``U`` are ``(h c a)``, ``v`` is ``(h a)``; ``a`` is ``hidden``.
 
     Bahdanau et al. 2015, appendix A.1.2. They start ``W`` and ``U`` from N(0, 0.001^2) and ``v`` from zero (appendix B.1),
     and so does this. In fp32 whatever the autocast dtype, and without a ``(b h q k a)`` tensor, forward or backward.

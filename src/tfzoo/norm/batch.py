@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch import distributed as dist
@@ -77,7 +79,19 @@ class Batch(Norm):
 def over_devices(x: Tensor) -> Tensor:
     """The sum over all devices that train together, with its gradient."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        from torch.distributed.nn.functional import all_reduce
-
-        return all_reduce(x)  # type: ignore[no-any-return,no-untyped-call]
+        return Sum.apply(x)  # type: ignore[no-any-return,no-untyped-call]
     return x
+
+
+class Sum(torch.autograd.Function):
+    """Every device's term goes into every device's sum, so the gradients are summed as well."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return Sum.apply(grad)  # type: ignore[no-any-return,no-untyped-call]

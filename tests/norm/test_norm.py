@@ -1,0 +1,204 @@
+"""Norms are held to PyTorch's own and to Llama's; statistics see real tokens only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from tests.golden import load
+from tfzoo.contracts import Norm
+from tfzoo.registry import create, registry
+
+NAMES = registry("norm").names()
+DIM = 16
+
+
+def made(name: str, dim: int = DIM) -> Norm:
+    torch.manual_seed(0)
+    norm: Norm = create("norm", name, dim=dim)
+    for parameter in norm.parameters():
+        nn.init.normal_(parameter)
+    return norm
+
+
+def text(dim: int = DIM) -> tuple[Tensor, Tensor]:
+    valid = torch.arange(7) < torch.tensor([[7], [4], [2]])
+    return (torch.randn(3, 7, dim) * 2 + 1).requires_grad_(), valid
+
+
+def same_with_gradients(got: Tensor, wanted: Tensor, pairs: list[tuple[Tensor, Tensor]]) -> None:
+    assert_close(got, wanted, atol=1e-5, rtol=1e-5)
+    slope = torch.randn(got.shape)
+    ours = torch.autograd.grad(got, [one for one, _ in pairs], slope, retain_graph=True)
+    theirs = torch.autograd.grad(wanted, [other for _, other in pairs], slope)
+    for one, other in zip(ours, theirs, strict=True):
+        assert_close(one, other, atol=2e-5, rtol=1e-4)
+
+
+def test_layer_equals_torch() -> None:
+    norm, peer, (x, _) = made("layer"), nn.LayerNorm(DIM), text()
+    peer.load_state_dict(norm.state_dict())
+    same_with_gradients(norm(x), peer(x), [(x, x), (norm.weight, peer.weight), (norm.bias, peer.bias)])
+
+
+def test_rms_equals_torch() -> None:
+    norm, peer, (x, _) = made("rms"), nn.RMSNorm(DIM, eps=1e-6), text()
+    peer.load_state_dict(norm.state_dict())
+    same_with_gradients(norm(x), peer(x), [(x, x), (norm.weight, peer.weight)])
+    strided = x.detach().transpose(0, 1).requires_grad_()
+    same_with_gradients(norm(strided), peer(strided), [(strided, strided), (norm.weight, peer.weight)])
+
+
+def test_rms_equals_llama() -> None:
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    norm, peer, (x, _) = made("rms"), LlamaRMSNorm(DIM, eps=1e-6), text()
+    peer.load_state_dict(norm.state_dict())
+    same_with_gradients(norm(x), peer(x), [(x, x), (norm.weight, peer.weight)])
+
+
+@pytest.mark.parametrize("name", ["batch", "instance"])
+def test_padding_has_no_say(name: str) -> None:
+    """The real tokens alone, in PyTorch's own norm, give the same; and what stands at padded places does not count."""
+    norm, (x, valid) = made(name), text()
+    norm.eval() if name == "instance" else norm.train()
+    got = norm(x, valid)
+    if name == "batch":
+        peer = nn.BatchNorm1d(DIM)
+        peer.load_state_dict(norm.state_dict() | {"num_batches_tracked": torch.tensor(0)})
+        peer.reset_running_stats()
+        wanted = peer(x[valid])
+        assert_close(norm.running_mean, peer.running_mean)
+        assert_close(norm.running_var, peer.running_var)
+    else:
+        alone = [row[real].T[None] for row, real in zip(x, valid, strict=True)]
+        wanted = torch.cat([nn.functional.instance_norm(one, weight=norm.weight, bias=norm.bias)[0].T for one in alone])
+        peer = norm
+    same_with_gradients(got[valid], wanted, [(x, x), (norm.weight, peer.weight), (norm.bias, peer.bias)])
+    assert not got[~valid].any()
+    noisy = torch.where(valid[..., None], x, 1e3)
+    assert torch.equal(made(name).train()(noisy, valid)[valid], made(name).train()(x, valid)[valid])
+
+
+def test_batch_outside_training_uses_what_it_has_seen() -> None:
+    norm, peer, (x, _) = made("batch"), nn.BatchNorm1d(DIM), text()
+    for _ in range(3):
+        norm(x * 2)
+    peer.load_state_dict(norm.state_dict() | {"num_batches_tracked": torch.tensor(3)})
+    assert_close(norm.eval()(x), peer.eval()(x.mT).mT)
+
+
+@pytest.mark.parametrize("real", [0, 1])
+def test_batch_does_not_learn_from_under_two_tokens(real: int) -> None:
+    norm, (x, _) = made("batch"), text()
+    valid = torch.zeros(3, 7, dtype=torch.bool)
+    valid[0, :real] = True
+    out = norm(x, valid)
+    assert_close(norm.running_mean, torch.zeros(DIM))
+    assert_close(norm.running_var, torch.ones(DIM))
+    assert out.isfinite().all()
+    assert torch.autograd.grad(out.sum(), x)[0].isfinite().all()
+
+
+def share(rank: int, world: int, store: str, folder: str) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    norm, (x, valid) = made("batch"), text()
+    rows = slice(0, 1) if rank == 0 else slice(1, 3)  # unequal shares
+    mine = x.detach()[rows].requires_grad_()
+    out = norm(mine, valid[rows])
+    grads = torch.autograd.grad(out.square().sum(), [mine, norm.weight])
+    torch.save([out.detach(), *grads, norm.running_mean, norm.running_var], f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_batch_counts_all_devices(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(share, (2, str(tmp_path / "store"), str(tmp_path)), nprocs=2)
+    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    norm, (x, valid) = made("batch"), text()
+    out = norm(x, valid)
+    grad, of_weight = torch.autograd.grad(out.square().sum(), [x, norm.weight])
+    assert_close(torch.cat((first[0], second[0])), out)
+    assert_close(torch.cat((first[1], second[1])), grad, atol=1e-5, rtol=1e-4)
+    assert_close(first[2] + second[2], of_weight, atol=1e-5, rtol=1e-4)
+    for ours, all_at_once in zip(first[3:], (norm.running_mean, norm.running_var), strict=True):
+        assert_close(ours, all_at_once)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiles_without_a_break(name: str) -> None:
+    x, valid = text()
+    got = torch.compile(made(name), fullgraph=True, backend="aot_eager")(x, valid)
+    wanted = made(name)(x, valid)
+    assert_close(got, wanted, atol=1e-5, rtol=1e-5)
+    slope = torch.randn(got.shape)
+    assert_close(torch.autograd.grad(got, x, slope)[0], torch.autograd.grad(wanted, x, slope)[0], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_bf16_comes_back_as_bf16_with_statistics_in_fp32(name: str, training: bool) -> None:
+    x, valid = text()
+    half = (x.detach() + 30.0).bfloat16()  # a large mean: squares in bf16 would be all wrong
+    with torch.autocast("cpu", torch.bfloat16):
+        got = made(name).train(training)(half, valid)
+    assert got.dtype == torch.bfloat16
+    assert_close(got.float(), made(name).train(training)(half.float(), valid), atol=0.05, rtol=0.02)
+
+
+RECORDED = {
+    "layernorm": "layer",
+    "layernorm_large_mean": "layer",
+    "rmsnorm_llama": "rms",
+    "rmsnorm_llama_tiny_input": "rms",
+    "rmsnorm_torch_eps": "rms",
+    "instancenorm_valid_tokens": "instance",
+}
+
+
+@pytest.mark.parametrize(("case_id", "name"), list(RECORDED.items()))
+def test_agrees_with_recorded_peers(case_id: str, name: str) -> None:
+    case, arrays = load(f"norm/{case_id}")
+    norm = create("norm", {"name": name, "eps": case["config"]["eps"]}, dim=case["config"]["dim"])
+    norm.load_state_dict({key: arrays[f"param.{key}"] for key in norm.state_dict()})
+    x = arrays["in.x"].requires_grad_()
+    out = norm(x, arrays.get("mask.key_valid"))
+    limit = case["tolerance"]["float32"]
+    assert_close(out, arrays["out64.y"].float(), **limit)
+    grads = torch.autograd.grad(out, [x, *norm.parameters()], arrays["cot.y"])
+    names = ["grad.x", *(f"gradp.{key}" for key, _ in norm.named_parameters())]
+    for got, key in zip(grads, names, strict=True):
+        largest = float(arrays[key].abs().max())
+        assert_close(got, arrays[key], atol=2 * limit["atol"] + max(limit["rtol"], 2e-6) * largest, rtol=2 * limit["rtol"])
+
+
+@pytest.mark.parametrize("case_id", ["layernorm_bf16", "rmsnorm_llama_bf16"])
+def test_bf16_agrees_with_recorded_peers(case_id: str) -> None:
+    case, arrays = load(f"norm/{case_id}")
+    norm = create("norm", {"name": "layer" if "layer" in case_id else "rms", "eps": case["config"]["eps"]}, dim=case["config"]["dim"])
+    norm.load_state_dict({key: arrays[f"param.{key}"].float() for key in norm.state_dict()})
+    out = norm(arrays["in.x"])
+    assert out.dtype == torch.bfloat16
+    assert_close(out.float(), arrays["ref32.y"].float(), **case["tolerance"]["bfloat16"])
+
+
+def test_batch_agrees_with_recorded_steps() -> None:
+    case, arrays = load("norm/batchnorm_valid_tokens")
+    norm = create("norm", "batch", dim=case["config"]["dim"])
+    before = {f"running_{key}": arrays[f"buffer_before.running_{key}"] for key in ("mean", "var")}
+    norm.load_state_dict(before | {"weight": arrays["param.weight"], "bias": arrays["param.bias"]})
+    valid = arrays["mask.key_valid"]
+    step = 0
+    while f"in.x{step}" in arrays:
+        x = arrays[f"in.x{step}"].requires_grad_()
+        out = norm(x, valid)
+        assert_close(out[valid], arrays[f"out.y{step}"][valid], atol=1e-5, rtol=1e-5)
+        (grad,) = torch.autograd.grad(out, x, arrays[f"cot.y{step}"] * valid[..., None])
+        assert_close(grad[valid], arrays[f"grad.x{step}"][valid], atol=1e-5, rtol=1e-4)
+        assert_close(norm.running_mean, arrays[f"buffer_after{step}.running_mean"], atol=1e-5, rtol=1e-5)
+        assert_close(norm.running_var, arrays[f"buffer_after{step}.running_var"], atol=1e-5, rtol=1e-5)
+        step += 1
+    assert step > 1

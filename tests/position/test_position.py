@@ -1,0 +1,191 @@
+"""Positions are held to T5, Llama, GPT-J, Marian, MPT and PyTorch, and to what they promise about distance."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tests.golden import load
+from tfzoo.errors import BadOption
+from tfzoo.registry import create
+
+LIMIT = {"atol": 2e-5, "rtol": 1e-5}
+
+
+def test_sinusoids_equal_joeynmt() -> None:
+    _, arrays = load("pos/sinusoidal_joeynmt")
+    table = arrays["out.table"].view(-1, 16)
+    assert_close(
+        create("position", "sinusoidal", dim=16).embed(torch.zeros(1, len(table), 16), torch.arange(len(table))[None])[0], table, **LIMIT
+    )
+
+
+def test_sinusoids_are_marians_reordered() -> None:
+    from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
+
+    table = MarianSinusoidalPositionalEmbedding(40, 16).create_weight()
+    ours = create("position", "sinusoidal", dim=16).embed(torch.zeros(1, 40, 16), torch.arange(40)[None])[0]
+    assert_close(torch.cat((ours[:, 0::2], ours[:, 1::2]), -1), table, **LIMIT)
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "learned", "index"])
+def test_embedding_reads_positions_not_places(name: str) -> None:
+    position = create("position", name, dim=8, max_length=32)
+    x, pos = torch.randn(2, 5, 8), torch.tensor([[3, 4, 5, 6, 7], [0, 1, 2, 3, 4]])
+    assert_close(position.embed(x, pos)[1:], position.embed(x[1:], pos[1:]))
+    assert_close(position.embed(x, pos)[0, 0] - x[0, 0], position.embed(x, pos)[1, 3] - x[1, 3], atol=1e-5, rtol=1e-4)
+
+
+def test_learned_equals_torch_embedding() -> None:
+    _, arrays = load("pos/learned_absolute_offset")
+    table, out = arrays["param.weight"], arrays["out.y"]
+    position = create("position", "learned", dim=8, max_length=len(table))
+    position.load_state_dict({"table": table})
+    n = out.shape[-2]
+    got = position.embed(torch.zeros(1, n, 8), torch.arange(4, 4 + n)[None])
+    assert_close(got, out.view(-1, n, 8)[:1])
+
+
+def test_index_is_a_line() -> None:
+    position = create("position", "index", dim=8)
+    steps = position.embed(torch.zeros(1, 6, 8), torch.arange(6)[None])[0].diff(dim=0)
+    assert_close(steps, position.direction.expand(5, 8))
+
+
+def test_unit_interval_is_the_same_for_a_text_with_more_padding() -> None:
+    position = create("position", "unit_interval", dim=8)
+    pos, length = torch.arange(6)[None], torch.tensor([[6], [3]])
+    out = position.embed(torch.zeros(2, 6, 8), pos, length)
+    assert_close(out[1, :3], out[0, ::2])
+    with pytest.raises(BadOption, match="length"):
+        position.embed(torch.zeros(2, 6, 8), pos)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_buckets_equal_t5(causal: bool) -> None:
+    _, arrays = load(f"pos/t5_bucket_{'causal' if causal else 'bidirectional'}_32_128")
+    position = create("position", "relative_bias", dim=8, heads=4, causal=causal)
+    assert torch.equal(position.buckets(arrays["in.relative_position"]), arrays["out.bucket"])
+
+
+@pytest.mark.parametrize(
+    ("case_id", "causal", "q", "k"), [("bidirectional", False, range(9), range(9)), ("causal_step", True, [9], range(10))]
+)
+def test_relative_bias_equals_recorded_t5(case_id: str, causal: bool, q: range, k: range) -> None:
+    _, arrays = load(f"pos/t5_bias_{case_id}")
+    position = create("position", "relative_bias", dim=8, heads=4, causal=case_id == "causal_step")
+    position.load_state_dict({"table": arrays["param.relative_attention_bias.weight"]})
+    bias = position.bias(torch.tensor([list(q)]), torch.tensor([list(k)]))
+    assert_close(bias, arrays["out.bias"], atol=1e-6, rtol=1e-6)
+    (grad,) = torch.autograd.grad(bias, position.table, arrays["cot.bias"])
+    assert_close(grad, arrays["gradp.relative_attention_bias.weight"], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_relative_bias_equals_t5(causal: bool) -> None:
+    from transformers import T5Config
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    config = T5Config(
+        d_model=16, num_heads=4, d_kv=4, relative_attention_num_buckets=16, relative_attention_max_distance=40, is_decoder=causal
+    )
+    peer = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+    position = create("position", {"name": "relative_bias", "buckets": 16, "max_distance": 40}, dim=16, heads=4, causal=causal)
+    position.load_state_dict({"table": peer.relative_attention_bias.weight})
+    pos = torch.arange(100)[None]
+    assert_close(position.bias(pos, pos), peer.compute_bias(100, 100))
+
+
+@pytest.mark.parametrize(("buckets", "max_distance", "causal"), [(3, 128, False), (2, 128, False), (1, 128, True), (32, 8, False)])
+def test_relative_bias_refuses_what_has_no_buckets(buckets: int, max_distance: int, causal: bool) -> None:
+    with pytest.raises(BadOption, match="relative_bias"):
+        create("position", {"name": "relative_bias", "buckets": buckets, "max_distance": max_distance}, dim=8, heads=2, causal=causal)
+
+
+@pytest.mark.parametrize("case_id", ["rope_llama_half", "rope_llama_half_offset", "rope_llama_half_bf16", "rope_gptj_interleaved"])
+def test_rotary_equals_recorded_peers(case_id: str) -> None:
+    case, arrays = load(f"pos/{case_id}")
+    config = case["config"]
+    position = create("position", {"name": "rotary", "layout": config["layout"], "base": config["theta"]}, head_dim=config["head_dim"])
+    pos = arrays["in.position_ids"].view(-1, arrays["in.position_ids"].shape[-1])
+    swap = config["shape"] == "BTHD"
+    turn = position.angles(pos)
+    for name in "qk":
+        x = arrays[f"in.{name}"].requires_grad_()
+        out = turn(x.transpose(1, 2)).transpose(1, 2) if swap else turn(x)
+        assert out.dtype == x.dtype
+        limit = case["tolerance"][config["dtype"]]
+        wanted = arrays.get(f"ref32.{name}", arrays[f"out.{name}"])
+        assert_close(out.float(), wanted.float(), atol=max(limit["atol"], 1e-5), rtol=limit["rtol"])
+        if f"cot.{name}" in arrays:
+            (grad,) = torch.autograd.grad(out, x, arrays[f"cot.{name}"])
+            assert_close(grad, arrays[f"grad.{name}"], **LIMIT)
+
+
+def test_rotary_equals_llama() -> None:
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+    peer = LlamaRotaryEmbedding(LlamaConfig(hidden_size=64, num_attention_heads=4))
+    q, k, pos = torch.randn(2, 4, 9, 16), torch.randn(2, 4, 9, 16), torch.arange(3, 12)[None]
+    wanted = apply_rotary_pos_emb(q, k, *peer(q, pos))
+    turn = create("position", {"name": "rotary", "layout": "half"}, head_dim=16).angles(pos)
+    for got, right in zip((turn(q), turn(k)), wanted, strict=True):
+        assert_close(got, right, **LIMIT)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_rotary_products_depend_on_distance_alone(layout: str) -> None:
+    position = create("position", {"name": "rotary", "layout": layout}, head_dim=16)
+    q, k = torch.randn(1, 2, 8, 16), torch.randn(1, 2, 8, 16)
+    near, far = position.angles(torch.arange(8)[None]), position.angles(torch.arange(8)[None] + 100)
+    assert_close(near(q) @ near(k).mT, far(q) @ far(k).mT, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("view", ["heads behind tokens", "odd strides"])
+def test_rotary_turns_any_view_and_turns_gradients_back(layout: str, view: str) -> None:
+    stored = torch.randn(2, 5, 3, 8) if view == "heads behind tokens" else torch.randn(2, 5, 3, 9)[..., :8]
+    x = stored.transpose(1, 2).requires_grad_()
+    turn = create("position", {"name": "rotary", "layout": layout}, head_dim=8).angles(torch.arange(5)[None])
+    assert_close(turn(x), turn(x.contiguous()))
+    slope = torch.randn(x.shape)
+    (grad,) = torch.autograd.grad(turn(x), x, slope)
+    assert_close(turn(grad), slope)
+    compiled = torch.compile(lambda x: turn(x), fullgraph=True, backend="aot_eager")
+    assert_close(compiled(x), turn(x))
+    assert_close(torch.autograd.grad(compiled(x), x, slope)[0], grad)
+
+
+def test_rotary_keeps_fp32_angles_under_autocast_and_in_a_bf16_model() -> None:
+    position = create("position", "rotary", head_dim=8)
+    pos, x = torch.tensor([[1000]]), torch.randn(1, 1, 1, 8)
+    wanted = position.angles(pos)(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert_close(position.bfloat16().angles(pos)(x), wanted)
+
+
+@pytest.mark.parametrize(("name", "width"), [("rotary", "head_dim"), ("sinusoidal", "dim")])
+def test_odd_widths_are_refused(name: str, width: str) -> None:
+    with pytest.raises(BadOption, match="even, not 7"):
+        create("position", name, **{width: 7})
+
+
+@pytest.mark.parametrize("heads", [6, 8])
+def test_alibi_slopes_equal_mpt(heads: int) -> None:
+    _, arrays = load(f"pos/alibi_{heads}")
+    position = create("position", "alibi", heads=heads)
+    assert_close(position.slopes(torch.device("cpu")), arrays["out.slopes"].flatten(), atol=1e-7, rtol=1e-6)
+    length = arrays["out.mpt_bias"].shape[-1]
+    bias = position.bias(torch.tensor([[length - 1]]), torch.arange(length)[None])
+    assert_close(bias.flatten(), arrays["out.mpt_bias"].flatten(), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["relative_bias", "alibi"])
+def test_bias_depends_on_distance_alone(name: str) -> None:
+    position = create("position", name, dim=8, heads=3, causal=False)
+    q, k = torch.arange(4)[None], torch.arange(6)[None]
+    assert_close(position.bias(q + 50, k + 50), position.bias(q, k))
+    rows = torch.cat((q, q + 2))
+    assert_close(position.bias(rows, k)[1:], position.bias(q + 2, k))

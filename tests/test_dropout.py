@@ -1,0 +1,45 @@
+"""Dropout draws fairly, remembers what it drew, and leaves the rest alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tfzoo.dropout import dropout
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_zeros_a_share_and_scales_the_rest(p: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.ones(501, 403, dtype=dtype, requires_grad=True)
+    y = dropout(x, p)
+    share = (y == 0).float().mean()
+    assert y.dtype == dtype
+    assert_close(share, torch.tensor(p), atol=0.005, rtol=0.0)
+    assert_close(y[y != 0].float(), torch.full_like(y[y != 0], 1 / (1 - p), dtype=torch.float32), atol=0.0, rtol=0.01)
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    assert_close(grad, y.detach())
+
+
+def test_neighbours_are_independent() -> None:
+    """Four decisions come from one random number: no two of them may know of each other."""
+    torch.manual_seed(0)
+    kept = (dropout(torch.ones(100_000, 4), 0.5) != 0).float()
+    assert_close(torch.corrcoef(kept.T), torch.eye(4), atol=0.02, rtol=0.0)
+
+
+def test_ends() -> None:
+    x = torch.randn(5)
+    assert dropout(x, 0.0) is x
+    assert not dropout(x, 1.0).any()
+
+
+def test_same_seed_same_draw_also_for_views() -> None:
+    x = torch.randn(6, 7, 8)
+    for view in (x, x.transpose(0, 2)):
+        torch.manual_seed(3)
+        first = dropout(view, 0.3)
+        torch.manual_seed(3)
+        assert torch.equal(dropout(view, 0.3), first)
