@@ -134,7 +134,6 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
         data = job.task.Data(**job.recipe["data"], seed=job.recipe["seed"])
         data.prepare_data()
         data.setup("fit")
-        data.prepare_data = _done  # the Trainer asks for it again
         task = job.task.build(job.recipe, data.languages)
         training = Training(job, folder, task, data, args)
     except BaseException:
@@ -156,10 +155,6 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
     except Exception:  # the training is what counts
         traceback.print_exc()
     return code
-
-
-def _done() -> None:
-    """The data was prepared before: the model needs to know its vocabulary."""
 
 
 def _shown(path: Path, asked: str) -> str:
