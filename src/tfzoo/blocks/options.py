@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_type_hints
 
 from tfzoo.errors import BadOption, did_you_mean, listing
-from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PositionSpec, convert, is_plain
+from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PositionSpec
+from tfzoo.values import convert, is_plain
 
 Residual = Literal["pre", "post", "none"]
 

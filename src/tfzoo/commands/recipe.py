@@ -16,7 +16,8 @@ from typing import Any
 from tfzoo.commands.sections import TOP, Section, misplaced, parts, sections, task_class
 from tfzoo.commands.tree import parse, police, read
 from tfzoo.errors import BadOption, BadRecipe, UnknownName
-from tfzoo.registry import convert, is_plain, registry, type_name
+from tfzoo.registry import registry
+from tfzoo.values import convert, is_plain, type_name
 
 
 @dataclass

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from tfzoo.errors import BadOption
 from tfzoo.models.start import start
-from tfzoo.registry import Entry, Option, members
+from tfzoo.registry import Entry
 from tfzoo.testing.probes import PROBES, inputs, probe
 from tfzoo.testing.promise import Broken, promise, same
-from tfzoo.testing.samples import fresh, make
+from tfzoo.testing.samples import fresh, make, variants
+from tfzoo.values import Option, members
 
 MODULES = ("attention", "norm", "position", "feedforward")
 every_component = promise(*MODULES)
@@ -119,6 +120,38 @@ def a_value_that_cannot_be_is_refused(entry: Entry) -> None:
                 raise Broken(f"misspelt option {typo!r} is refused without the right name: {error}") from None
             continue
         raise Broken(f"misspelt option {typo!r} is accepted")
+
+
+@every_component
+def gradients_are_the_slopes_of_what_it_computes(entry: Entry) -> None:
+    """Along random directions through all inputs and parameters, measured by small steps both ways."""
+    for options in variants(entry):
+        module = make(entry, options)
+        floats = {name: one.clone().requires_grad_() for name, one in inputs().items() if one.is_floating_point()}
+        through = [*floats.values(), *module.parameters()]
+
+        def loss(module: Any = module, given: dict[str, Tensor] = floats) -> Tensor:
+            outs = PROBES[entry.kind](module, {**inputs(), **given})
+            draw = torch.Generator().manual_seed(2)
+            return torch.stack([(one * torch.randn(one.shape, generator=draw)).sum() for one in outs]).sum()
+
+        value = loss()
+        if not value.requires_grad:
+            continue
+        gradients = torch.autograd.grad(value, through, allow_unused=True)
+        for _ in range(4):
+            steps = [1e-2 * torch.randn_like(one) for one in through]
+            expected = sum(float((g * step).sum()) for g, step in zip(gradients, steps, strict=True) if g is not None)
+            size = sum(float((g * step).square().sum()) for g, step in zip(gradients, steps, strict=True) if g is not None) ** 0.5
+            sides = []
+            with torch.no_grad():
+                for sign in (1, -2, 1):
+                    for one, step in zip(through, steps, strict=True):
+                        one.add_(step, alpha=sign)
+                    sides.append(float(loss()))
+            slope = (sides[0] - sides[1]) / 2
+            if not abs(slope - expected) <= 0.05 * size + 1e-3:
+                raise Broken(f"a step that should change the output by {expected:.4g} changes it by {slope:.4g} {options or ''}")
 
 
 @every_component

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tfzoo.registry import KINDS, Entry, create
+from tfzoo.values import members
 
 SIZES: Mapping[str, Any] = {"dim": 16, "heads": 2, "head_dim": 8, "max_length": 48, "causal": False, "max_steps": 100}
 """What a model would supply."""
@@ -23,6 +24,15 @@ def fresh(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) 
     """A component as its constructor leaves it."""
     supplied = {key: value for key, value in {**SIZES, **sizes}.items() if key in KINDS[entry.kind].supplied}
     return create(entry.kind, {"name": entry.name, **(options or {})}, **supplied)
+
+
+def variants(entry: Entry) -> Iterator[dict[str, Any]]:
+    """The default, and each option's other choices where it has a few to choose from."""
+    yield {}
+    for name, option in entry.options.items():
+        for choice in members(option.annotation):
+            if not isinstance(choice, type) and choice != option.default:
+                yield {name: choice}
 
 
 @torch.no_grad()

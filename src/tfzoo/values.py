@@ -1,0 +1,83 @@
+"""Values of options: of plain types, converted from what YAML and command lines make of them."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin
+
+PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True)
+class Option:
+    """One keyword of a component that a recipe may set."""
+
+    annotation: Any
+    default: Any
+
+    def convert(self, value: Any) -> Any:
+        """The value as its annotation wants it; raises ``ValueError`` when it cannot be.
+
+        YAML reads ``1e-4`` as a string and ``no`` as False, and a command line has only strings.
+        """
+        return convert(value, self.annotation)
+
+    def __str__(self) -> str:
+        return f"{type_name(self.annotation)} = {self.default!r}"
+
+
+def convert(value: Any, annotation: Any) -> Any:
+    """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants it, or ValueError."""
+    choices = members(annotation)
+    for choice in choices:  # an exact match first: in `int | str`, "3" is a string and 3 a number
+        if (type(choice) is type(value) and choice == value) or (isinstance(choice, type) and type(value) is choice):
+            return value
+    for choice in choices:
+        try:
+            return convert_one(value, choice)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    raise ValueError(f"{value!r} is not {type_name(annotation)}")
+
+
+def convert_one(value: Any, choice: Any) -> Any:
+    """``value`` as one type or literal wants it, or ValueError."""
+    text = str(value).strip().lower()
+    if choice is type(None) and text in ("none", "null", "~"):
+        return None
+    if choice is bool and text in ("true", "yes", "on", "false", "no", "off"):
+        return text in ("true", "yes", "on")
+    if choice is int and not isinstance(value, bool) and float(value) == int(float(value)):
+        return int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else int(float(value))
+    if choice is float and not isinstance(value, bool):
+        return float(value)
+    if choice is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(choice, type) and (
+        value == choice or (value is False and choice in ("no", "off")) or (value is True and choice in ("yes", "on"))
+    ):
+        return choice
+    raise ValueError
+
+
+def members(annotation: Any) -> tuple[Any, ...]:
+    """The types and literal values that an annotation admits."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(choice for part in get_args(annotation) for choice in members(part))
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return (annotation,)
+
+
+def is_plain(annotation: Any) -> bool:
+    """Whether an annotation is of the plain types that a recipe can hold."""
+    return all(choice in PLAIN if isinstance(choice, type) else isinstance(choice, PLAIN) for choice in members(annotation))
+
+
+def type_name(annotation: Any) -> str:
+    """How a message names a type: ``float``, ``'pre' or 'post'``, ``int or None``."""
+    return " or ".join(
+        ("None" if choice is type(None) else choice.__name__) if isinstance(choice, type) else repr(choice)
+        for choice in members(annotation)
+    )
