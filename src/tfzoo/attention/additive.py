@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.contracts import Attention
+from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.products import eager, weigh
 from tfzoo.registry import register
@@ -24,6 +25,9 @@ class Additive(Attention):
     Options:
         hidden: width of the hidden layer; None is the width of a head.
 
+    Raises:
+        BadOption: ``hidden`` under 1.
+
     >>> import torch
     >>> from tfzoo.registry import create
     >>> attention = create("attention", {"name": "additive", "hidden": 3}, heads=2, head_dim=4)
@@ -34,6 +38,8 @@ class Additive(Attention):
 
     def __init__(self, heads: int, head_dim: int, *, hidden: int | None = None) -> None:
         super().__init__()
+        if hidden is not None and hidden < 1:
+            raise BadOption(f"attention 'additive', option 'hidden': {hidden} must be at least 1")
         width = hidden or head_dim
         self.query = nn.Parameter(torch.empty(heads, head_dim, width))
         self.key = nn.Parameter(torch.empty(heads, head_dim, width))
@@ -56,4 +62,4 @@ class Additive(Attention):
     ) -> Tensor:
         if v.device.type != "cpu" or not eager(v) or dropout == 1.0:
             return super().forward(q, k, v, mask=mask, bias=bias, temperature=temperature, dropout=dropout)
-        return weigh(tanh_scores(q @ self.query, k, self.score / temperature), v, mask, bias, dropout)
+        return weigh(tanh_scores(q @ self.query, k, self.score / temperature).to(v.dtype), v, mask, bias, dropout)
