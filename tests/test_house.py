@@ -15,7 +15,7 @@ from tfzoo.registry import KINDS, registry
 ROOT = Path(tfzoo.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOORS = {
-    0: ("errors", "registry", "__init__"),
+    0: ("errors", "registry", "values", "__init__"),
     1: ("contracts", "masks", "dropout", "products", "tanh_scores"),
     2: ("attention", "norm", "position", "feedforward"),
     3: ("blocks",),

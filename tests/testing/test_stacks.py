@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.testing.rules import ALWAYS, TRAINING, can_be_allowed, refused_by, traits
 
+from tests.testing.rules import ALWAYS, TRAINING, can_be_allowed, refused_by, traits
 from tfzoo.blocks.clashes import RULES
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
@@ -44,7 +44,7 @@ def test_as_many_are_refused_as_the_traits_say() -> None:
     encoders = per_place * stiff * n * turning
     running = (n - mixing) * (a * (p - lengthy) - stiff * turning)
     decoders = per_place * (a * n * p - running)
-    found = {side: 0 for side in SIDES}
+    found = dict.fromkeys(SIDES, 0)
     for stack in combinations():
         try:
             stack.build(layers=0)
@@ -96,7 +96,8 @@ def sample() -> list[Combination]:
     names = {kind: registry(kind).names() for kind in PLAIN}
     most = max(map(len, names.values()))
     return [
-        Combination("translator", residual=RESIDUALS[i % 3], **{kind: names[kind][i % len(names[kind])] for kind in PLAIN}) for i in range(most)
+        Combination("translator", residual=RESIDUALS[i % 3], **{kind: names[kind][i % len(names[kind])] for kind in PLAIN})
+        for i in range(most)
     ]
 
 

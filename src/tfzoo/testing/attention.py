@@ -18,8 +18,8 @@ from tfzoo.testing.promise import Broken, differ, finite, promise, same
 from tfzoo.testing.samples import SIZES, lengths_to_valid, make
 
 B, H, Q, K, C, E = 3, SIZES["heads"], 5, 7, SIZES["head_dim"], 6
-FAR = 300
-"""More keys than below which a component may choose plain products."""
+MIDDLE, FAR = 40, 300
+"""Numbers of keys: an attention may choose another way to multiply for longer texts."""
 
 
 @dataclass
@@ -78,6 +78,14 @@ def calls() -> Iterator[tuple[str, Call]]:
     yield "bias", draw(bias=torch.randn(1, H, Q, K))
     yield "bias, padding and temperature", draw(bias=torch.randn(B, H, Q, K), valid=lengths_to_valid([7, 5, 0], K), temperature=0.4)
     yield "temperature", draw(temperature=2.5)
+    yield "middle text", draw(q=MIDDLE, k=MIDDLE)
+    yield "middle text, causal", draw(q=MIDDLE, k=MIDDLE, e=C, causal=True)
+    yield (
+        "middle text, padding on the left, causal, bias",
+        draw(
+            q=MIDDLE, k=MIDDLE, causal=True, valid=lengths_to_valid([MIDDLE, 3, 0], MIDDLE, left=True), bias=torch.randn(1, H, MIDDLE, MIDDLE)
+        ),
+    )
     yield "long text", draw(k=FAR, e=C)
     yield "long text, padding", draw(k=FAR, e=C, valid=lengths_to_valid([FAR, 7, 0], FAR), temperature=1.7)
     yield "long text, cached steps", draw(q=3, k=FAR, e=C, causal=True, start=FAR - 6)
@@ -192,6 +200,25 @@ def dropout_drops_weights_and_scales_the_others(entry: Entry) -> None:
         share = ((dropped == 0) & (weights > 0)).float().mean().item()
         if not abs(share - 0.25) < (0.12 if k == K else 0.03):
             raise Broken(f"dropout of 0.25 drops {share:.0%} of the weights")
+
+
+@promise("attention")
+def gradients_pass_the_weights_that_dropout_kept(entry: Entry) -> None:
+    attention = make(entry)
+    for k in (K, 2 * MIDDLE):
+        call = draw(k=k, e=k, valid=lengths_to_valid([k, k - 2, 1], k))
+        inputs = [x.requires_grad_() for x in (call.q, call.k, call.v)] + list(attention.parameters())
+        torch.manual_seed(4)
+        kept = replace(call, v=torch.eye(k).expand(B, H, k, k))(attention, 0.3).detach() != 0
+        torch.manual_seed(4)
+        out = call(attention, 0.3)
+        mask = Mask(call.causal, call.valid, call.start)
+        expected = attention.weights(call.q, attention.keys(call.k), mask=mask) * kept / 0.7 @ call.v
+        same(out, expected, "the same draw", 1e-3)
+        upstream = torch.randn_like(out)
+        pairs = zip(*(torch.autograd.grad((one * upstream).sum(), inputs) for one in (out, expected)), strict=True)
+        for one, other in pairs:
+            same(one, other, "gradient under dropout", 1e-3)
 
 
 @promise("attention")

@@ -140,7 +140,7 @@ def gradients_are_the_slopes_of_what_it_computes(entry: Entry) -> None:
             continue
         gradients = torch.autograd.grad(value, through, allow_unused=True)
         for _ in range(4):
-            steps = [1e-2 * torch.randn_like(one) for one in through]
+            steps = [5e-4 * torch.randn_like(one) for one in through]
             expected = sum(float((g * step).sum()) for g, step in zip(gradients, steps, strict=True) if g is not None)
             size = sum(float((g * step).square().sum()) for g, step in zip(gradients, steps, strict=True) if g is not None) ** 0.5
             sides = []
@@ -150,7 +150,7 @@ def gradients_are_the_slopes_of_what_it_computes(entry: Entry) -> None:
                         one.add_(step, alpha=sign)
                     sides.append(float(loss()))
             slope = (sides[0] - sides[1]) / 2
-            if not abs(slope - expected) <= 0.05 * size + 1e-3:
+            if not abs(slope - expected) <= 0.05 * size + 1e-4:
                 raise Broken(f"a step that should change the output by {expected:.4g} changes it by {slope:.4g} {options or ''}")
 
 

@@ -40,10 +40,14 @@ def of_attention(attention: Attention, given: Mapping[str, Tensor]) -> list[Tens
 
 def of_norm(norm: Norm, given: Mapping[str, Tensor]) -> list[Tensor]:
     """Both modes, and the running statistics that training left."""
-    mode = norm.training
+    mode, before = norm.training, [buffer.clone() for buffer in norm.buffers()]
     outs = [norm.eval()(given["x"], given["valid"]), norm.train()(given["x"], given["valid"])]
+    outs += [buffer.clone() for buffer in norm.buffers()]
     norm.train(mode)
-    return outs + [buffer.clone() for buffer in norm.buffers()]
+    with torch.no_grad():
+        for buffer, value in zip(norm.buffers(), before, strict=True):
+            buffer.copy_(value)
+    return outs
 
 
 def of_position(position: Position, given: Mapping[str, Tensor]) -> list[Tensor]:
