@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from tfzoo.dropout import STEPS, draw
-from tfzoo.dropout import apply as apply_dropout
 from tfzoo.dropout import dropout as drop
 from tfzoo.masks import LANES, Mask
 
@@ -125,18 +124,15 @@ class Weighing(torch.autograd.Function):
         weights = weights.flatten(0, 1)
         kept = draw(weights, steps) if steps else None
         ctx.save_for_backward(v, weights, kept)
-        return apart(torch.bmm(weights if kept is None else apply_dropout(weights, kept, ctx.scale), v), ctx.heads)
+        return apart(product(thinned(weights, kept), v, False, ctx.scale), ctx.heads)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         v, weights, kept = ctx.saved_tensors
         grad = stored(grad, grad.shape[-2], ctx.columns)
-        thinned = weights if kept is None else apply_dropout(weights, kept, ctx.scale)
-        grad_v = apart(product(thinned.mT, grad, ctx.columns), ctx.heads)[..., : ctx.keys, :]
-        slope = product(grad, v.mT, False)
-        if kept is not None:
-            slope = apply_dropout(slope, kept, ctx.scale)
+        grad_v = apart(product(thinned(weights, kept).mT, grad, ctx.columns, ctx.scale), ctx.heads)[..., : ctx.keys, :]
+        slope = thinned(product(grad, v.mT, False, ctx.scale), kept)
         torch.ops.aten._softmax_backward_data.out(slope, weights, -1, weights.dtype, grad_input=slope)
         slope = apart(slope, ctx.heads)
         grad_bias = None
@@ -144,6 +140,11 @@ class Weighing(torch.autograd.Function):
             shape = ctx.bias if ctx.bias[-1] == 1 else (*ctx.bias[:-1], slope.shape[-1])
             grad_bias = slope.sum_to_size(shape)[..., : ctx.keys]
         return slope, grad_v, grad_bias, None, None, None
+
+
+def thinned(x: Tensor, kept: Tensor | None) -> Tensor:
+    """``x`` where it was kept, zero elsewhere; scaling is left to the product that follows or went before."""
+    return x if kept is None else kept.to(x.dtype).mul_(x)
 
 
 def apart(x: Tensor, heads: torch.Size) -> Tensor:

@@ -48,15 +48,15 @@ class Wide(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, v: Tensor) -> Tensor:
         ctx.save_for_backward(a, b, v)
         rows, columns = exponentials(a, -2.0, (2, 0, 1)), exponentials(b, 2.0, (2, 0, 1))
-        tops = rows * v.t()[:, :, None]
-        scores = a.new_zeros(*a.shape[:2], b.shape[1])
+        tops = rows * (-2.0 * v.t()[:, :, None])
+        scores = v.sum(-1)[:, None, None].repeat(1, a.shape[1], b.shape[1])
         for g, q in blocks(scores):
             part = scores[g, q]
             total = torch.empty_like(part)
             for row, top, column in zip(rows[:, g, q, None], tops[:, g, q, None], columns[:, g, None], strict=True):
                 torch.add(row, column, out=total)
                 part.addcdiv_(top, total)
-        return scores.mul_(-2.0).add_(v.sum(-1)[:, None, None])
+        return scores
 
     @staticmethod
     @once_differentiable
@@ -99,8 +99,8 @@ class Narrow(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, v: Tensor) -> Tensor:
         ctx.save_for_backward(a, b, v)
         rows, columns = exponentials(a, -2.0, (2, 1, 0)), exponentials(b, 2.0, (2, 1, 0))  # (j q g), (j k g)
-        tops = rows * v.t()[:, None]
-        scores = a.new_zeros(a.shape[1], b.shape[1], a.shape[0])
+        tops = rows * (-2.0 * v.t()[:, None])
+        scores = v.sum(-1).repeat(a.shape[1], b.shape[1], 1)
         for g in pieces(a.shape[0], BLOCK // (a.shape[1] * b.shape[1])):
             part = scores[..., g].contiguous()
             total = torch.empty_like(part)
@@ -108,7 +108,7 @@ class Narrow(torch.autograd.Function):
                 torch.add(row, column, out=total)
                 part.addcdiv_(top, total)
             scores[..., g] = part
-        return scores.mul_(-2.0).add_(v.sum(-1)).permute(2, 0, 1).contiguous()
+        return scores.permute(2, 0, 1).contiguous()
 
     @staticmethod
     @once_differentiable

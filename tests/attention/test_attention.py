@@ -67,7 +67,7 @@ def test_forward_agrees_with_scores(name: str, q: int, k: int, kind: str, bias: 
     ours, theirs = gradients(got, attention, *inputs, added), gradients(wanted, attention, *inputs, added)
     for one, other in zip(ours, theirs, strict=True):
         assert one.isfinite().all()
-        assert_close(one, other, atol=2e-5 * max(1.0, float(other.abs().max())), rtol=1e-3)
+        assert_close(one, other, atol=2e-5 * max(1.0, float(other.detach().abs().max())), rtol=1e-3)
     if "holes" in kind:
         assert not got[0].any(), "a query that may look at nothing returns zeros"
 
@@ -141,7 +141,7 @@ def test_dropout_draws_and_backs_as_the_reference_does(name: str) -> None:
         out = forward(q, attention.keys(k), v, mask=mask("holes", 20, 40), dropout=0.3)
         results.append([out, *gradients(out, attention, q, k, v)])
     for one, other in zip(*results, strict=True):
-        assert_close(one, other, atol=2e-5 * max(1.0, float(other.abs().max())), rtol=1e-3)
+        assert_close(one, other, atol=2e-5 * max(1.0, float(other.detach().abs().max())), rtol=1e-3)
 
 
 @pytest.mark.parametrize(("q", "k", "hidden"), [(5, 9, 8), (7, 60, 4), (33, 5, 6)])
