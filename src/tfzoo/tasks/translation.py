@@ -134,12 +134,14 @@ class TranslationTask(Task):
     ) -> list[list[Translation]]:
         """The ``n_best`` translations of each line, best first; ``progress`` is told how many lines each batch finished."""
         found: list[list[Translation]] = [[] for _ in lines]
+        training = self.training
         self.eval()
         for batch in translation_batches(lines, self.tokenizer, max_tokens=max_tokens, longest=self.model.encoder.longest):
             for index, hypotheses in zip(batch.index, self._search(batch.source.to(self.device), search or self.search), strict=True):
                 found[index] = hypotheses
             if progress is not None:
                 progress(len(batch.index))
+        self.train(training)
         return found
 
     def _search(self, source: Tensor, how: Search) -> list[list[Translation]]:

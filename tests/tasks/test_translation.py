@@ -1,0 +1,110 @@
+"""The translation task: what it logs, what its checkpoints hold, and what it leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+
+import tfzoo
+from tfzoo.errors import BadRun
+
+SMALL = {"name": "numbers", "train": 200, "val": 12, "test": 12, "long": 4}
+
+
+@pytest.fixture(scope="module")
+def data() -> tfzoo.TranslationData:
+    made = tfzoo.TranslationData(dataset=SMALL, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=400)
+    made.prepare_data()
+    made.setup()
+    return made
+
+
+def task_of(data: tfzoo.TranslationData, **recipe: Any) -> tfzoo.TranslationTask:
+    small = {"dim": 16, "heads": 2, "layers": 1}
+    return tfzoo.TranslationTask.build({"seed": 1, "model": {**small, **recipe}, "search": {"max_length": 0.0}}, data.languages)
+
+
+def trainer_in(folder: Path, **options: Any) -> L.Trainer:
+    quiet = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    return L.Trainer(default_root_dir=folder, num_sanity_val_steps=0, **{**quiet, "max_steps": 3, **options})
+
+
+def test_a_plain_trainer_logs_the_metrics_by_their_names(data: tfzoo.TranslationData, tmp_path: Path) -> None:
+    trainer = trainer_in(tmp_path, log_every_n_steps=1, enable_checkpointing=False)
+    task = task_of(data)
+    trainer.fit(task, datamodule=data)
+    logged = set(trainer.callback_metrics)
+    assert {f"train/{name}" for name in ("loss", "perplexity", "lr", "grad_norm", "tokens_per_second")} <= logged
+    trainer.validate(task, datamodule=data, verbose=False)
+    assert {f"val/{name}" for name in ("loss", "perplexity", "bleu", "chrf", "exact")} <= set(trainer.callback_metrics)
+    trainer.test(task, datamodule=data, verbose=False)
+    assert {"test/bleu", "test/exact", "test/long/bleu", "test/long/exact"} <= set(trainer.callback_metrics)
+
+
+def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data: tfzoo.TranslationData, tmp_path: Path) -> None:
+    trainer = trainer_in(tmp_path)
+    task = task_of(data, norm="rms", position="relative_bias")
+    trainer.fit(task, datamodule=data)
+    path = tmp_path / "mine.ckpt"
+    trainer.save_checkpoint(path)
+    loaded = tfzoo.TranslationTask.load(path)
+    lines = ["twenty plus two", "", "nine hundred and four"]
+    assert loaded.translate(lines) == task.translate(lines)
+    assert loaded.batches == task.batches == 3
+    kept = torch.load(path, weights_only=True)["tfzoo"]
+    assert kept["task"] == "translation"
+    assert kept["recipe"]["model"]["norm"] == "rms"
+    assert "vocab_size" not in kept["recipe"]["model"]
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
+    torch.save({"state_dict": {}}, tmp_path / "other.ckpt")
+    with pytest.raises(BadRun, match="no checkpoint of tfzoo"):
+        tfzoo.TranslationTask.load(tmp_path / "other.ckpt")
+
+
+def test_translating_leaves_training_mode_as_it_was(data: tfzoo.TranslationData) -> None:
+    task = task_of(data)
+    for training in (True, False):
+        task.train(training)
+        task.translate(["two"])
+        assert task.training is training
+
+
+def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
+    task = task_of(data).eval()
+    lines = ["two", "", "forty plus " * 60, "nine"]
+    together = task.translate(lines, max_tokens=50)
+    assert len(together) == len(lines)
+    assert together == [task.translate([line])[0] for line in lines]
+
+
+def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(data: tfzoo.TranslationData, tmp_path: Path) -> None:
+    def weights(disturbance: int) -> torch.Tensor:
+        torch.manual_seed(disturbance)
+        task = task_of(data, dropout=0.5)
+        trainer_in(tmp_path, enable_checkpointing=False, limit_val_batches=0).fit(task, datamodule=data)
+        return task.model.output_weight.detach().clone()
+
+    torch.testing.assert_close(weights(1), weights(2), rtol=0, atol=0)
+
+
+def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(data: tfzoo.TranslationData) -> None:
+    task = task_of(data, dropout=0.0).eval()
+    batch = next(iter(data.val_dataloader()))
+    summed, _, tokens = task.loss(batch)
+    assert tokens == int((batch.target[:, 1:] != 0).sum())
+    parts = 0.0
+    for row in range(len(batch.target)):
+        source = batch.source[row : row + 1, : int((batch.source[row] != 0).sum())]
+        target = batch.target[row : row + 1, : int((batch.target[row] != 0).sum())]
+        logits = task.model(source, target[:, :-1])
+        log_p = logits.log_softmax(-1)[0]
+        nll = -log_p.gather(1, target[0, 1:, None]).sum()
+        others = -(log_p[:, 1:].sum() - log_p.gather(1, target[0, 1:, None]).sum())
+        parts += float(0.9 * nll + 0.1 / (log_p.shape[1] - 2) * others)
+    assert float(summed) == pytest.approx(parts, rel=1e-4)
