@@ -17,7 +17,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 FLOORS = {
     0: ("errors", "registry", "values", "__init__"),
     1: ("contracts", "masks", "dropout", "products", "tanh_scores"),
-    2: ("attention", "norm", "position", "feedforward"),
+    2: ("attention", "norm", "position", "feedforward", "pooling"),
     3: ("blocks",),
     4: ("models", "search", "testing"),
     5: ("data", "tasks", "runs"),
@@ -66,6 +66,7 @@ def test_imports_point_down(path: Path) -> None:
 def names() -> set[str]:
     """Of components, but for words that mean something else as well."""
     ordinary = {"none", "layer", "batch", "index", "linear", "constant", "numbers", "learned", "instance"}
+    ordinary |= {"mean", "sum", "first", "max"}
     return {name for kind in KINDS for name in registry(kind).names()} - ordinary
 
 

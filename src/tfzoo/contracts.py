@@ -72,7 +72,8 @@ class Norm(Component):
     """``(b n d), (b n) -> (b n d)``. Statistics in fp32; the output has the input's dtype.
 
     Only a norm with a trait ``mixes_tokens`` reads ``valid`` (True at real tokens, None when all are):
-    ``mixes_tokens:training`` (batch: running statistics afterwards) or ``mixes_tokens:always`` (instance).
+    ``mixes_tokens:training`` (batch: running statistics afterwards) or ``mixes_tokens:always`` (instance). The trait ``centres_texts``
+    says that the mean over the tokens of a text comes out the same whatever the text is.
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -159,6 +160,17 @@ class FeedForward(Component):
     """
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
+        raise NotImplementedError
+
+
+class Pooling(Component):
+    """``(b n d), (b n) -> (b d)``: one vector of each text, made of its real tokens (``valid``, None when all are). No token gives zeros.
+
+    Two traits: ``ordered`` says that it makes a difference in which order the tokens stand, ``averages`` that nothing but their mean and
+    their number do. Sums in fp32; the output has the input's dtype.
+    """
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         raise NotImplementedError
 
 

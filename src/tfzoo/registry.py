@@ -37,13 +37,14 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "attention": Kind("tfzoo.attention", frozenset({"heads", "head_dim"}), frozenset({"rotatable"})),
-    "norm": Kind("tfzoo.norm", frozenset({"dim"}), frozenset({"mixes_tokens:training", "mixes_tokens:always"})),
+    "norm": Kind("tfzoo.norm", frozenset({"dim"}), frozenset({"mixes_tokens:training", "mixes_tokens:always", "centres_texts"})),
     "position": Kind(
         "tfzoo.position",
         frozenset({"dim", "heads", "head_dim", "max_length", "causal"}),
         frozenset({"needs_length", "bounded"}),
     ),
     "feedforward": Kind("tfzoo.feedforward", frozenset({"dim"}), frozenset({"identity"})),
+    "pooling": Kind("tfzoo.pooling", frozenset({"dim"}), frozenset({"ordered", "averages"})),
     "schedule": Kind("tfzoo.tasks.schedules", frozenset({"max_steps"})),
     "tokenizer": Kind("tfzoo.data.tokenizers"),
     "dataset": Kind("tfzoo.data.sets"),
@@ -242,6 +243,7 @@ AttentionSpec = Annotated[str | dict[str, Any], Slot("attention")]
 NormSpec = Annotated[str | dict[str, Any], Slot("norm")]
 PositionSpec = Annotated[str | dict[str, Any], Slot("position")]
 FeedForwardSpec = Annotated[str | dict[str, Any], Slot("feedforward")]
+PoolingSpec = Annotated[str | dict[str, Any], Slot("pooling")]
 ScheduleSpec = Annotated[str | dict[str, Any], Slot("schedule")]
 TokenizerSpec = Annotated[str | dict[str, Any], Slot("tokenizer")]
 DatasetSpec = Annotated[str | dict[str, Any], Slot("dataset")]

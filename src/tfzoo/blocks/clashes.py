@@ -9,30 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from tfzoo.blocks.options import StackOptions
+from tfzoo.blocks.options import Residual, StackOptions
 from tfzoo.contracts import Position
 from tfzoo.errors import Clash, UnknownName, listing
-from tfzoo.registry import Entry, registry
+from tfzoo.registry import Entry, Spec, registry
 
 
 @dataclass(frozen=True)
-class Trio:
-    """The components that a self-attention stack is made of, and whether it may not look ahead."""
+class Parts:
+    """The components that a self-attention stack is made of, whether it may not look ahead, and what pools its states, if anything does."""
 
     attention: Entry
     norm: Entry
     position: Entry
     causal: bool
+    residual: Residual
+    pooling: Entry | None = None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """``reason`` says why a trio clashes, or None; ``remedy`` what to take instead; ``allowable`` whether it can run at all."""
+    """``reason`` says why parts clash, or None; ``remedy`` what to take instead; ``allowable`` whether it can run at all."""
 
     name: str
-    reason: Callable[[Trio], str | None]
-    remedy: Callable[[Trio], str]
-    allowable: Callable[[Trio], bool]
+    reason: Callable[[Parts], str | None]
+    remedy: Callable[[Parts], str]
+    allowable: Callable[[Parts], bool]
 
 
 def others(kind: str, fits: Callable[[Entry], bool]) -> str:
@@ -50,32 +52,44 @@ def mixes(norm: Entry) -> bool:
     return any(trait.startswith("mixes_tokens") for trait in norm.traits)
 
 
-def leaky(trio: Trio) -> str | None:
+def leaky(parts: Parts) -> str | None:
     """A decoder must not see the future; a norm over several tokens does."""
-    if not (trio.causal and mixes(trio.norm)):
+    if not (parts.causal and mixes(parts.norm)):
         return None
-    if "mixes_tokens:always" in trio.norm.traits:
+    if "mixes_tokens:always" in parts.norm.traits:
         return (
-            f"norm {trio.norm.name!r} computes its statistics over all tokens of a sentence, "
+            f"norm {parts.norm.name!r} computes its statistics over all tokens of a sentence, "
             "so no token can be decoded before the last is known"
         )
-    return f"norm {trio.norm.name!r} mixes tokens while training, so a decoder with it sees the future then, and not when it decodes"
+    return f"norm {parts.norm.name!r} mixes tokens while training, so a decoder with it sees the future then, and not when it decodes"
 
 
-def unknown_length(trio: Trio) -> str | None:
+def unknown_length(parts: Parts) -> str | None:
     """A decoder does not know how long its sentence will be."""
-    if trio.causal and "needs_length" in trio.position.traits:
-        return f"position {trio.position.name!r} needs the sentence's length, which a decoder does not know before its end"
+    if parts.causal and "needs_length" in parts.position.traits:
+        return f"position {parts.position.name!r} needs the sentence's length, which a decoder does not know before its end"
     return None
 
 
-def unrotatable(trio: Trio) -> str | None:
+def unrotatable(parts: Parts) -> str | None:
     """Turning is relative only where a common turn changes no score (Su et al. 2021, eq. 11)."""
-    if turns(trio.position) and "rotatable" not in trio.attention.traits:
+    if turns(parts.position) and "rotatable" not in parts.attention.traits:
         return (
-            f"position {trio.position.name!r} turns queries and keys, "
-            f"but attention {trio.attention.name!r} is not the same after a common turn, "
+            f"position {parts.position.name!r} turns queries and keys, "
+            f"but attention {parts.attention.name!r} is not the same after a common turn, "
             "so scores would depend on absolute position"
+        )
+    return None
+
+
+def constant(parts: Parts) -> str | None:
+    """What a norm has made the same for all texts tells none apart. Without a residual connection, no norm comes last."""
+    if parts.pooling is None or parts.residual == "none":
+        return None
+    if "averages" in parts.pooling.traits and "centres_texts" in parts.norm.traits:
+        return (
+            f"pooling {parts.pooling.name!r} depends on a text's mean alone, "
+            f"and norm {parts.norm.name!r} before it makes that the same for every text, so that all would get one class"
         )
     return None
 
@@ -84,26 +98,32 @@ RULES = (
     Rule(
         "leaky-norm",
         leaky,
-        lambda trio: f"Norms that mix no tokens: {others('norm', lambda norm: not mixes(norm))}",
-        lambda trio: "mixes_tokens:always" not in trio.norm.traits,
+        lambda parts: f"Norms that mix no tokens: {others('norm', lambda norm: not mixes(norm))}",
+        lambda parts: "mixes_tokens:always" not in parts.norm.traits,
     ),
     Rule(
         "unknown-length",
         unknown_length,
-        lambda trio: f"Positions that need no length: {others('position', lambda position: 'needs_length' not in position.traits)}",
-        lambda trio: False,
+        lambda parts: f"Positions that need no length: {others('position', lambda position: 'needs_length' not in position.traits)}",
+        lambda parts: False,
     ),
     Rule(
         "unrotatable-attention",
         unrotatable,
-        lambda trio: f"Rotatable: {others('attention', lambda attention: 'rotatable' in attention.traits)}",
-        lambda trio: True,
+        lambda parts: f"Rotatable: {others('attention', lambda attention: 'rotatable' in attention.traits)}",
+        lambda parts: True,
+    ),
+    Rule(
+        "constant-pooling",
+        constant,
+        lambda parts: f"Poolings that see more: {others('pooling', lambda pooling: 'averages' not in pooling.traits)}",
+        lambda parts: False,
     ),
 )
 
 
-def refuse(options: StackOptions, causal: bool, allow: Collection[str] = ()) -> None:
-    """Raise the first clash between the components of a stack that ``allow`` does not name.
+def refuse(options: StackOptions, causal: bool, allow: Collection[str] = (), pooling: Spec | None = None) -> None:
+    """Raise the first clash between the components of a stack, and the pooling after it, that ``allow`` does not name.
 
     Raises:
         Clash: with the rule's name, the reason, and what to take instead.
@@ -113,11 +133,12 @@ def refuse(options: StackOptions, causal: bool, allow: Collection[str] = ()) -> 
         if name not in (known := [rule.name for rule in RULES]):
             raise UnknownName("rule to allow", name, known)
     named = {kind: registry(kind).options(getattr(options, kind))[0] for kind in ("attention", "norm", "position")}
-    trio = Trio(**named, causal=causal)
+    pooled = None if pooling is None else registry("pooling").options(pooling)[0]
+    parts = Parts(**named, causal=causal, residual=options.residual, pooling=pooled)
     for rule in RULES:
-        reason = rule.reason(trio)
-        if reason is None or (rule.name in allow and rule.allowable(trio)):
+        reason = rule.reason(parts)
+        if reason is None or (rule.name in allow and rule.allowable(parts)):
             continue
         side = "in the decoder, " if causal else ""
-        way = f"To run it anyway: allow: [{rule.name}]" if rule.allowable(trio) else f"This cannot be allowed ({rule.name})"
-        raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(trio)}. {way}")
+        way = f"To run it anyway: allow: [{rule.name}]" if rule.allowable(parts) else f"This cannot be allowed ({rule.name})"
+        raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(parts)}. {way}")

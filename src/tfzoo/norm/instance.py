@@ -9,7 +9,7 @@ from tfzoo.contracts import Norm
 from tfzoo.registry import register
 
 
-@register("norm", "instance", paper="arXiv:1607.08022, eq. 4", traits={"mixes_tokens:always"})
+@register("norm", "instance", paper="arXiv:1607.08022, eq. 4", traits={"mixes_tokens:always", "centres_texts"})
 class Instance(Norm):
     """Each channel over the real tokens of its own text: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 

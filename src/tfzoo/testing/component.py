@@ -22,7 +22,7 @@ from tfzoo.testing.promise import Broken, promise, same
 from tfzoo.testing.samples import fresh, make, variants
 from tfzoo.values import Option, members
 
-MODULES = ("attention", "norm", "position", "feedforward")
+MODULES = ("attention", "norm", "position", "feedforward", "pooling")
 every_component = promise(*MODULES)
 
 

@@ -74,6 +74,20 @@ def mixes_tokens_says_the_truth(entry: Entry) -> None:
 
 
 @promise("norm")
+def centres_texts_says_the_truth(entry: Entry) -> None:
+    """The mean over a text's tokens is the same for every text if that is claimed, and only then."""
+    norm, x = make(entry), torch.randn(B, N, D)
+    for training in MODES:
+        for valid in (RIGHT, LEFT):
+            out = apply(norm.train(training), x, valid)[0].masked_fill(~valid[..., None], 0.0)
+            means = out.sum(1) / valid.sum(1, keepdim=True)
+            if "centres_texts" in entry.traits:
+                same(means[1:], means[:1].expand(B - 1, -1), "claims that all texts have one mean, but they do not")
+            else:
+                differ(means[1:], means[:1].expand(B - 1, -1), "all texts have one mean, but that is not claimed")
+
+
+@promise("norm")
 def a_text_does_not_see_the_others_of_its_batch_outside_training(entry: Entry) -> None:
     norm, x = make(entry).eval(), torch.randn(B, N, D)
     out = norm(x, RIGHT)

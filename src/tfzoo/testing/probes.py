@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.contracts import Attention, FeedForward, Norm, Position
+from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
 from tfzoo.masks import Mask
 from tfzoo.testing.promise import Broken
 from tfzoo.testing.samples import SIZES, lengths_to_valid
@@ -65,11 +65,17 @@ def of_feedforward(feedforward: FeedForward, given: Mapping[str, Tensor]) -> lis
     return [feedforward(given["x"])]
 
 
+def of_pooling(pooling: Pooling, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """With padding and without."""
+    return [pooling(given["x"], given["valid"]), pooling(given["x"])]
+
+
 PROBES: Mapping[str, Callable[..., list[Tensor]]] = {
     "attention": of_attention,
     "norm": of_norm,
     "position": of_position,
     "feedforward": of_feedforward,
+    "pooling": of_pooling,
 }
 
 

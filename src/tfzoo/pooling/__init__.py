@@ -1,0 +1,1 @@
+"""One vector of a text."""

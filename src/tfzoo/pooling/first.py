@@ -1,0 +1,30 @@
+"""The first of a text's tokens."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tfzoo.contracts import Pooling
+from tfzoo.registry import register
+
+
+@register("pooling", "first", paper="arXiv:1810.04805, section 3", traits={"ordered"})
+class First(Pooling):
+    """The first real token, on which attention then gathers what the text says: ``x_1``.
+
+    Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A text of no token gives zeros. Options: none.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> x, valid = torch.tensor([[[99.0], [1.0], [3.0]]]), torch.tensor([[False, True, True]])
+    >>> create("pooling", "first")(x, valid)
+    tensor([[1.]])
+    """
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        if valid is None:
+            return x[:, 0]
+        place = valid.to(torch.uint8).argmax(1)  # of the first True
+        token = x.gather(1, place[:, None, None].expand(-1, 1, x.shape[2]))[:, 0]
+        return token.masked_fill(~valid.any(1, keepdim=True), 0.0)

@@ -1,0 +1,28 @@
+"""The largest of each channel."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tfzoo.contracts import Pooling
+from tfzoo.registry import register
+
+
+@register("pooling", "max", paper="arXiv:1408.5882, section 2")
+class Max(Pooling):
+    """The largest number of each channel among the real tokens: ``max_i x_i``.
+
+    Shapes: ``(b n d), (b n) -> (b d)``. A text of no token gives zeros. Options: none.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
+    >>> create("pooling", "max")(x, valid)
+    tensor([[3.]])
+    """
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        if valid is None:
+            return x.amax(1)
+        largest = x.masked_fill(~valid[..., None], float("-inf")).amax(1)
+        return largest.masked_fill(~valid.any(1, keepdim=True), 0.0)

@@ -1,0 +1,30 @@
+"""The average of a text's tokens."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tfzoo.contracts import Pooling
+from tfzoo.registry import register
+
+
+@register("pooling", "mean", paper="arXiv:1607.01759, section 2", traits={"averages"})
+class Mean(Pooling):
+    """The average of the real tokens: ``sum_i x_i / n``.
+
+    Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32; padding counts nowhere. A text of no token gives zeros. Options: none.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
+    >>> create("pooling", "mean")(x, valid)
+    tensor([[2.]])
+    """
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        wide = torch.promote_types(x.dtype, torch.float32)
+        if valid is None:
+            return x.mean(1, dtype=wide).to(x.dtype)
+        total = x.masked_fill(~valid[..., None], 0.0).sum(1, dtype=wide)
+        return (total / valid.sum(1, keepdim=True).clamp(min=1)).to(x.dtype)
