@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from tfzoo.registry import registry
+from tfzoo.testing.classifiers import CLASSIFIER, in_classifiers
 from tfzoo.testing.promise import PROMISES, Promise, Result, outcome
 from tfzoo.testing.stacks import PLAIN, in_stacks
 
@@ -29,6 +30,8 @@ def check(kind: str, name: str) -> Iterator[Result]:
         yield outcome(promise, entry)
     if kind in PLAIN:
         yield from in_stacks(entry)
+    if kind in CLASSIFIER:
+        yield from in_classifiers(entry)
 
 
 def promises(kind: str) -> list[Promise]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 
@@ -92,7 +92,13 @@ def neighbours(entry: Entry) -> Iterator[Combination]:
                     yield replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the side
 
 
-def build_allowing(combination: Combination) -> tuple[list[str], Subject | None]:
+class Buildable(Protocol):
+    """A choice of components that a small model can be made of; raises Clash where it is refused."""
+
+    def build(self, allow: Collection[str] = ()) -> Subject: ...
+
+
+def build_allowing(combination: Buildable) -> tuple[list[str], Subject | None]:
     """The rules by which a combination is refused, one after the other, and the model that allowing them gives, if it can be."""
     allow: list[str] = []
     while True:
@@ -104,14 +110,14 @@ def build_allowing(combination: Combination) -> tuple[list[str], Subject | None]
             allow.append(clash.rule)
 
 
-def broken(subject: Subject, allow: Collection[str] = ()) -> dict[str, str]:
+def broken(subject: Subject, allow: Collection[str] = (), promises: Sequence[StackPromise] = STACK_PROMISES) -> dict[str, str]:
     """The promises that a model does not keep, and how.
 
     A rule that is allowed must be there for a reason: the promise that it guards is kept out, and has to fail.
     """
     found = {}
     guarded = {GUARDS[rule].__name__: rule for rule in allow}
-    for promise in STACK_PROMISES:
+    for promise in promises:
         rule = guarded.get(promise.__name__)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(1)
@@ -128,9 +134,14 @@ def broken(subject: Subject, allow: Collection[str] = ()) -> dict[str, str]:
 
 def in_stacks(entry: Entry) -> Iterator[Result]:
     """The promises of stacks that hold a component, a result each."""
-    failures: dict[str, list[str]] = {title(promise): [] for promise in STACK_PROMISES}
+    return kept(neighbours(entry), STACK_PROMISES, "in stacks")
+
+
+def kept(combinations: Iterable[Any], promises: Sequence[StackPromise], where: str) -> Iterator[Result]:
+    """The promises of many models, a result each."""
+    failures: dict[str, list[str]] = {title(promise): [] for promise in promises}
     counts: Counter[str] = Counter()
-    for combination in neighbours(entry):
+    for combination in combinations:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             try:
@@ -139,9 +150,9 @@ def in_stacks(entry: Entry) -> Iterator[Result]:
                 failures.setdefault("it can be built", []).append(f"{combination}: {told(error)}")
                 continue
         counts[f"{allow[0]} {'allowed' if subject else 'refused'}" if allow else "ran"] += 1
-        for name, how in (broken(subject, allow) if subject else {}).items():
+        for name, how in (broken(subject, allow, promises) if subject else {}).items():
             failures[name].append(f"{combination}: {how}")
     for name, found in failures.items():
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        yield Result(f"in stacks, {name}", not found, found[0] + more if found else "")
-    yield Result("in stacks of every other component", True, ", ".join(f"{n} {what}" for what, n in counts.items()))
+        yield Result(f"{where}, {name}", not found, found[0] + more if found else "")
+    yield Result(f"{where} of every other component", True, ", ".join(f"{n} {what}" for what, n in counts.items()))

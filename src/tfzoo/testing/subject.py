@@ -1,4 +1,4 @@
-"""A small model under test: token ids in, hidden states out, whichever side of a model it is."""
+"""A small model under test: token ids in, hidden states or logits out, whichever model or side of one it is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.multihead import MultiHead
 from tfzoo.blocks.stack import Padding, Stack
 from tfzoo.contracts import Attention, FeedForward, Position, Turn
+from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
 from tfzoo.testing.samples import SIZES
@@ -32,11 +33,12 @@ def left(ids: Tensor) -> Tensor:
 
 
 class Subject:
-    """An encoder's or decoder's stack with a random embedding before it, or a translator."""
+    """An encoder's or decoder's stack with a random embedding before it, a translator, or a classifier."""
 
-    def __init__(self, module: Stack | Transformer) -> None:
+    def __init__(self, module: Stack | Transformer | TransformerClassifier) -> None:
         self.module = module
-        self.scale = 1.0 if isinstance(module, Stack) else module.target_embedding.factor
+        embedding = getattr(module, "embedding", None) or getattr(module, "target_embedding", None)
+        self.scale = 1.0 if embedding is None else embedding.factor
         self.embedding = torch.randn(VOCABULARY, SIZES["dim"])
         with torch.no_grad():
             for table in self.embeddings:
@@ -46,7 +48,9 @@ class Subject:
     @property
     def stacks(self) -> list[Stack]:
         """Those of the model, the one that gives the output last."""
-        return [self.module] if isinstance(self.module, Stack) else [self.module.encoder, self.module.decoder]
+        if isinstance(self.module, Stack):
+            return [self.module]
+        return [self.module.encoder] if isinstance(self.module, TransformerClassifier) else [self.module.encoder, self.module.decoder]
 
     @property
     def causal(self) -> bool:
@@ -61,24 +65,28 @@ class Subject:
         """The tables that ids are looked up in."""
         if isinstance(self.module, Stack):
             return [self.embedding]
+        if isinstance(self.module, TransformerClassifier):
+            return [self.module.embedding.weight]
         return [self.module.source_embedding.weight, self.module.target_embedding.weight]
 
     def __call__(self, ids: Tensor, padding: Padding = "right", source: Tensor = SOURCE, source_padding: Padding = "right") -> Tensor:
-        """Hidden states of each token: ``(b n) -> (b n d)``."""
+        """Hidden states of each token, ``(b n) -> (b n d)``, or a classifier's logits, ``(b n) -> (b classes)``."""
         if isinstance(self.module, Stack):
             return self.module(self.embedding[ids], ids != 0, padding)  # type: ignore[no-any-return]
+        if isinstance(self.module, TransformerClassifier):
+            return self.module(ids, padding=padding)  # type: ignore[no-any-return]
         return self.module.hidden(source, ids, source_padding=source_padding, target_padding=padding)
 
     def begin(self, source: Tensor = SOURCE, padding: Padding = "right") -> DecoderCache:
         """A cache to decode with."""
-        if isinstance(self.module, Stack):
-            return DecoderCache(len(self.module.layers))
+        if not isinstance(self.module, Transformer):
+            return DecoderCache(len(self.stacks[0].layers))
         return self.module.begin(source, padding=padding)
 
     def step(self, ids: Tensor, cache: DecoderCache) -> Tensor:
         """Hidden states of the next tokens: ``(b n) -> (b n d)``."""
-        if isinstance(self.module, Stack):
-            return self.module(self.embedding[ids], padding="none", cache=cache)  # type: ignore[no-any-return]
+        if not isinstance(self.module, Transformer):
+            return self.stacks[0](self.embedding[ids], padding="none", cache=cache)  # type: ignore[no-any-return]
         x = self.module.target_embedding(ids)
         return self.module.decoder(x, cache=cache, padding="none", memory_mask=cache.memory_mask)  # type: ignore[no-any-return]
 
