@@ -10,19 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfzoo import errors, testing
+    from tfzoo.data.classification import ClassificationData
     from tfzoo.data.translation import TranslationData
+    from tfzoo.models.classifier import TransformerClassifier
     from tfzoo.models.transformer import Transformer
     from tfzoo.registry import create, describe, list_components, register
     from tfzoo.search import Search
+    from tfzoo.tasks.classification import ClassificationTask
+    from tfzoo.tasks.loss import Loss
     from tfzoo.tasks.optim import Optim
     from tfzoo.tasks.translation import TranslationTask
 
 __version__ = "0.1.0"
 
 _WHERE = {
+    "ClassificationData": "tfzoo.data.classification",
+    "ClassificationTask": "tfzoo.tasks.classification",
+    "Loss": "tfzoo.tasks.loss",
     "Optim": "tfzoo.tasks.optim",
     "Search": "tfzoo.search",
     "Transformer": "tfzoo.models.transformer",
+    "TransformerClassifier": "tfzoo.models.classifier",
     "TranslationData": "tfzoo.data.translation",
     "TranslationTask": "tfzoo.tasks.translation",
     "create": "tfzoo.registry",
@@ -33,9 +41,13 @@ _WHERE = {
 _MODULES = ("errors", "testing")
 
 __all__ = [
+    "ClassificationData",
+    "ClassificationTask",
+    "Loss",
     "Optim",
     "Search",
     "Transformer",
+    "TransformerClassifier",
     "TranslationData",
     "TranslationTask",
     "create",

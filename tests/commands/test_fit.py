@@ -174,7 +174,14 @@ def test_a_trained_run_scores_as_its_training_said_and_translates(
     assert "search.beam: 2 here, 1 in training" in capsys.readouterr().err
     assert {"fit", "test", "validate"} <= fitted().keys()
     assert main(["predict", "runs/numbers/1"]) == 0
-    assert len(Path("runs/numbers/1/predictions/long.txt").read_text("utf-8").splitlines()) == 4
+    rows = [line.split("\t") for line in Path("runs/numbers/1/predictions/long.tsv").read_text("utf-8").splitlines()]
+    assert rows[0] == ["source", "translation", "reference", "score"]
+    assert len(rows) == 5
+    assert main(["predict", "runs/numbers/1", "--format", "jsonl"]) == 0
+    first = json.loads(Path("runs/numbers/1/predictions/long.jsonl").read_text("utf-8").splitlines()[0])
+    assert [first["source"], first["reference"]] == [rows[1][0], rows[1][2]]
+    assert main(["predict", "runs/numbers/1", "--format", "jsonline"]) == 2
+    assert "Did you mean 'jsonl'" in capsys.readouterr().err
     assert main(["test", "runs/numbers/1", "--model.dim", "8"]) == 2
     capsys.readouterr()
     Path("text").write_text("two\n\n" + "three " * 900 + "\r\nfour\x0bfive", "utf-8")
@@ -202,7 +209,7 @@ def test_help_and_commands_that_need_no_run(capsys: pytest.CaptureFixture[str]) 
         ("--version",): "tfzoo",
         ("fit", "translation/numbers", "--help"): "--model.dim",
     }
-    for command in ("list", "show", "check", "recipes", "fit", "validate", "test", "predict", "translate", "cache"):
+    for command in ("list", "show", "check", "recipes", "fit", "validate", "test", "predict", "translate", "classify", "cache"):
         wanted[(command, "--help")] = f"usage: tfzoo {command}"
     for args, words in wanted.items():
         assert main(list(args)) == (0 if args else 2)

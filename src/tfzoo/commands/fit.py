@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,8 @@ Train what a recipe describes. RECIPE is a packaged name (tfzoo recipes) or the 
 
   --run FOLDER      where everything about this training lies; default runs/<recipe>/<n>
   --SECTION.KEY V   any value of the recipe: --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
-                    sections: model, data, optim, search, trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint)
+                    sections: model, data, optim, trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint), and
+                    search (of a translator) or loss (of a classifier)
   --seed N          of parameters, batches and dropout
   --config FILE     a YAML laid over the recipe; may be repeated
   --print_config    print the resolved recipe, train nothing
@@ -39,9 +40,8 @@ tfzoo list / show          the components that a slot can take
   tfzoo fit translation/numbers --model.attention additive --model.position relative_bias
 """
 FLAGS = ("help", "print_config", "trust")
-TRIED = ("model", "data", "optim", "search")
-SMALL = 16
-"""Vocabulary of the model that is built only to see whether it can be."""
+TRAINERS = {"trainer", "checkpoint"}
+"""Sections that Lightning checks."""
 
 
 @dataclass
@@ -69,8 +69,8 @@ def run(args: Sequence[str]) -> int:
     folder, shows, helps = arguments.take("run"), arguments.take("print_config"), arguments.take("help")
     trust = arguments.take("trust") is not None
     path = find(arguments.words[0])
-    tried = () if helps is not None else ("model", "optim", "search") if shows is not None else TRIED
-    job = prepare([(read(path), _shown(path, arguments.words[0]))], arguments, trust, path, tried)
+    untried = None if helps is not None else {"data"} if shows is not None else set()
+    job = prepare([(read(path), _shown(path, arguments.words[0]))], arguments, trust, path, untried)
     if helps is not None:
         put(job.parser.format_help())
         return 0
@@ -83,9 +83,13 @@ def run(args: Sequence[str]) -> int:
 
 
 def prepare(
-    layers: Sequence[tuple[Mapping[str, Any], str]], arguments: Arguments, trust: bool, path: Path, tried: Sequence[str] = TRIED
+    layers: Sequence[tuple[Mapping[str, Any], str]],
+    arguments: Arguments,
+    trust: bool,
+    path: Path,
+    untried: Collection[str] | None = (),
 ) -> Job:
-    """Parse and check everything that can be checked without reading data; ``tried`` are the sections to build once.
+    """Parse and check everything that can be checked without reading data; all sections but ``untried`` (None: all) are built once.
 
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that says what is wrong and where.
@@ -99,18 +103,16 @@ def prepare(
     used = trainer.parser(found, trust)
     values = trainer.check(used, found)
     recipe = absolute(trainer.resolved(used, values))
-    _try(tried, recipe, found)
+    if untried is not None:
+        _try(found.known.keys() - TRAINERS - set(untried), task.sizes(data=recipe["data"]), recipe, found)
     return Job(path.stem, task, found, used, values, recipe)
 
 
-def _try(tried: Sequence[str], recipe: Mapping[str, Any], found: Draft) -> None:
+def _try(tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, Any], found: Draft) -> None:
     """Build model and settings once, without memory: their constructors refuse what cannot be."""
     import torch
 
-    sizes = {"vocab_size": SMALL, **({} if recipe["data"].get("joint", True) else {"source_vocab_size": SMALL})}
-    for section in tried:
-        if section not in found.known:
-            continue
+    for section in [name for name in found.known if name in tried]:
         try:
             with torch.device("meta"):
                 found.known[section].cls(**(sizes if section == "model" else {}), **recipe[section])
@@ -134,7 +136,7 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
         data = job.task.Data(**job.recipe["data"], seed=job.recipe["seed"])
         data.prepare_data()
         data.setup("fit")
-        task = job.task.build(job.recipe, data.languages)
+        task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
         training = Training(job, folder, task, data, args)
     except BaseException:
         with suppress(OSError):  # nothing was trained: leave no empty folder, but keep one with something in it
@@ -152,6 +154,8 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
     try:
         rows = training.rows()
         table([(name, value) for name, value in rows], f"{job.recipe['task']} {job.name}: {training.ended}")
+        if line := task.verdict(data, training.tested):
+            put(line)
     except Exception:  # the training is what counts
         traceback.print_exc()
     return code

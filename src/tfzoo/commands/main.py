@@ -22,6 +22,7 @@ COMMANDS = {
     "test": "score a trained run on its test sets",
     "predict": "write a trained run's predictions for its test sets",
     "translate": "text in, translations out, one line per line",
+    "classify": "text in, labels and probabilities out, one line per line",
     "cache": "where prepared data lies, how large it is, clear it",
 }
 

@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tfzoo.commands.lines import cell
 from tfzoo.commands.output import near, say
 from tfzoo.commands.trained import open_run
-from tfzoo.errors import TfzooError
+from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.runs import checkpoints
 
 TEXT = """\
-Translate each test set of the run's recipe into predictions/<name>.txt of the run's folder, one line per line.
+Write what the run says of each test set of its recipe to predictions/<name>.tsv of the run's folder, a row for each item in its order:
+text, prediction, what would have been right, and how sure the model is. The first row names the columns.
 
-  --data.X, --search.X   differ from the recipe, such as --search.beam 5"""
+  --format jsonl         one JSON object a line instead, texts to the letter; in .tsv a tab or line break inside a text becomes a space
+  --data.X, --search.X   differ from the recipe, such as --search.beam 5 of a translator"""
+FORMATS = ("tsv", "jsonl")
 
 
 def run(args: list[str]) -> int:
     """Write a file for each test set."""
-    trained = open_run("predict", args, TEXT)
+    trained = open_run("predict", args, TEXT, own=("format",))
     if trained is None:
         return 0
+    form = trained.own["format"] or "tsv"
+    if form not in FORMATS:
+        raise UnknownName("format", form, FORMATS)
     folder = checkpoints.folder_of(trained.path)
     if folder is None:
-        raise TfzooError(f"{trained.path} lies in no run's folder; use tfzoo translate {trained.path} FILE")
+        raise TfzooError(f"{trained.path} lies in no run's folder; use tfzoo {trained.task.command} {trained.path} FILE")
     data = trained.data()
+    if not data.test_names:
+        raise TfzooError("predict: the run's data has no test set")
     (folder / "predictions").mkdir(exist_ok=True)
     files = {}
     for name in data.test_names:
-        path = folder / "predictions" / f"{name}.txt"
-        lines = trained.task.translate([source for source, _ in data.splits[name]])
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        path = folder / "predictions" / f"{name}.{form}"
+        rows = trained.task.predictions(data, name)
+        write(path, rows)
         files[name] = str(path)
-        say(f"{name}: {len(lines):,} lines in {near(path)}")
+        say(f"{name}: {len(rows):,} rows in {near(path)}")
     trained.record("predict", {"files": files})
     return 0
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows as the file's ending says."""
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        if path.suffix == ".jsonl":
+            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            return
+        stream.writelines("\t".join(row) + "\n" for row in rows[:1])
+        stream.writelines("\t".join(map(cell, row.values())) + "\n" for row in rows)

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.registry import Slot
 
-TASKS = {"translation": "tfzoo.tasks.translation:TranslationTask"}
+TASKS = {
+    "translation": "tfzoo.tasks.translation:TranslationTask",
+    "classification": "tfzoo.tasks.classification:ClassificationTask",
+}
 TOP = {"task": str, "seed": int}
-SUPPLIED = {"vocab_size", "source_vocab_size", "dirpath", "default_root_dir"}
-"""What the tokenizer and the run's folder say, not the recipe."""
+PLACES = frozenset({"dirpath", "default_root_dir"})
+"""What the run's folder says, not the recipe."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """One section: the class that takes its keys, the types and defaults of the keys, and the kinds of component slots."""
+    """One section: the class that takes its keys, the types and defaults of the keys, the kinds of component slots, and the arguments
+    of the class that are not for a recipe to say."""
 
     cls: type
     hints: Mapping[str, Any]
     defaults: Mapping[str, Any]
     slots: Mapping[str, str]
+    supplied: frozenset[str] = frozenset()
 
     def is_side(self, key: str) -> bool:
         """Whether the key holds options of the same section again, as ``encoder: {norm: batch}`` does."""
@@ -42,26 +47,22 @@ def task_class(name: Any) -> Any:
 
 
 def sections(task: Any) -> dict[str, Section]:
-    """All sections of a task: model and data, its settings (optim, search), and Lightning's trainer and checkpoint."""
+    """All sections of a task: model and data, its settings such as optim, and Lightning's trainer and checkpoint."""
     from lightning.pytorch import Trainer
     from lightning.pytorch.callbacks import ModelCheckpoint
 
-    classes: dict[str, type] = {"model": task.Model, "data": task.Data}
-    for key, hint in get_type_hints(task.__init__).items():
-        for part in parts(hint):
-            if isinstance(part, type) and is_dataclass(part) and key in ("optim", "search"):
-                classes[key] = part
-    return {key: section(cls, key) for key, cls in {**classes, "trainer": Trainer, "checkpoint": ModelCheckpoint}.items()}
+    classes = {"model": task.Model, "data": task.Data, **task.settings(), "trainer": Trainer, "checkpoint": ModelCheckpoint}
+    supplied = {"model": frozenset(task.sizes()), "data": frozenset({"seed"}), "trainer": PLACES, "checkpoint": PLACES}
+    return {key: section(cls, supplied.get(key, frozenset())) for key, cls in classes.items()}
 
 
-def section(cls: type, name: str) -> Section:
-    """The section whose keys are the arguments of ``cls``."""
+def section(cls: type, supplied: frozenset[str]) -> Section:
+    """The section whose keys are the arguments of ``cls``, without those that others supply."""
     hints = get_type_hints(inspect.unwrap(cls.__init__), include_extras=True)  # type: ignore[misc]
-    skip = SUPPLIED | ({"seed"} if name == "data" else set())
-    parameters = {key: value for key, value in list(inspect.signature(cls.__init__).parameters.items())[1:] if key not in skip}  # type: ignore[misc]
+    parameters = {key: value for key, value in list(inspect.signature(cls.__init__).parameters.items())[1:] if key not in supplied}  # type: ignore[misc]
     slots = {key: slot.kind for key in parameters for slot in parts(hints.get(key, Any)) if isinstance(slot, Slot)}
     defaults = {key: parameter.default for key, parameter in parameters.items() if parameter.default is not parameter.empty}
-    return Section(cls, {key: hints.get(key, Any) for key in parameters}, defaults, slots)
+    return Section(cls, {key: hints.get(key, Any) for key in parameters}, defaults, slots, supplied)
 
 
 def parts(hint: Any) -> list[Any]:
@@ -83,8 +84,8 @@ def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
         return f"`{key}` is a section of its own, not a key of `{within}`"
     if homes:
         return f"`{key}` belongs under {' or '.join(f'`{home}`' for home in homes)}{within and f', not under `{within}`'}"
-    if key in SUPPLIED:
-        return f"`{key}` is not for a recipe to say: the tokenizer gives vocabulary sizes, --run the folder"
+    if any(key in one.supplied for one in known.values()):
+        return f"`{key}` is not for a recipe to say: tokenizer and data give vocabulary sizes and classes, --run the folder"
     what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
     if close := did_you_mean(key, here):
         return what + close

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,12 @@ class Trained:
     job: Job
     task: Any
     args: list[str]
+    own: Mapping[str, str | None]
 
     def data(self) -> Any:
         """The data of the run, prepared with the run's own tokenizer."""
         data = self.job.task.Data(**self.job.recipe["data"], seed=self.job.recipe["seed"])
-        data.languages = self.task.tokenizer
+        setattr(data, self.task.tokenizer_of_data, self.task.tokenizer)
         data.prepare_data()
         data.setup()
         return data
@@ -40,8 +41,8 @@ class Trained:
             summary.write(folder, command, {**facts, "peak_memory": summary.peak_memory(), **summary.surroundings([command, *self.args])})
 
 
-def open_run(command: str, args: list[str], text: str) -> Trained | None:
-    """The run that the first word names; None after ``--help``.
+def open_run(command: str, args: list[str], text: str, own: Sequence[str] = ()) -> Trained | None:
+    """The run that the first word names; None after ``--help``. ``own`` are options of the command itself.
 
     Raises:
         BadRun: no such run, or a damaged checkpoint.
@@ -52,11 +53,12 @@ def open_run(command: str, args: list[str], text: str) -> Trained | None:
         put(f"usage: tfzoo {command} RUN [--SECTION.KEY VALUE ...]\n\n{text}")
         return None
     trust = arguments.take("trust") is not None
+    taken = {name: arguments.take(name) for name in own}
     if len(arguments.words) != 1:
         raise TfzooError(f"{command} needs one run: its folder or a checkpoint, such as tfzoo {command} runs/numbers/1")
     for key, _ in arguments.options:
         if key.partition(".")[0] in ("model", "optim", "checkpoint", "task", "seed"):
-            raise TfzooError(f"--{key}: the run is trained; only data, search and trainer can differ when it is used")
+            raise TfzooError(f"--{key}: the run is trained; only how it is used and on what can differ (data, search, trainer)")
     path = checkpoints.resolve(arguments.words[0])
     say(f"checkpoint: {near(path)}")
     checkpoint = checkpoints.read(path)
@@ -69,7 +71,7 @@ def open_run(command: str, args: list[str], text: str) -> Trained | None:
         if before != now:
             say(f"{section}.{key}: {now!r} here, {before!r} in training")
     task = job.task.from_checkpoint({**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": job.recipe}})
-    return Trained(path, job, task, args)
+    return Trained(path, job, task, args, taken)
 
 
 def evaluation(trainer: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,5 +95,8 @@ def score(command: str, args: list[str], text: str) -> int:
     if not found:
         raise TfzooError(f"{command}: the run's data has nothing to score")
     trained.record(command, {"scores": found})
-    table([(key, f"{value:.4g}") for key, value in sorted(found.items())], f"{command} {near(trained.path)}")
+    rows = [(key, f"{value:.4g}") for key, value in sorted(found.items())]
+    if folder := checkpoints.folder_of(trained.path):
+        rows += [("picture", near(path)) for path in (trained.task.draw(folder) if not rank() else ())]
+    table(rows, f"{command} {near(trained.path)}")
     return 0

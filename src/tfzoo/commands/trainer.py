@@ -23,7 +23,7 @@ from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
 from tfzoo.commands.recipe import Draft
-from tfzoo.commands.sections import SUPPLIED, TOP
+from tfzoo.commands.sections import TOP
 from tfzoo.commands.tree import ALLOWED, walk
 from tfzoo.errors import BadRecipe, did_you_mean
 
@@ -56,7 +56,7 @@ def parser(draft: Draft, trust: bool = False) -> Parser:
         if issubclass(section.cls, L.Trainer):
             result.add_lightning_class_args(section.cls, name)
         else:
-            skip = (SUPPLIED | ({"seed"} if name == "data" else set())) & {*_parameters(section.cls)}
+            skip = {*section.supplied} & {*_parameters(section.cls)}
             result.add_class_arguments(section.cls, name, skip=skip, instantiate=False, fail_untyped=False)
     return result
 

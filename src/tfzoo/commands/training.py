@@ -41,7 +41,7 @@ class Training:
             interval if isinstance(settings.pop("train_time_interval", None) and interval, timedelta) else None,
         )
         self.signals, self.meter = Signals(self.finish), Meter()
-        self.best = keeper(settings, folder / checkpoints.FOLDER)
+        self.best = keeper({"monitor": task.monitor, **settings}, folder / checkpoints.FOLDER)
         callbacks = [Bar(), self.meter, self.signals, self.best, self.finish]
         self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [MetricsFile(folder)])
 
@@ -81,6 +81,7 @@ class Training:
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
         self.tested = scores(self.trainer, "test/")
         if not rank():
+            self.task.draw(self.folder)
             section = {"scores": self.tested, "checkpoint": str(path), "ended": "completed"}
             summary.write(self.folder, "test", {**section, **summary.surroundings(["fit", *self.args])})
 
@@ -115,18 +116,17 @@ class Training:
         folder = near(self.folder)
         if self.checkpoint:
             rows += [("checkpoint", near(self.checkpoint))]
-            if self.job.recipe["task"] == "translation":
-                rows += [("translate", f'echo "{self._example()}" | tfzoo translate {folder}')]
+            rows += [(self.task.command, f'echo "{self._example()}" | tfzoo {self.task.command} {folder}')]
         return rows
 
     def _example(self) -> str:
-        pairs = getattr(self.data, "splits", {}).get("val")
-        return next((source for source, _ in pairs or [] if source.strip() and '"' not in source), "text")
+        texts = self.data.val_dataloader().dataset[range(1)].source_text  # of a batch of one
+        return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
 
 
 def keeper(settings: dict[str, Any], folder: Path) -> ModelCheckpoint:
     """Keeps the best by ``checkpoint.monitor``, decided at each validation."""
-    chosen = {"monitor": "val/bleu", "mode": "max", "save_on_train_epoch_end": False, **settings, "save_last": None}
+    chosen = {"mode": "max", "save_on_train_epoch_end": False, **settings, "save_last": None}
     if chosen.get("save_top_k", 1) == 1 and not chosen.get("filename"):
         chosen |= {"filename": "best", "enable_version_counter": False}
     return ModelCheckpoint(dirpath=folder, **chosen)

@@ -7,7 +7,7 @@ from tfzoo.commands.trained import score
 TEXT = """\
 Score a run's best checkpoint (or the checkpoint given) on the validation text of its recipe.
 
-  --data.X, --search.X, --trainer.X   differ from the recipe, such as --search.beam 5"""
+  --data.X, --search.X, --trainer.X   differ from the recipe, such as --search.beam 5 of a translator"""
 
 
 def run(args: list[str]) -> int:

@@ -84,7 +84,7 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
     if missing or "state_dict" not in checkpoint or not isinstance(kept["recipe"], dict):
         raise BadRun(f"{path} is incomplete: it lacks {', '.join(missing) or 'state_dict or recipe'}")
     if task and kept["task"] != task:
-        raise BadRun(f"{path} is of the task {kept['task']!r}, not {task!r}")
+        raise BadRun(f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something else")
     return dict(checkpoint)
 
 

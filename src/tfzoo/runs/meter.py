@@ -12,11 +12,11 @@ from tfzoo.runs.summary import peak_memory
 
 
 class Meter(L.Callback):
-    """Counts steps, target tokens and the seconds spent on training steps; validation is not among them."""
+    """Counts steps, the tokens that the task says it trained on, and the seconds spent on training steps; validation is not among them."""
 
     def __init__(self) -> None:
         self.steps = 0
-        self.tokens = 0
+        self.tokens: Any = 0  # a number, or a tensor on the device, fetched at the end
         self.training = 0.0
         self.started = self.since = perf_counter()
 
@@ -27,7 +27,7 @@ class Meter(L.Callback):
         now = perf_counter()
         self.training, self.since = self.training + now - self.since, now
         self.steps = trainer.global_step
-        self.tokens += len(getattr(batch, "real", ()))
+        self.tokens = getattr(pl_module, "tokens", 0)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.since = perf_counter()
@@ -41,5 +41,5 @@ class Meter(L.Callback):
         """For the summary."""
         found: dict[str, Any] = {"steps": self.steps, "seconds": round(perf_counter() - self.started, 1)}
         if self.tokens and self.training:
-            found["tokens_per_second"] = round(self.tokens / self.training)
+            found["tokens_per_second"] = round(float(self.tokens) / self.training)
         return {**found, "peak_memory": peak_memory()}

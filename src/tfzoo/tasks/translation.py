@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from tfzoo.data.batch import Pairs
 from tfzoo.data.tokenizer import Languages
 from tfzoo.data.translation import TranslationData, translation_batches
-from tfzoo.models.start import start
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 from tfzoo.tasks.cross_entropy import cross_entropy
 from tfzoo.tasks.metrics import TranslationScores
 from tfzoo.tasks.optim import Optim
-from tfzoo.tasks.task import Task
+from tfzoo.tasks.task import SMALL, Task
 
 EXAMPLES = 4
 
@@ -44,7 +43,11 @@ class TranslationTask(Task):
     name: ClassVar[str] = "translation"
     Model: ClassVar[type[nn.Module]] = Transformer
     Data = TranslationData
+    tokenizer_of_data = "languages"
+    command = "translate"
+    monitor = "val/bleu"
     model: Transformer
+    tokenizer: Languages
 
     def __init__(
         self,
@@ -55,28 +58,16 @@ class TranslationTask(Task):
         search: Search | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(model, optim, seed)
-        self.tokenizer = tokenizer
-        self.search = search or Search()
-        sizes = ("vocab_size", "source_vocab_size")  # the tokenizer's, whenever the model is built again
-        self.recipe["model"] = {key: value for key, value in model.config.items() if key not in sizes}
-        self.recipe["search"] = asdict(self.search)
-        self.scores = nn.ModuleList()
+        how = search or Search()
+        super().__init__(model, tokenizer, {"optim": optim or Optim(), "search": how}, seed)
+        self.search = how
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @classmethod
-    def build(cls, recipe: Mapping[str, Any], tokenizer: Languages) -> TranslationTask:
-        source_size = None if tokenizer.joint else len(tokenizer.source)
-        model = Transformer(vocab_size=len(tokenizer.target), source_vocab_size=source_size, **recipe.get("model", {}))
-        seed = recipe.get("seed", 0)
-        start(model, seed)
-        optim, how = Optim(**recipe.get("optim", {})), Search(**recipe.get("search", {}))
-        task = cls(model, tokenizer, optim=optim, search=how, seed=seed)
-        task.recipe = dict(recipe)
-        return task
-
-    def tokenizer_state(self) -> dict[str, Any]:
-        return self.tokenizer.state()
+    def sizes(cls, tokenizer: Languages | None = None, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        if tokenizer is None:
+            return {"vocab_size": SMALL, "source_vocab_size": None if (data or {}).get("joint", True) else SMALL}
+        return {"vocab_size": len(tokenizer.target), "source_vocab_size": None if tokenizer.joint else len(tokenizer.source)}
 
     @classmethod
     def restore_tokenizer(cls, state: Mapping[str, Any]) -> Languages:
@@ -100,27 +91,28 @@ class TranslationTask(Task):
         return loss
 
     def on_validation_start(self) -> None:
-        self._start_scoring(1)
-
-    def on_test_start(self) -> None:
-        self._start_scoring(max(len(self._test_names()), 1))
-
-    def validation_step(self, batch: Pairs, batch_idx: int, dataloader_idx: int = 0) -> None:
-        self._score(batch, dataloader_idx)
-
-    def test_step(self, batch: Pairs, batch_idx: int, dataloader_idx: int = 0) -> None:
-        self._score(batch, dataloader_idx)
+        super().on_validation_start()
+        self._examples = {}
 
     def on_validation_epoch_end(self) -> None:
-        self.log_dict({f"val/{name}": value for name, value in self._results(0).items()}, prog_bar=True)
+        super().on_validation_epoch_end()
         self._show_examples()
 
-    def on_test_epoch_end(self) -> None:
-        names = self._test_names()
-        for index in range(len(self.scores)):
-            # One set is the test set, and so is one of that name among others.
-            prefix = "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
-            self.log_dict({f"{prefix}/{name}": value for name, value in self._results(index).items()})
+    def new_scores(self) -> TranslationScores:
+        return TranslationScores(self.tokenizer.target_language)
+
+    def score(self, batch: Pairs, scores: TranslationScores) -> None:
+        smoothed, nll, tokens = self.loss(batch)
+        texts = self._decode(batch.source, replace(self.search, n_best=1))
+        scores.update(texts, batch.target_text, smoothed, nll, tokens)
+        for index, *example in zip(batch.index, batch.source_text, texts, batch.target_text, strict=True):
+            if index < EXAMPLES:  # the same sentences each time
+                self._examples[index] = (example[0], example[1], example[2])
+
+    def rows(self, batch: Pairs) -> list[dict[str, Any]]:
+        best = self.translations(batch.source_text, replace(self.search, n_best=1))  # which also knows what to do with too long a text
+        columns = zip(batch.source_text, best, batch.target_text, strict=True)
+        return [{"source": source, "translation": one.text, "reference": target, "score": one.score} for source, (one,), target in columns]
 
     def predict_step(self, batch: Pairs, batch_idx: int, dataloader_idx: int = 0) -> list[str]:
         return self._decode(batch.source, replace(self.search, n_best=1))
@@ -133,16 +125,8 @@ class TranslationTask(Task):
         self, lines: Sequence[str], search: Search | None = None, *, max_tokens: int = 4096, progress: Callable[[int], object] | None = None
     ) -> list[list[Translation]]:
         """The ``n_best`` translations of each line, best first; ``progress`` is told how many lines each batch finished."""
-        found: list[list[Translation]] = [[] for _ in lines]
-        training = self.training
-        self.eval()
-        for batch in translation_batches(lines, self.tokenizer, max_tokens=max_tokens, longest=self.model.encoder.longest):
-            for index, hypotheses in zip(batch.index, self._search(batch.source.to(self.device), search or self.search), strict=True):
-                found[index] = hypotheses
-            if progress is not None:
-                progress(len(batch.index))
-        self.train(training)
-        return found
+        batches = translation_batches(lines, self.tokenizer, max_tokens=max_tokens, longest=self.model.encoder.longest)
+        return self.in_order(batches, lambda batch: self._search(batch.source, search or self.search), progress)
 
     def _search(self, source: Tensor, how: Search) -> list[list[Translation]]:
         found = search(self.model, source, how)
@@ -151,28 +135,6 @@ class TranslationTask(Task):
 
     def _decode(self, source: Tensor, how: Search) -> list[str]:
         return [best[0].text for best in self._search(source, how)]
-
-    def _test_names(self) -> list[str]:
-        return list(getattr(getattr(self.trainer, "datamodule", None), "test_names", []))
-
-    def _start_scoring(self, sets: int) -> None:
-        language = self.tokenizer.target_language
-        self.scores = nn.ModuleList(TranslationScores(language) for _ in range(sets)).to(self.device)
-        self._examples = {}
-
-    def _score(self, batch: Pairs, dataloader: int) -> None:
-        while len(self.scores) <= dataloader:  # loaders of one's own have no names
-            self.scores.append(TranslationScores(self.tokenizer.target_language).to(self.device))
-        smoothed, nll, tokens = self.loss(batch)
-        texts = self._decode(batch.source, replace(self.search, n_best=1))
-        self.scores[dataloader].update(texts, batch.target_text, smoothed, nll, tokens)  # type: ignore[operator]  # a TranslationScores
-        for index, *example in zip(batch.index, batch.source_text, texts, batch.target_text, strict=True):
-            if index < EXAMPLES:  # the same sentences each time
-                self._examples[index] = (example[0], example[1], example[2])
-
-    def _results(self, index: int) -> dict[str, Tensor]:
-        results: dict[str, Tensor] = self.scores[index].compute()  # type: ignore[operator]
-        return results
 
     def _show_examples(self) -> None:
         examples = [self._examples[index] for index in sorted(self._examples)]

@@ -1,0 +1,27 @@
+"""tfzoo classify RUN [FILE]: text in, labels out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tfzoo.commands.lines import Progress, cell, open_task, pour, words
+
+EPILOG = """\
+One line is written for each line read, in order, also for an empty one: the label as the training data writes it, a tab, and its
+probability.
+"""
+
+
+def run(args: list[str]) -> int:
+    """Classify a file or standard input."""
+    given = words("classify", "Classify lines of text with a trained run.", EPILOG).read(args)
+    if given is None:
+        return 0
+    task = open_task(given, "classification", "classify")
+
+    def use(lines: Sequence[str], progress: Progress | None) -> Iterator[str]:
+        for label, probability in task.classify(lines, max_tokens=given.max_tokens, progress=progress):
+            yield f"{cell(label)}\t{probability:.4f}"
+
+    pour(given, use)
+    return 0

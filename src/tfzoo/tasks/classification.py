@@ -1,0 +1,181 @@
+"""Classification: an encoder, its loss, and the scores of what it takes texts for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.data.classification import ClassificationData, Labelled, Vocabulary, text_batches
+from tfzoo.errors import BadOption
+from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.tasks.class_scores import ClassScores
+from tfzoo.tasks.confusion import confusion_figure
+from tfzoo.tasks.loss import Loss, class_losses
+from tfzoo.tasks.optim import Optim
+from tfzoo.tasks.task import SMALL, Task
+
+
+class ClassificationTask(Task):
+    """Trains a :class:`~tfzoo.TransformerClassifier`, scores it, and classifies.
+
+    Args:
+        model: its vocabulary and its classes are the tokenizer's.
+        tokenizer: tokenizer and labels, as :class:`~tfzoo.ClassificationData` makes them.
+        optim: learning rate, schedule and label smoothing.
+        loss: how much the classes weigh.
+        seed: of the random states of training steps.
+
+    Raises:
+        BadOption: a class weight of a label that there is none of.
+    """
+
+    name: ClassVar[str] = "classification"
+    Model: ClassVar[type[nn.Module]] = TransformerClassifier
+    Data = ClassificationData
+    tokenizer_of_data = "vocabulary"
+    command = "classify"
+    monitor = "val/accuracy"
+    model: TransformerClassifier
+    tokenizer: Vocabulary
+    class_weights: Tensor
+
+    def __init__(
+        self,
+        model: TransformerClassifier,
+        tokenizer: Vocabulary,
+        *,
+        optim: Optim | None = None,
+        loss: Loss | None = None,
+        seed: int = 0,
+    ) -> None:
+        weighing = loss or Loss()
+        super().__init__(model, tokenizer, {"optim": optim or Optim(), "loss": weighing}, seed)
+        self.weighing = weighing
+        weights = weighing.weights(self.labels)
+        # In the checkpoint: balanced weights are those of the text that was trained on.
+        self.register_buffer("class_weights", torch.ones(len(self.labels)) if weights is None else weights)
+        self.confusion: dict[str, Tensor] = {}
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels as the data writes them, in the order of the classes."""
+        return list(self.tokenizer.labels)
+
+    @classmethod
+    def sizes(cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        if tokenizer is None:
+            return {"vocab_size": SMALL, "classes": 2}
+        return {"vocab_size": len(tokenizer.tokenizer), "classes": len(tokenizer.labels)}
+
+    @classmethod
+    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
+        return Vocabulary.restore(state)
+
+    def on_fit_start(self) -> None:
+        """Balanced weights need the number of texts of each class."""
+        counts = getattr(getattr(self.trainer, "datamodule", None), "label_counts", None)
+        weights = self.weighing.weights(self.labels, counts)
+        if weights is None:
+            raise BadOption("loss.class_weights: balanced needs ClassificationData, which counts labels; else give a weight by label")
+        self.class_weights.copy_(weights)
+
+    def logits(self, batch: Labelled) -> Tensor:
+        """Of each class: ``(b c)``."""
+        return self.model(batch.text, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
+
+    def training_step(self, batch: Labelled, batch_idx: int) -> Tensor:
+        logits = self.logits(batch)
+        smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
+        weights = self.class_weights[batch.label]
+        # A batch of classes that weigh nothing teaches nothing.
+        loss = (weights * smoothed).sum() / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)
+        right = (logits.argmax(-1) == batch.label).float().mean()
+        tokens = (batch.text != self.model.pad).sum() if batch.padding else batch.text.numel()
+        self.log_training({"train/loss": loss.detach(), "train/accuracy": right}, tokens)
+        return loss
+
+    def new_scores(self) -> ClassScores:
+        return ClassScores(len(self.labels))
+
+    def score(self, batch: Labelled, scores: ClassScores) -> None:
+        logits = self.logits(batch)
+        smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
+        scores.update(logits, batch.label, smoothed, self.class_weights[batch.label])
+
+    def on_test_start(self) -> None:
+        super().on_test_start()
+        self.confusion = {}
+
+    def on_test_epoch_end(self) -> None:
+        """Scores, and a picture of each confusion matrix for loggers that take pictures."""
+        super().on_test_epoch_end()
+        names = self.test_names()
+        for index, scores in enumerate(self.scores):
+            name = names[index] if index < len(names) else "test"
+            self.confusion[name] = scores.confusion()  # type: ignore[operator]  # a ClassScores; all processes take part
+        if self.trainer.is_global_zero:
+            for logger in self.trainer.loggers:
+                for name, matrix in self.confusion.items():
+                    show(logger, f"{name}/confusion", confusion_figure(matrix, self.labels, name), self.trainer.global_step)
+
+    def verdict(self, data: Any, scores: Mapping[str, float]) -> str:
+        """``majority 0.120  root operator 0.250  accuracy 0.610``: beside what is right without reading much of the text."""
+        known = getattr(data, "baselines", {})
+        if not known or "test/accuracy" not in scores:
+            return ""
+        return "  ".join(f"{name} {value:.3f}" for name, value in {**known, "accuracy": scores["test/accuracy"]}.items())
+
+    def draw(self, folder: Path) -> list[Path]:
+        """The confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png`` where there are several."""
+        paths = []
+        for name, matrix in self.confusion.items():
+            path = folder / ("confusion.png" if name == "test" or len(self.confusion) == 1 else f"confusion_{name}.png")
+            confusion_figure(matrix, self.labels, name).savefig(path, dpi=120)
+            paths.append(path)
+        return paths
+
+    def rows(self, batch: Labelled) -> list[dict[str, Any]]:
+        found = zip(batch.source_text, batch.label.tolist(), self._best(batch), strict=True)
+        return [
+            {"text": text, "label": self.labels[label], "prediction": taken, "probability": probability}
+            for text, label, (taken, probability) in found
+        ]
+
+    def predict_step(self, batch: Labelled, batch_idx: int, dataloader_idx: int = 0) -> list[tuple[str, float]]:
+        return self._best(batch)
+
+    def classify(
+        self, lines: Sequence[str], *, max_tokens: int = 4096, progress: Callable[[int], object] | None = None
+    ) -> list[tuple[str, float]]:
+        """The label of each line and its probability, in order; batches hold at most ``max_tokens`` tokens.
+
+        A line is cut where training cut its texts. ``progress`` is told how many lines each batch finished.
+        """
+        limits = [limit for limit in (self.model.longest, self.longest_trained) if limit is not None]
+        batches = text_batches(lines, self.tokenizer, max_tokens, min(limits, default=None))
+        return self.in_order(batches, self._best, progress)
+
+    @property
+    def longest_trained(self) -> int | None:
+        """The most tokens of a text in training, where the recipe says it."""
+        longest: int | None = self.recipe.get("data", {}).get("max_length")
+        return longest
+
+    def _best(self, batch: Labelled) -> list[tuple[str, float]]:
+        probability, index = self.logits(batch).float().softmax(-1).max(-1)
+        return [(self.labels[i], p) for i, p in zip(index.tolist(), probability.tolist(), strict=True)]
+
+
+def show(logger: Any, name: str, figure: Any, step: int) -> None:
+    """Give a picture to a logger that takes pictures."""
+    if hasattr(logger, "log_image"):  # Weights & Biases
+        import numpy as np
+
+        figure.canvas.draw()
+        logger.log_image(name, images=[np.asarray(figure.canvas.buffer_rgba())])
+    elif hasattr(add := getattr(logger, "experiment", None), "add_figure"):  # TensorBoard
+        add.add_figure(name, figure, step)

@@ -1,0 +1,45 @@
+"""A confusion matrix as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NUMBERED = 24
+"""So many classes at most leave room for the counts."""
+LONGEST = 24
+
+
+def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figure:
+    """Rows are the classes that texts have, columns those that they were given; the shade is the share of the row: ``(c c)``."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    counts = matrix.cpu()
+    shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
+    names = [label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…" for label in labels]
+    size = 2.5 + 0.45 * min(len(names), 40)
+    figure = Figure(figsize=(size + 1, size), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    image = axes.imshow(shares.numpy(), cmap="Blues", vmin=0.0, vmax=1.0)
+    figure.colorbar(image, ax=axes, label="share of the row")
+    axes.set_xticks(range(len(names)), [plain(name) for name in names], rotation=90)
+    axes.set_yticks(range(len(names)), [plain(name) for name in names])
+    axes.set(xlabel="classified as", ylabel="is", title=plain(title))
+    if len(names) <= NUMBERED:
+        for row in range(len(names)):
+            for column in range(len(names)):
+                colour = "white" if shares[row, column] > 0.5 else "black"
+                axes.text(column, row, f"{int(counts[row, column])}", ha="center", va="center", color=colour, fontsize=8)
+    return figure
+
+
+def plain(text: str) -> str:
+    """A label that holds a dollar sign is no formula."""
+    return text.replace("$", r"\$")
