@@ -1,4 +1,7 @@
-"""Arguments named after kinds run over the registry, ``stack`` over every combination; the summary says how many were refused."""
+"""Arguments named after kinds run over the registry, ``stack`` and ``classifier`` over every combination.
+
+The summary says how many were refused.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import pytest
 import torch
 
 from tfzoo.registry import registry
+from tfzoo.testing.classifiers import choices
 from tfzoo.testing.component import MODULES
 from tfzoo.testing.contract import promises
 from tfzoo.testing.stacks import combinations
@@ -23,6 +27,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("promised", pairs, ids=[f"{entry.kind}-{entry.name}-{promise.__name__}" for promise, entry in pairs])
     if "stack" in metafunc.fixturenames:
         metafunc.parametrize("stack", list(combinations()), ids=str)
+    if "classifier" in metafunc.fixturenames:
+        metafunc.parametrize("classifier", list(choices()), ids=str)
 
 
 @pytest.fixture(autouse=True)
@@ -32,9 +38,10 @@ def one_thread() -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
-    counts = Counter(value for report in reports for name, value in getattr(report, "user_properties", ()) if name == "stack")
-    if counts:
-        refused = {name: n for name, n in counts.items() if name.startswith("refused")}
-        terminalreporter.write_line(f"combinations: {sum(counts.values()) - sum(refused.values())} ran, {sum(refused.values())} refused")
-        for name, n in sorted(counts.items()):
-            terminalreporter.write_line(f"  {n:5d} {name}")
+    for model in ("stack", "classifier"):
+        counts = Counter(value for report in reports for name, value in getattr(report, "user_properties", ()) if name == model)
+        if counts:
+            refused = sum(n for name, n in counts.items() if name.startswith("refused"))
+            terminalreporter.write_line(f"combinations in a {model}: {sum(counts.values()) - refused} ran, {refused} refused")
+            for name, n in sorted(counts.items()):
+                terminalreporter.write_line(f"  {n:5d} {name}")
