@@ -111,7 +111,7 @@ def test_processes_share_an_epoch_and_take_equally_many_steps(shuffle: bool, cou
 
 
 def test_fewer_pairs_than_processes_are_refused() -> None:
-    with pytest.raises(BadData, match="3 sentence pairs are too few for 4"):
+    with pytest.raises(BadData, match="3 texts are too few for 4"):
         buckets(3, world=4)
 
 

@@ -105,7 +105,7 @@ def test_a_missing_file_is_named_with_what_lies_beside_it(tmp_path: Path) -> Non
 def test_a_folder_of_another_split_says_what_was_looked_for(tmp_path: Path) -> None:
     write(tmp_path, train_en="a\n", train_de="x\n")
     message = error(tmp_path / "val")
-    assert "val.en and val.de (or val.tsv)" in message
+    assert "val.en and val.de (or val.tsv, .csv" in message
     assert "train.de, train.en" in message
 
 
@@ -125,7 +125,7 @@ def test_a_table_is_found_with_or_without_gz(tmp_path: Path, name: str, written:
     assert pairs(tmp_path / name) == [("a b", "x y"), ("", "z")]
 
 
-@pytest.mark.parametrize(("row", "count"), [("a", "1 column "), ("", "1 column "), ("a\tb\tc", "3 columns")])
+@pytest.mark.parametrize(("row", "count"), [("a", "1 column "), ("", "a blank line"), ("a\tb\tc", "3 columns"), ("a\rb\tc", "a carriage return")])
 def test_a_row_without_two_columns_is_found_by_line(tmp_path: Path, row: str, count: str) -> None:
     message = error(write(tmp_path, train_tsv=f"a\tx\n{row}\nb\ty\n"))
     assert "train.tsv, line 2: " in message

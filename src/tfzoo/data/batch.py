@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.tokenizer import BEGIN, END
+from tfzoo.data.word_dropout import WordDropout
 
 
 @dataclass
@@ -50,18 +53,32 @@ class Pairs:
 class PairSet(Dataset[Pairs]):
     """The pairs of one split that are used, asked for a batch at a time: ``pair_set[[4, 7, 1]]`` is a :class:`Pairs`.
 
-    ``rows`` are the places in the split that are used; ``texts`` its lines, where references are wanted.
+    ``rows`` are the places in the split that are used; ``texts`` its lines, where references are wanted;
+    ``dropout`` hides words of the source.
     """
 
-    def __init__(self, source: Sentences, target: Sentences, rows: Integers, texts: Sequence[tuple[str, str]] = ()) -> None:
-        self.source, self.target, self.rows, self.texts = source, target, rows, texts
+    def __init__(
+        self,
+        source: Sentences,
+        target: Sentences,
+        rows: Integers,
+        texts: Sequence[tuple[str, str]] = (),
+        dropout: WordDropout | None = None,
+    ) -> None:
+        self.source, self.target, self.rows, self.texts, self.dropout = source, target, rows, texts, dropout
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def widths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Tokens of both sides of each pair that is used."""
+        return self.source.lengths[self.rows], self.target.lengths[self.rows]
+
     def __getitem__(self, batch: Sequence[int]) -> Pairs:
         rows = self.rows[np.asarray(batch)]
         source, source_padding = padded(self.source, rows, begin=False)
+        if self.dropout is not None:
+            source = self.dropout(source, rows, epoch_of(batch))
         target, target_padding = padded(self.target, rows, begin=True)
         texts = [self.texts[row] for row in rows] if self.texts else []
         return Pairs(
@@ -80,14 +97,25 @@ class PairSet(Dataset[Pairs]):
         return self[batch]
 
 
-def as_is(batch: Pairs) -> Pairs:
-    """The ``collate_fn`` of a DataLoader over a :class:`PairSet`, importable by workers that are started afresh."""
+def as_is(batch: Any) -> Any:
+    """The ``collate_fn`` of a DataLoader whose data set gives whole batches, importable by workers that are started afresh."""
     return batch
 
 
-def padded(sentences: Sentences, rows: Integers, *, begin: bool) -> tuple[Integers, bool]:
-    """``(b n)`` ids of these sentences with end (and begin), padded with 0 on the right, and whether any is padded."""
+def epoch_of(batch: Sequence[int]) -> int:
+    """The epoch that a batch was drawn for; 0 for one that was put together by hand."""
+    epoch: int = getattr(batch, "epoch", 0)
+    return epoch
+
+
+def padded(sentences: Sentences, rows: Integers, *, begin: bool, longest: int | None = None) -> tuple[NDArray[np.int64], bool]:
+    """``(b n)`` ids of these sentences with end (and begin), padded with 0 on the right, and whether any is padded.
+
+    Of a sentence with more tokens than ``longest``, the first ones.
+    """
     starts, lengths = sentences.offsets[rows], sentences.lengths[rows]
+    if longest is not None:
+        lengths = np.minimum(lengths, longest)
     first = int(begin)
     matrix = np.zeros((len(rows), first + int(lengths.max()) + 1), dtype=np.int64)
     if begin:

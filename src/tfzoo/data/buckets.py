@@ -19,6 +19,12 @@ SPARE = 1.05
 """How many batches an epoch has, as a multiple of what exact sorting needs: blurring needs some more."""
 
 
+class Batch(list[int]):
+    """The indices of one batch, which know the epoch that they were drawn for, also in a worker."""
+
+    epoch = 0
+
+
 class Buckets(Sampler[list[int]]):
     """Batches of at most ``max_tokens`` tokens, padding counted: rows times the longest sentence, on either side.
 
@@ -39,7 +45,7 @@ class Buckets(Sampler[list[int]]):
         self, source: Rows, target: Rows, max_tokens: int, *, seed: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> None:
         if len(source) < world:
-            raise BadData(f"{len(source)} sentence pairs are too few for {world} processes; use fewer devices")
+            raise BadData(f"{len(source)} texts are too few for {world} processes; use fewer devices")
         self.source, self.target = np.asarray(source) + 1, np.asarray(target) + 1
         self.max_tokens, self.seed, self.rank, self.world, self.shuffle = max_tokens, seed, rank, world, shuffle
         self.epoch = 0
@@ -63,7 +69,7 @@ class Buckets(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         mine = self.epoch_batches(self.epoch)[self.rank :: self.world]
-        return (batch.tolist() for batch in mine[self.start :])
+        return (self._batch(rows, self.epoch) for rows in mine[self.start :])
 
     def epoch_batches(self, epoch: int) -> list[Rows]:
         """The batches of an epoch, those of all processes."""
@@ -82,6 +88,11 @@ class Buckets(Sampler[list[int]]):
         real = int(self.source.sum() + self.target.sum())
         padded = sum(len(rows) * int(self.source[rows].max() + self.target[rows].max()) for rows in self.epoch_batches(self.epoch))
         return 1 - real / padded
+
+    def _batch(self, rows: Rows, epoch: int) -> Batch:
+        batch = Batch(rows.tolist())
+        batch.epoch = epoch
+        return batch
 
     def _order(self, random: np.random.Generator | None, mixing: float) -> Rows:
         """All pairs, the longest first: by their longer side, and among equals by how much the source is longer.

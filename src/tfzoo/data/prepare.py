@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.metadata import version
 from itertools import islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tfzoo.data import cache
 from tfzoo.data.encoded import Encoded, Writer
@@ -27,6 +27,16 @@ FORMAT = "1"
 
 CHUNK = 4096
 """Lines that are hashed or tokenized at once."""
+
+
+class Encoder(Protocol):
+    """What turns lines into ids, and tells by its state how: a tokenizer, for one."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each."""
+
+    def state(self) -> str:
+        """All that the ids depend on."""
 
 
 @dataclass
@@ -96,14 +106,15 @@ def full(spec: Spec) -> str:
 
 def encode_split(text: Text, read: Scan, languages: Languages, name: str) -> tuple[Encoded, Encoded]:
     """The ids of both sides of a split, from the cache where the same lines and tokenizers have made them before."""
-    source = encode_lines((s for s, _ in text), read.source, languages.source, languages.spec, name, read.pairs)
-    target = encode_lines((t for _, t in text), read.target, languages.target, languages.spec, name, read.pairs)
+    made_by = full(languages.spec)
+    source = encode_lines((s for s, _ in text), read.source, languages.source, made_by, name, read.pairs)
+    target = encode_lines((t for _, t in text), read.target, languages.target, made_by, name, read.pairs)
     return source, target
 
 
-def encode_lines(lines: Iterable[str], content: str, tokenizer: Tokenizer, spec: Spec, name: str, count: int) -> Encoded:
-    """The ids of some lines. A line of spaces alone has none."""
-    path = cache.entry("ids", cache.key(FORMAT, content, full(spec), tokenizer.state()))
+def encode_lines(lines: Iterable[str], content: str, tokenizer: Encoder, made_by: str, name: str, count: int) -> Encoded:
+    """The ids of some lines, from the cache where the same was done before. A line of spaces alone has none."""
+    path = cache.entry("ids", cache.key(FORMAT, content, made_by, tokenizer.state()))
     try:
         return Encoded(path / "sentences")
     except (OSError, ValueError):
@@ -116,6 +127,18 @@ def encode_lines(lines: Iterable[str], content: str, tokenizer: Tokenizer, spec:
         if writer.sentences != count:
             raise BadData(f"{name}: {writer.sentences:,} lines, but {count:,} a moment ago; let the files rest while they are read")
     return Encoded(path / "sentences")
+
+
+def distinct(lines: Iterable[str], content: str) -> list[str]:
+    """The different lines among these, sorted; from the cache where the same lines were asked for before."""
+    path = cache.entry("distinct", cache.key(FORMAT, content))
+    try:
+        found: list[str] = json.loads((path / "lines").read_text("utf-8"))
+    except (OSError, ValueError):
+        found = sorted(set(lines))
+        with cache.filling(path) as folder:
+            (folder / "lines").write_text(json.dumps(found, ensure_ascii=False), "utf-8")
+    return found
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import lightning.pytorch as L
 import numpy as np
-import torch
-from torch.utils.data import DataLoader
 
-from tfzoo.data.batch import Pairs, PairSet, as_is
+from tfzoo.data.batch import Pairs, PairSet
 from tfzoo.data.buckets import Buckets
 from tfzoo.data.encoded import Sentences
+from tfzoo.data.module import TextData, test_paths
 from tfzoo.data.prepare import Text, encode_split, scan, train_languages
+from tfzoo.data.table import FORMS
 from tfzoo.data.text import find_tests, find_text
 from tfzoo.data.tokenizer import Languages
+from tfzoo.data.word_dropout import WordDropout
 from tfzoo.errors import BadData, BadOption
 from tfzoo.registry import DatasetSpec, TokenizerSpec, create
 
 
-class TranslationData(L.LightningDataModule):
+class TranslationData(TextData):
     """Batches of sentence pairs for :class:`tfzoo.TranslationTask`, from parallel text.
 
     The text is one of
@@ -43,6 +42,7 @@ class TranslationData(L.LightningDataModule):
         joint: one vocabulary for both languages.
         max_tokens: most tokens of one side of a batch, its padding counted.
         max_length: most tokens of a sentence, without begin and end, for training.
+        word_dropout: share of the source's tokens that become the unknown token while training.
         seed: chooses the order of batches, and what a built-in data set draws.
         workers: processes that make batches; 0: the main process does.
 
@@ -53,6 +53,8 @@ class TranslationData(L.LightningDataModule):
         BadOption: options that do not fit together.
         BadData: in ``prepare_data`` and ``setup``: text that is missing or bad; the message names file and line.
     """
+
+    unit = "pair"
 
     def __init__(
         self,
@@ -68,46 +70,27 @@ class TranslationData(L.LightningDataModule):
         joint: bool = True,
         max_tokens: int = 4096,
         max_length: int = 256,
+        word_dropout: float = 0.0,
         seed: int = 0,
         workers: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            tokenizer=tokenizer, max_tokens=max_tokens, max_length=max_length, word_dropout=word_dropout, seed=seed, workers=workers
+        )
         if (dataset is None) == (root is None and train is None):
             raise BadOption("data needs its text from one place: data.dataset, data.root, or data.train and data.val")
         if dataset is not None and not train is val is test is None:
             raise BadOption("data.train, data.val and data.test are paths; data.dataset brings splits of its own")
-        for name, value, least in (("max_tokens", max_tokens, 1), ("max_length", max_length, 1), ("workers", workers, 0)):
-            if value < least:
-                raise BadOption(f"data.{name} is {value}; the least is {least}")
-        create("tokenizer", tokenizer)  # refuses bad options now, not after reading
         self.made = None if dataset is None else create("dataset", dataset)
+        if self.made is not None and not hasattr(self.made, "languages"):
+            raise BadOption(f"dataset {self.made.entry.name!r} has labelled texts to classify, no translations")
         self.direction = direction(None if self.made is None else self.made.languages, source, target)
         self.root = None if root is None else Path(root).expanduser()
         self.paths = {"train": train, "val": val}
-        self.tests = {Path(test).name.removesuffix(".gz").removesuffix(".tsv"): test} if isinstance(test, str) else test
-        for name in ("train", "val"):
-            if self.tests is not None and name in self.tests:
-                raise BadOption(f"data.test: a test set cannot be named {name!r}")
-        self.tokenizer, self.joint = tokenizer, joint
-        self.max_tokens, self.max_length, self.seed, self.workers = max_tokens, max_length, seed, workers
+        self.tests = test_paths(test, tuple(FORMS))
+        self.joint = joint
         self._languages: Languages | None = None
-        self.splits: dict[str, Text] = {}
         self.sets: dict[str, PairSet] = {}
-        self.overlap: dict[str, int] = {}
-        self.skipped: dict[str, int] = {}
-
-    def prepare_data(self) -> None:
-        """Check the text, train tokenizers or find them in the cache, tokenize; say on stderr what training skips. Done once."""
-        if self.sets:
-            return
-        self._prepare()
-        if self.skipped:
-            print(f"data: training skips {skips(self.skipped)}", file=sys.stderr)
-
-    def setup(self, stage: str | None = None) -> None:
-        """Open what :meth:`prepare_data` left in the cache, in each process."""
-        if not self.sets:
-            self._prepare()
 
     @property
     def languages(self) -> Languages:
@@ -125,33 +108,6 @@ class TranslationData(L.LightningDataModule):
         self._languages = languages
         self.sets = {}  # of other ids
 
-    @property
-    def test_names(self) -> list[str]:
-        """The test sets, in the order of :meth:`test_dataloader`."""
-        return [name for name in self.splits if name not in ("train", "val")]
-
-    def train_dataloader(self) -> DataLoader[Pairs]:
-        """Batches of the epoch that the Trainer is in, those of this process."""
-        return self._loader("train", shuffle=True)
-
-    def val_dataloader(self) -> DataLoader[Pairs]:
-        """All pairs of ``val`` with their texts, the longest first."""
-        return self._loader("val", shuffle=False)
-
-    def test_dataloader(self) -> list[DataLoader[Pairs]]:
-        """One loader for each of :attr:`test_names`, like ``val``'s."""
-        return [self._loader(name, shuffle=False) for name in self.test_names]
-
-    def describe(self) -> str:
-        """What was read, in a line for each split; for the beginning of a training."""
-        train = self.sets["train"]
-        batches = self._buckets("train", shuffle=True)
-        note = f"; skipped: {skips(self.skipped)}" if self.skipped else ""
-        lines = [f"train {len(train):,} pairs, {len(batches):,} batches an epoch, padding {batches.padding():.1%}{note}"]
-        lines += [f"val {len(self.sets['val']):,} pairs"]
-        lines += [f"{name} {len(self.sets[name]):,} pairs, {self.overlap[name]:,} of their sources in training" for name in self.test_names]
-        return "\n".join(lines)
-
     def _prepare(self) -> None:
         self.splits = self._texts()
         held = {name: list(text) for name, text in self.splits.items() if name != "train"}
@@ -160,10 +116,10 @@ class TranslationData(L.LightningDataModule):
         self.overlap = {name: sum(source in read["train"].known for source, _ in held[name]) for name in self.test_names}
         if self._languages is None:
             self._languages = train_languages(self.splits["train"], read["train"], self.direction, self.tokenizer, self.joint)
-        sets = {}
+        sets, dropout = {}, WordDropout(self.word_dropout, self.seed)
         for name, text in self.splits.items():
             source, target = encode_split(text, read[name], self._languages, name)
-            sets[name] = PairSet(source, target, np.arange(len(source)), held.get(name, []))
+            sets[name] = PairSet(source, target, np.arange(len(source)), held.get(name, []), dropout if name == "train" else None)
         self._choose(sets["train"])
         self.sets = sets
 
@@ -175,7 +131,7 @@ class TranslationData(L.LightningDataModule):
         self.skipped = {why: count for why, count in counts.items() if count}
         train.rows = np.flatnonzero(~(empty | long))
         if len(train) == 0:
-            raise BadData(f"train: no pair is left; skipped: {skips(self.skipped)} (data.max_length)")
+            raise BadData(f"train: no pair is left; skipped: {self._skips()} (data.max_length)")
 
     def _texts(self) -> dict[str, Text]:
         """The text of each split; finds files, reads none."""
@@ -194,22 +150,6 @@ class TranslationData(L.LightningDataModule):
             return texts | (find_tests(root, source, target) if self.root else {})
         return texts | {name: find_text(root / path, source, target) for name, path in self.tests.items()}
 
-    def _buckets(self, split: str, *, shuffle: bool) -> Buckets:
-        pairs = self.sets[split]
-        rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        lengths = pairs.source.lengths[pairs.rows], pairs.target.lengths[pairs.rows]
-        return Buckets(*lengths, self.max_tokens, seed=self.seed, rank=rank, world=world, shuffle=shuffle)
-
-    def _loader(self, split: str, *, shuffle: bool) -> DataLoader[Pairs]:
-        return DataLoader(
-            self.sets[split],
-            batch_sampler=self._buckets(split, shuffle=shuffle),
-            collate_fn=as_is,  # type: ignore[arg-type]  # it gets what __getitems__ gives, a batch
-            num_workers=self.workers,
-            persistent_workers=self.workers > 0,
-            pin_memory=torch.cuda.is_available(),
-        )
-
 
 def direction(own: tuple[str, str] | None, source: str | None, target: str | None) -> tuple[str, str]:
     """The languages to translate from and to; ``own`` are those of a data set, which can be turned around.
@@ -224,11 +164,6 @@ def direction(own: tuple[str, str] | None, source: str | None, target: str | Non
     if own is not None and set(chosen) != set(own):
         raise BadOption(f"data.source {chosen[0]!r} and data.target {chosen[1]!r}: the data set has {first} and {second}")
     return chosen
-
-
-def skips(counts: Mapping[str, int]) -> str:
-    """``"3 pairs with an empty side, 1 pair over 256 tokens"``"""
-    return ", ".join(f"{count:,} pair{'s' * (count != 1)} {why}" for why, count in counts.items())
 
 
 def translation_batches(lines: Sequence[str], languages: Languages, max_tokens: int = 4096, longest: int | None = None) -> Iterator[Pairs]:

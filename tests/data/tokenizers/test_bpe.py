@@ -9,7 +9,8 @@ import unicodedata
 
 import pytest
 
-from tfzoo.data.tokenizers.bpe import BPE, SMALLEST
+from tfzoo.data.library import SMALLEST
+from tfzoo.data.tokenizers.bpe import BPE
 from tfzoo.errors import BadOption
 
 LINES = [
