@@ -196,7 +196,7 @@ def test_a_run_folder_that_holds_something_is_not_overwritten(refused: Refused, 
     assert "mine exists and is not empty" in refused("fit", NUMBERS, "--run", "mine")
 
 
-@pytest.mark.parametrize("command", ["validate", "test", "predict", "translate"])
+@pytest.mark.parametrize("command", ["validate", "test", "predict", "translate", "classify"])
 def test_a_run_that_is_not_there_is_told_those_that_are(command: str, refused: Refused, tmp_path: Path) -> None:
     assert "no run at runs/numbers/2" in refused(command, "runs/numbers/2")
     (tmp_path / "runs" / "numbers" / "1").mkdir(parents=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ SMALL = [
     *("--trainer.max_steps", "2", "--search.max_length", "0"),
 ]
 REFUSED = {"batch": "leaky-norm", "instance": "leaky-norm", "unit_interval": "unknown-length"}
+WORDS = ["red", "green", "blue", "one", "two", "three"]
 EVERY = [(kind, name) for kind in ("attention", "norm", "position", "feedforward") for name in tfzoo.list_components()[kind]]
 
 
@@ -32,6 +34,38 @@ def test_a_component_is_swapped_in_by_name(
     else:
         assert code == 0
         assert json.loads(Path("run/summary.json").read_text())["fit"]["steps"] == 2
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recipe of a classifier and its text."""
+    folder = tmp_path_factory.mktemp("labelled")
+    rows = [f"{a} {b} {c}\t{'colour' if a in WORDS[:3] else 'NUM'}\n" for a, b, c in product(WORDS, repeat=3)]
+    (folder / "train.tsv").write_text(f"text\tlabel\n{''.join(rows)}", "utf-8")
+    (folder / "test.tsv").write_text(f"text\tlabel\n{''.join(rows[::7])}", "utf-8")
+    (folder / "toy.yaml").write_text("task: classification\nmodel: {dim: 16, heads: 2, layers: 1}\ntrainer: {max_steps: 2}\n", "utf-8")
+    return folder
+
+
+PARTS = [(kind, name) for kind in ("attention", "norm", "position", "feedforward", "pooling") for name in tfzoo.list_components()[kind]]
+
+
+@pytest.mark.parametrize(("kind", "name"), PARTS, ids=str)
+def test_a_component_is_swapped_into_a_classifier_by_name(
+    kind: str, name: str, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a decoder cannot have, an encoder can; only a mean after a norm that fixes the mean is refused."""
+    monkeypatch.chdir(tmp_path)
+    given = ["fit", str(labelled / "toy.yaml"), "--data.root", str(labelled), "--data.tokenizer.vocab_size", "280", "--run", "run"]
+    if (kind, name) == ("norm", "instance"):
+        assert main([*given, "--model.norm", name]) == 2
+        assert "constant-pooling" in capsys.readouterr().err
+        assert not Path("run").exists()
+        given += ["--model.pooling", "max"]
+    assert main([*given, f"--model.{kind}", name]) == 0
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert summary["fit"]["steps"] == 2
+    assert 0 <= summary["fit"]["best"]["val/accuracy"] <= 1
 
 
 def test_options_follow_their_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

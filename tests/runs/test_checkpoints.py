@@ -94,7 +94,7 @@ def test_one_with_code_in_it_is_refused_and_the_code_not_run(
     else:
         torch.save({**content(), "callbacks": Evil()}, checkpoint)
     refused(checkpoint, "refused", "nothing in it was run")
-    for command in ("translate", "test", "validate", "predict"):
+    for command in ("translate", "classify", "test", "validate", "predict"):
         assert main([command, str(checkpoint)]) == 2
         lines = capsys.readouterr().err.strip().splitlines()
         assert len(lines) <= 2

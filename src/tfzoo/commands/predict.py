@@ -24,7 +24,7 @@ FORMATS = ("tsv", "jsonl")
 
 def run(args: list[str]) -> int:
     """Write a file for each test set."""
-    trained = open_run("predict", args, TEXT, own=("format",))
+    trained = open_run("predict", args, TEXT, options=("format",))
     if trained is None:
         return 0
     form = trained.own["format"] or "tsv"

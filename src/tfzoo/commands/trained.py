@@ -10,6 +10,7 @@ from typing import Any
 from tfzoo.commands.fit import FLAGS, Job, prepare
 from tfzoo.commands.output import near, put, say, table
 from tfzoo.commands.recipe import split
+from tfzoo.commands.sections import task_class
 from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.folder import rank
@@ -41,8 +42,8 @@ class Trained:
             summary.write(folder, command, {**facts, "peak_memory": summary.peak_memory(), **summary.surroundings([command, *self.args])})
 
 
-def open_run(command: str, args: list[str], text: str, own: Sequence[str] = ()) -> Trained | None:
-    """The run that the first word names; None after ``--help``. ``own`` are options of the command itself.
+def open_run(command: str, args: list[str], text: str, options: Sequence[str] = ()) -> Trained | None:
+    """The run that the first word names; None after ``--help``. ``options`` are the command's own.
 
     Raises:
         BadRun: no such run, or a damaged checkpoint.
@@ -53,15 +54,15 @@ def open_run(command: str, args: list[str], text: str, own: Sequence[str] = ()) 
         put(f"usage: tfzoo {command} RUN [--SECTION.KEY VALUE ...]\n\n{text}")
         return None
     trust = arguments.take("trust") is not None
-    taken = {name: arguments.take(name) for name in own}
+    taken = {name: arguments.take(name) for name in options}
     if len(arguments.words) != 1:
         raise TfzooError(f"{command} needs one run: its folder or a checkpoint, such as tfzoo {command} runs/numbers/1")
-    for key, _ in arguments.options:
-        if key.partition(".")[0] in ("model", "optim", "checkpoint", "task", "seed"):
-            raise TfzooError(f"--{key}: the run is trained; only how it is used and on what can differ (data, search, trainer)")
     path = checkpoints.resolve(arguments.words[0])
     say(f"checkpoint: {near(path)}")
     checkpoint = checkpoints.read(path)
+    for key, _ in arguments.options:
+        if key.partition(".")[0] in {"model", "checkpoint", "task", "seed", *task_class(checkpoint["tfzoo"]["task"]).of_training}:
+            raise TfzooError(f"--{key}: the run is trained; only how it is used and on what can differ (data, search, trainer)")
     kept = checkpoint["tfzoo"]["recipe"]
     own = {**kept, "trainer": evaluation(kept.get("trainer") or {}), "checkpoint": {}}
     changed = {key for key, _ in arguments.options}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tfzoo.data.classification import ClassificationData, Labelled, Vocabulary, text_batches
+from tfzoo.data.classification import ClassificationData, text_batches
+from tfzoo.data.labelled import Labelled, LabelledSet, Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.tasks.class_scores import ClassScores
-from tfzoo.tasks.confusion import confusion_figure
+from tfzoo.tasks.confusion import confusion_picture
 from tfzoo.tasks.loss import Loss, class_losses
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import SMALL, Task
@@ -39,6 +42,7 @@ class ClassificationTask(Task):
     tokenizer_of_data = "vocabulary"
     command = "classify"
     monitor = "val/accuracy"
+    of_training = frozenset({"optim", "loss"})
     model: TransformerClassifier
     tokenizer: Vocabulary
     class_weights: Tensor
@@ -77,7 +81,10 @@ class ClassificationTask(Task):
 
     def on_fit_start(self) -> None:
         """Balanced weights need the number of texts of each class."""
-        counts = getattr(getattr(self.trainer, "datamodule", None), "label_counts", None)
+        trained = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
+        counts = None
+        if isinstance(trained, LabelledSet):
+            counts = np.bincount(trained.classes[trained.rows], minlength=len(self.labels)).tolist()
         weights = self.weighing.weights(self.labels, counts)
         if weights is None:
             raise BadOption("loss.class_weights: balanced needs ClassificationData, which counts labels; else give a weight by label")
@@ -118,9 +125,10 @@ class ClassificationTask(Task):
             name = names[index] if index < len(names) else "test"
             self.confusion[name] = scores.confusion()  # type: ignore[operator]  # a ClassScores; all processes take part
         if self.trainer.is_global_zero:
-            for logger in self.trainer.loggers:
-                for name, matrix in self.confusion.items():
-                    show(logger, f"{name}/confusion", confusion_figure(matrix, self.labels, name), self.trainer.global_step)
+            for name, matrix in self.confusion.items():
+                draw = partial(confusion_picture, matrix, self.labels, name)
+                for logger in self.trainer.loggers:
+                    show(logger, f"{name}/confusion", draw, self.trainer.global_step)
 
     def verdict(self, data: Any, scores: Mapping[str, float]) -> str:
         """``majority 0.120  root operator 0.250  accuracy 0.610``: beside what is right without reading much of the text."""
@@ -131,10 +139,12 @@ class ClassificationTask(Task):
 
     def draw(self, folder: Path) -> list[Path]:
         """The confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png`` where there are several."""
+        from matplotlib.image import imsave
+
         paths = []
         for name, matrix in self.confusion.items():
             path = folder / ("confusion.png" if name == "test" or len(self.confusion) == 1 else f"confusion_{name}.png")
-            confusion_figure(matrix, self.labels, name).savefig(path, dpi=120)
+            imsave(path, confusion_picture(matrix, self.labels, name))
             paths.append(path)
         return paths
 
@@ -161,21 +171,19 @@ class ClassificationTask(Task):
 
     @property
     def longest_trained(self) -> int | None:
-        """The most tokens of a text in training, where the recipe says it."""
+        """The most tokens of a text in training, its end counted, where the recipe says it."""
         longest: int | None = self.recipe.get("data", {}).get("max_length")
-        return longest
+        return None if longest is None else longest + 1
 
     def _best(self, batch: Labelled) -> list[tuple[str, float]]:
         probability, index = self.logits(batch).float().softmax(-1).max(-1)
         return [(self.labels[i], p) for i, p in zip(index.tolist(), probability.tolist(), strict=True)]
 
 
-def show(logger: Any, name: str, figure: Any, step: int) -> None:
+def show(logger: Any, name: str, picture: Callable[[], Any], step: int) -> None:
     """Give a picture to a logger that takes pictures."""
+    board: Any = getattr(logger, "experiment", None)
     if hasattr(logger, "log_image"):  # Weights & Biases
-        import numpy as np
-
-        figure.canvas.draw()
-        logger.log_image(name, images=[np.asarray(figure.canvas.buffer_rgba())])
-    elif hasattr(add := getattr(logger, "experiment", None), "add_figure"):  # TensorBoard
-        add.add_figure(name, figure, step)
+        logger.log_image(name, images=[picture()])
+    elif hasattr(board, "add_image"):  # TensorBoard
+        board.add_image(name, picture(), step, dataformats="HWC")

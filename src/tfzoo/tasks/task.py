@@ -46,6 +46,8 @@ class Task(L.LightningModule):
     """The command that uses a trained run on text."""
     monitor: ClassVar[str]
     """The score of which more is better, by which the best checkpoint is chosen unless a recipe says another."""
+    of_training: ClassVar[frozenset[str]] = frozenset({"optim"})
+    """The settings that a trained run has no more use for."""
     model: Any
     tokenizer: Any
 

@@ -1,0 +1,183 @@
+"""A classifier from its text files to labels, by commands alone."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import tfzoo
+from tfzoo.commands.main import main
+
+WORDS = ["red", "green", "blue", "one", "two", "three"]
+LINES = b"red two\n\n   \ntwo\tthree\r\n" + b"green " * 900 + b"\none\x0btwo\rthree\nblue"
+"""Seven lines: an empty one, one of spaces, a long one, one with a lone carriage return, and a last one without an end."""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with text, a recipe and ``runs/toy/1``, made by ``tfzoo fit``."""
+    folder = tmp_path_factory.mktemp("toy")
+    rows = [f"{a} {b} {c}\t{'0' if a in WORDS[:3] else 'NUM'}\n" for a, b, c in product(WORDS, repeat=3)]
+    (folder / "train.tsv").write_text(f"text\tlabel\n{''.join(rows)}", "utf-8")
+    with gzip.open(folder / "test.tsv.gz", "wt", encoding="utf-8") as stream:
+        stream.write("text\tlabel\n" + "".join(f"{a} {b}\t{'0' if a in WORDS[:3] else 'NUM'}\n" for a, b in product(WORDS, repeat=2)))
+    (folder / "toy.yaml").write_text(
+        "task: classification\nseed: 1\nmodel: {dim: 16, heads: 2, layers: 1, position: learned}\n"
+        "data: {root: ., tokenizer: {name: bpe, vocab_size: 280}, max_tokens: 400, max_length: 20}\n"
+        "optim: {lr: 1.0e-2, schedule: constant}\nloss: {class_weights: {0: 1.5}}\n"
+        "trainer: {max_steps: 60, val_check_interval: 1.0, accelerator: cpu, devices: 1}\n",
+        "utf-8",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["fit", "toy.yaml"]) == 0
+    return folder
+
+
+@pytest.fixture
+def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def summary() -> dict[str, dict[str, dict[str, float]]]:
+    found: dict[str, dict[str, dict[str, float]]] = json.loads(Path("runs/toy/1/summary.json").read_text("utf-8"))
+    return found
+
+
+def test_a_run_chooses_its_best_checkpoint_by_accuracy(here: Path) -> None:
+    assert {path.name for path in Path("runs/toy/1").iterdir()} == {"config.yaml", "metrics.csv", "checkpoints", "summary.json"}
+    assert summary()["fit"]["best"].keys() == {"val/accuracy"}
+    assert {"val/loss", "val/macro_f1", "val/calibration_error"} <= summary()["fit"]["scores"].keys()
+    assert summary()["fit"]["tokens_per_second"]
+    task = tfzoo.ClassificationTask.load("runs/toy/1")
+    assert task.class_weights.tolist() == [1.5, 1.0]
+
+
+def test_one_line_for_each_line_in_order(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("lines").write_bytes(LINES)
+    assert main(["classify", "runs/toy/1", "lines"]) == 0
+    out, err = capsys.readouterr()
+    rows = [line.split("\t") for line in out.split("\n")[:-1]]
+    assert len(rows) == 7
+    assert "checkpoint: runs/toy/1/checkpoints/best.ckpt" in err
+    assert all(label in ("0", "NUM") and 0.5 <= float(p) <= 1 for label, p in rows)
+    assert [label for label, _ in rows][0] == "0"
+    assert [label for label, _ in rows][6] == "0"
+    assert [label for label, _ in rows][3] == "NUM"
+    with gzip.open("lines.gz", "wb") as stream:
+        stream.write(LINES)
+    assert main(["classify", "runs/toy/1", "lines.gz", "--max-tokens", "7", "--output", "out"]) == 0
+    again = [line.split("\t") for line in Path("out").read_text("utf-8").split("\n")[:-1]]
+    assert [label for label, _ in again] == [label for label, _ in rows]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES)))
+    capsys.readouterr()
+    assert main(["classify", "runs/toy/1"]) == 0
+    assert capsys.readouterr().out == out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert main(["classify", "runs/toy/1"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_testing_draws_the_confusion_matrix_into_the_runs_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test", "runs/toy/1"]) == 0
+    assert "runs/toy/1/confusion.png" in capsys.readouterr().out
+    assert Path("runs/toy/1/confusion.png").read_bytes().startswith(b"\x89PNG")
+    assert summary()["test"]["scores"]["test/accuracy"] > 0.9
+    assert not Path("confusion.png").exists()
+    shutil.copy("runs/toy/1/checkpoints/best.ckpt", "alone.ckpt")
+    before = set(here.iterdir())
+    assert main(["test", "alone.ckpt"]) == 0
+    assert set(here.iterdir()) == before, "a checkpoint in no run's folder has nowhere to draw"
+
+
+@pytest.mark.parametrize("form", ["tsv", "jsonl"])
+def test_predictions_are_those_that_test_scored(form: str, here: Path) -> None:
+    assert main(["test", "runs/toy/1"]) == 0
+    assert main(["predict", "runs/toy/1", *(["--format", form] if form != "tsv" else [])]) == 0
+    lines = Path(f"runs/toy/1/predictions/test.{form}").read_text("utf-8").splitlines()
+    if form == "jsonl":
+        rows = [json.loads(line) for line in lines]
+    else:
+        rows = [dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]]
+    assert [row["text"] for row in rows] == [f"{a} {b}" for a, b in product(WORDS, repeat=2)]
+    assert rows[0].keys() == {"text", "label", "prediction", "probability"}
+    right = sum(row["label"] == row["prediction"] for row in rows) / len(rows)
+    assert summary()["test"]["scores"]["test/accuracy"] == pytest.approx(right)
+
+
+def test_validating_scores_as_training_said(here: Path) -> None:
+    assert main(["validate", "runs/toy/1"]) == 0
+    assert summary()["validate"]["scores"]["val/accuracy"] == pytest.approx(summary()["fit"]["best"]["val/accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["translate", "runs/toy/1", "toy.yaml"], ["is of the task 'classification', not 'translation'"]),
+        (["classify", "runs/toy/1", "none"], ["no file none to classify"]),
+        (["classify", "runs/toy/1", "latin"], ["latin, line 2: not UTF-8"]),
+        (["classify", "runs/toy/2"], ["no run at runs/toy/2", "runs/toy/1"]),
+        (["classify", "runs/toy/1", "--max-tokens", "0"], ["--max-tokens must be at least 1"]),
+        (["classify", "runs/toy/1", "--outptu", "x"], ["Did you mean '--output'"]),
+        (["predict", "runs/toy/1", "--format", "csv"], ["no format named 'csv'", "tsv"]),
+        (["test", "runs/toy/1", "--model.pooling", "max"], ["the run is trained"]),
+        (["test", "runs/toy/1", "--loss.class_weights", "balanced"], ["the run is trained"]),
+        (["test", "runs/toy/1", "--search.beam", "5"], ["no section 'search'"]),
+        (["fit", "toy.yaml", "--model.pooling", "maen"], ["no pooling named 'maen'", "Did you mean 'mean'"]),
+        (["fit", "toy.yaml", "--model.classes", "6"], ["`classes` is not for a recipe to say"]),
+        (["fit", "toy.yaml", "--model.tie", "all"], ["no key 'tie'"]),
+        (["fit", "toy.yaml", "--optim.class_weights", "balanced"], ["`class_weights` belongs under `loss`"]),
+        (["fit", "toy.yaml", "--loss.class_weights", "equal"], ["class_weights"]),
+        (["fit", "toy.yaml", "--loss.class_weights.NUN", "2"], ["no label 'NUN'", "Did you mean 'NUM'"]),
+        (["fit", "toy.yaml", "--loss.class_weights.NUM", "much"], ["class_weights"]),
+        (["fit", "toy.yaml", "--model.norm", "instance"], ["constant-pooling", "first, max"]),
+    ],
+)
+def test_a_mistake_is_named_with_its_fix(args: list[str], says: list[str], here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("latin").write_bytes(b"two\n\xff\n")
+    runs = sorted(Path("runs/toy").iterdir())
+    assert main(args) == 2
+    out, err = capsys.readouterr()
+    lines = [line for line in err.strip().splitlines() if not line.startswith(("checkpoint: ", "data: "))]
+    assert lines[0].startswith("tfzoo: "), err
+    assert len(lines) <= 6
+    assert out == ""
+    for words in says:
+        assert words in " ".join(lines)
+    assert sorted(Path("runs/toy").iterdir()) == runs, "a refused training left a folder"
+
+
+def test_weights_by_label_are_given_on_the_command_line(here: Path) -> None:
+    more = ["--trainer.max_steps", "1", "--loss.class_weights.NUM", "4"]
+    assert main(["fit", "toy.yaml", *more, "--run", "weighed"]) == 0
+    assert tfzoo.ClassificationTask.load("weighed").class_weights.tolist() == [1.5, 4.0]
+    assert main(["fit", "toy.yaml", "--trainer.max_steps", "1", "--loss.class_weights", "balanced", "--run", "balanced"]) == 0
+    assert tfzoo.ClassificationTask.load("balanced").class_weights.tolist() == pytest.approx([1.0, 1.0], abs=0.1)
+
+
+def test_what_print_config_prints_runs_unchanged(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["fit", "toy.yaml", "--print_config", "--loss.class_weights.NUM", "4", "--model.pooling", "max"]) == 0
+    first = capsys.readouterr().out
+    Path("again.yaml").write_text(first, "utf-8")
+    assert main(["fit", "again.yaml", "--print_config"]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_translators_and_classifiers_are_told_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run: Callable[..., int] = lambda *args: main(list(args))  # noqa: E731
+    assert run("fit", "toy.yaml", "--help") == 0
+    helped = capsys.readouterr().out
+    assert "--model.pooling" in helped
+    assert "--loss.class_weights" in helped
+    assert "--search.beam" not in helped

@@ -1,0 +1,87 @@
+"""The classifier's own options, what it pools, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tfzoo
+from tfzoo.errors import BadOption, Clash, UnknownName
+from tfzoo.models.start import start
+
+TEXT = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
+
+
+def small(**options: Any) -> tfzoo.TransformerClassifier:
+    model = tfzoo.TransformerClassifier(**{"vocab_size": 20, "classes": 3, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **options})
+    start(model, 1)
+    return model.eval()
+
+
+def test_logits_are_a_linear_layer_of_the_pooled_states() -> None:
+    model = small()
+    states = model.encode(TEXT)
+    assert states.shape == (2, 4, 8)
+    pooled = torch.stack([states[0].mean(0), states[1, :3].mean(0)])
+    torch.testing.assert_close(model(TEXT), pooled @ model.head.weight.mT + model.head.bias)
+
+
+def test_a_batch_known_to_hold_no_padding_is_not_asked() -> None:
+    model = small()
+    torch.testing.assert_close(model(TEXT[:1], padding="none"), model(TEXT[:1]))
+
+
+def test_left_padding_changes_nothing_when_it_is_said() -> None:
+    for pooling in tfzoo.list_components()["pooling"]:
+        model = small(position="relative_bias", pooling=pooling)
+        torch.testing.assert_close(model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left"), model(TEXT))
+
+
+def test_it_shares_the_start_of_its_encoder_with_any_other() -> None:
+    """Cells of a sweep over poolings start alike."""
+    one, other = small(), small(pooling="max", classes=7)
+    for name, value in one.encoder.named_parameters():
+        torch.testing.assert_close(value, dict(other.encoder.named_parameters())[name], rtol=0, atol=0)
+
+
+def test_dropout_on_the_pooled_vector_acts_in_training_alone() -> None:
+    model = small(pooled_dropout=0.5)
+    torch.testing.assert_close(model(TEXT), small()(TEXT))
+    torch.manual_seed(0)
+    assert not torch.equal(model.train()(TEXT), model(TEXT))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"classes": 1}, "classes=1 must be at least 2"),
+        ({"pooled_dropout": 1.0}, "pooled_dropout=1.0 is a probability"),
+        ({"heads": 3}, "heads=3 do not divide dim=8"),
+        ({"dim": 0}, "dim=0"),
+        ({"pooling": {"name": "mean", "eps": 1.0}}, "pooling 'mean' has no option 'eps'"),
+    ],
+)
+def test_options_that_fit_no_classifier_are_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadOption, match=says):
+        small(**options)
+
+
+def test_a_misspelt_pooling_is_told_the_right_name() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'mean'"):
+        small(pooling="maen")
+
+
+def test_a_table_of_positions_says_when_it_is_too_short() -> None:
+    model = small(position="learned", max_length=3)
+    assert model.longest == 3
+    with pytest.raises(BadOption, match=r"raise model\.max_length"):
+        model(TEXT)
+
+
+def test_a_mean_after_a_norm_that_fixes_the_mean_is_refused_for_good() -> None:
+    with pytest.raises(Clash, match=r"every text.*first, max.*cannot be allowed"):
+        small(norm="instance", allow=["constant-pooling"])
+    small(norm="instance", pooling="max")
+    small(norm="instance", residual="none")

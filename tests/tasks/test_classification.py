@@ -1,0 +1,241 @@
+"""The classification task: what it logs, what its checkpoints hold, how it weighs, and what it draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+
+import tfzoo
+from tfzoo.data.labelled import Labelled
+from tfzoo.errors import BadOption, BadRun
+from tfzoo.tasks.loss import class_losses
+
+WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}
+
+
+def sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    """Texts of one to six words; the first says the class, twice as often NUM."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def pick(n: int) -> int:
+        return int(torch.randint(0, n, (1,), generator=draw))
+
+    rows = []
+    for _ in range(count):
+        label = ("colour", "NUM", "NUM")[pick(3)]
+        words = [WORDS[label][pick(3)], *(sum(WORDS.values(), [])[pick(7)] for _ in range(pick(6)))]
+        rows.append((" ".join(words), label))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("words")
+    for seed, (name, count) in enumerate({"train": 300, "val": 40, "test": 30, "test_odd": 11}.items()):
+        rows = "".join(f"{text}\t{label}\n" for text, label in sentences(count, seed))
+        (root / f"{name}.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def data(folder: Path) -> tfzoo.ClassificationData:
+    made = tfzoo.ClassificationData(root=str(folder), tokenizer={"name": "bpe", "vocab_size": 280}, max_tokens=300)
+    made.prepare_data()
+    made.setup()
+    return made
+
+
+def task_of(data: tfzoo.ClassificationData, loss: dict[str, Any] | None = None, **model: Any) -> tfzoo.ClassificationTask:
+    small = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
+    recipe = {"seed": 1, "model": {**small, **model}, "optim": {"lr": 1e-2, "schedule": "constant"}, "loss": loss}
+    return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
+
+
+def trainer_in(folder: Path, **options: Any) -> L.Trainer:
+    quiet = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    return L.Trainer(default_root_dir=folder, num_sanity_val_steps=0, **{**quiet, "max_steps": 3, **options})
+
+
+def test_a_plain_trainer_logs_the_metrics_by_their_names(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    trainer = trainer_in(tmp_path, log_every_n_steps=1, enable_checkpointing=False)
+    task = task_of(data)
+    trainer.fit(task, datamodule=data)
+    assert {f"train/{name}" for name in ("loss", "accuracy", "lr", "grad_norm", "tokens_per_second")} <= set(trainer.callback_metrics)
+    trainer.validate(task, datamodule=data, verbose=False)
+    names = ("loss", "accuracy", "macro_f1", "calibration_error")
+    assert {f"val/{name}" for name in names} <= set(trainer.callback_metrics)
+    trainer.test(task, datamodule=data, verbose=False)
+    assert {f"{split}/{name}" for split in ("test", "test/test_odd") for name in names} <= set(trainer.callback_metrics)
+
+
+def test_it_learns_what_the_first_word_says_with_every_pooling(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    for pooling in tfzoo.list_components()["pooling"]:
+        trainer = trainer_in(tmp_path, max_steps=100, enable_checkpointing=False, limit_val_batches=0)
+        task = task_of(data, pooling=pooling)
+        trainer.fit(task, datamodule=data)
+        trainer.test(task, datamodule=data, verbose=False)
+        assert trainer.callback_metrics["test/accuracy"] > 0.85, pooling
+
+
+def test_what_is_scored_is_what_is_predicted(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    trainer, task = trainer_in(tmp_path, enable_checkpointing=False), task_of(data)
+    trainer.test(task, datamodule=data, verbose=False)
+    rows = task.predictions(data, "test")
+    assert [(row["text"], row["label"]) for row in rows] == sentences(30, 2)
+    right = sum(row["label"] == row["prediction"] for row in rows) / len(rows)
+    assert float(trainer.callback_metrics["test/accuracy"]) == pytest.approx(right)
+    found = task.classify([row["text"] for row in rows])
+    assert [label for label, _ in found] == [row["prediction"] for row in rows]
+    assert [p for _, p in found] == pytest.approx([row["probability"] for row in rows], abs=1e-5)
+    logits = [batch for batches in trainer.predict(task, dataloaders=data.test_dataloader()[0]) or [] for batch in batches]
+    assert sorted(label for label, _ in logits) == sorted(label for label, _ in found)
+
+
+def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    trainer, task = trainer_in(tmp_path), task_of(data, {"class_weights": "balanced"}, norm="batch", pooling="max")
+    trainer.fit(task, datamodule=data)
+    path = tmp_path / "mine.ckpt"
+    trainer.save_checkpoint(path)
+    loaded = tfzoo.ClassificationTask.load(path)
+    lines = ["red", "", "four two four"]
+    assert loaded.classify(lines) == task.classify(lines)
+    assert loaded.labels == ["NUM", "colour"]
+    torch.testing.assert_close(loaded.class_weights, task.class_weights)
+    kept = torch.load(path, weights_only=True)["tfzoo"]
+    assert (kept["task"], kept["batches"]) == ("classification", 3)
+    assert not {"vocab_size", "classes"} & kept["recipe"]["model"].keys()
+    with pytest.raises(BadRun, match="is of the task 'classification', not 'translation'"):
+        tfzoo.TranslationTask.load(path)
+
+
+def test_a_task_made_by_hand_can_be_built_again(data: tfzoo.ClassificationData) -> None:
+    model = tfzoo.TransformerClassifier(len(data.vocabulary.tokenizer), 2, dim=16, heads=2, layers=1, pooling="first")
+    task = tfzoo.ClassificationTask(model, data.vocabulary, optim=tfzoo.Optim(lr=1e-3), loss=tfzoo.Loss({"NUM": 2.0}), seed=3)
+    again = tfzoo.ClassificationTask.build(task.recipe, data.vocabulary)
+    assert again.model.config == model.config
+    assert (again.optim, again.weighing, again.seed) == (task.optim, task.weighing, 3)
+
+
+def test_every_line_gets_one_answer_in_order(data: tfzoo.ClassificationData) -> None:
+    task = task_of(data)
+    lines = ["red two", "", " ", "green " * 400, "one"]
+    together = task.classify(lines, max_tokens=50)
+    assert len(together) == len(lines)
+    for line, (label, probability) in zip(lines, together, strict=True):
+        alone = task.classify([line])[0]
+        assert alone == (label, pytest.approx(probability, abs=1e-5))
+        assert 0.5 <= probability <= 1.0
+    assert task.classify([]) == []
+
+
+def test_a_line_is_cut_where_training_cut(data: tfzoo.ClassificationData) -> None:
+    task = task_of(data, pooling="sum")
+    whole = task.classify(["red " * 50])
+    task.recipe["data"] = {"max_length": 3}
+    assert task.classify(["red " * 50]) != whole
+    cut = data.vocabulary.tokenizer.decode([data.vocabulary.tokenizer.encode(["red " * 50])[0][:3]])
+    assert task.classify(["red " * 50]) == task.classify(cut)
+    bounded = task_of(data, position="learned", max_length=5)
+    assert len(bounded.classify(["red " * 50])) == 1
+
+
+def test_classifying_leaves_the_mode_of_training_as_it_was(data: tfzoo.ClassificationData) -> None:
+    task = task_of(data)
+    for training in (True, False):
+        task.train(training)
+        task.classify(["two"])
+        assert task.training is training
+
+
+def test_the_loss_is_the_weighted_mean_over_texts(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    task = task_of(data, {"class_weights": {"NUM": 3.0}})
+    batch = next(iter(data.val_dataloader()))
+    smoothed, _ = class_losses(task.logits(batch), batch.label, 0.1)
+    weights = torch.tensor([3.0 if data.labels[label] == "NUM" else 1.0 for label in batch.label.tolist()])
+    trainer_in(tmp_path, max_steps=0).fit(task, datamodule=data)  # attaches a trainer that logs
+    task.log_training = lambda values, tokens: found.append((values["train/loss"], int(tokens)))  # type: ignore[method-assign]
+    found: list[tuple[torch.Tensor, int]] = []
+    torch.testing.assert_close(task.train().training_step(batch, 0), (weights * smoothed).sum() / weights.sum())
+    assert found[0][1] == int((batch.text != 0).sum())
+
+
+def test_a_batch_of_classes_without_weight_teaches_nothing(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    task = task_of(data, {"class_weights": {"NUM": 0.0}})
+    task.log_training = lambda values, tokens: None  # type: ignore[method-assign]
+    loss = task.training_step(Labelled(torch.tensor([[5, 6, 3]]), torch.tensor([data.labels.index("NUM")]), padding=False), 0)
+    loss.backward()
+    assert loss.item() == 0.0
+    assert all(p.grad is None or not p.grad.any() for p in task.parameters())
+
+
+def test_balanced_weights_are_those_of_the_training_text(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    task = task_of(data, {"class_weights": "balanced"})
+    trainer_in(tmp_path, max_steps=1, enable_checkpointing=False).fit(task, datamodule=data)
+    labels = [label for _, label in sentences(300, 0)]
+    counts = torch.tensor([float(labels.count(label)) for label in data.labels])
+    torch.testing.assert_close(task.class_weights, 300 / (2 * counts))
+    lonely = task_of(data, {"class_weights": "balanced"})
+    with pytest.raises(BadOption, match="balanced needs ClassificationData"):
+        trainer_in(tmp_path, max_steps=1).fit(lonely, train_dataloaders=data.train_dataloader())
+
+
+def test_a_weight_of_a_label_that_there_is_none_of_is_refused(data: tfzoo.ClassificationData) -> None:
+    with pytest.raises(BadOption, match="no label 'NUN'. Did you mean 'NUM'"):
+        task_of(data, {"class_weights": {"NUN": 2.0}})
+
+
+def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    def weights(disturbance: int) -> torch.Tensor:
+        torch.manual_seed(disturbance)
+        task = task_of(data, dropout=0.5, pooled_dropout=0.2)
+        trainer_in(tmp_path, enable_checkpointing=False, limit_val_batches=0).fit(task, datamodule=data)
+        return task.model.head.weight.detach().clone()
+
+    torch.testing.assert_close(weights(1), weights(2), rtol=0, atol=0)
+
+
+def test_confusion_matrices_are_drawn_after_a_test(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    task = task_of(data)
+    assert task.draw(tmp_path) == []
+    trainer_in(tmp_path, enable_checkpointing=False).test(task, datamodule=data, verbose=False)
+    assert {path.name for path in task.draw(tmp_path)} >= {"confusion.png", "confusion_test_odd.png"}
+    assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
+    rows = task.predictions(data, "test_odd")
+    taken = [[sum(row["label"] == a and row["prediction"] == b for row in rows) for b in data.labels] for a in data.labels]
+    assert task.confusion["test_odd"].tolist() == taken
+
+
+class Album:
+    """A logger that takes pictures."""
+
+    def __init__(self) -> None:
+        self.pictures: dict[str, Any] = {}
+
+    def log_image(self, key: str, images: list[Any]) -> None:
+        self.pictures[key] = images[0]
+
+
+def test_a_logger_that_takes_pictures_gets_them(data: tfzoo.ClassificationData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, trainer, album = task_of(data), trainer_in(tmp_path, enable_checkpointing=False), Album()
+    finish = tfzoo.ClassificationTask.on_test_epoch_end
+
+    def with_album(self: tfzoo.ClassificationTask) -> None:
+        trainer._loggers = [album]  # type: ignore[list-item]
+        finish(self)
+        trainer._loggers = []
+
+    monkeypatch.setattr(tfzoo.ClassificationTask, "on_test_epoch_end", with_album)
+    trainer.test(task, datamodule=data, verbose=False)
+    assert album.pictures.keys() == {f"{name}/confusion" for name in data.test_names}
+    assert album.pictures["test/confusion"].ndim == 3
+
+
+def test_loaders_of_ones_own_need_no_data_module(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    task, trainer = task_of(data), trainer_in(tmp_path, enable_checkpointing=False)
+    trainer.fit(task, train_dataloaders=data.train_dataloader(), val_dataloaders=data.val_dataloader())
+    trainer.test(task, dataloaders=data.test_dataloader()[0], verbose=False)
+    assert "test/accuracy" in trainer.callback_metrics

@@ -1,0 +1,69 @@
+"""The loss of a classifier against PyTorch's, and weights by label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tfzoo.errors import BadOption
+from tfzoo.tasks.loss import Loss, class_losses
+
+LOGITS, LABEL = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 3, 1, 1])
+
+
+def test_without_smoothing_it_is_torchs_cross_entropy() -> None:
+    smoothed, nll = class_losses(LOGITS, LABEL)
+    torch.testing.assert_close(smoothed, F.cross_entropy(LOGITS, LABEL, reduction="none"))
+    torch.testing.assert_close(nll, smoothed)
+
+
+def test_smoothing_spreads_over_all_classes_but_the_right_one() -> None:
+    """PyTorch spreads over all classes, the right one too: the same for ``c / (c - 1)`` of the amount."""
+    smoothed, _ = class_losses(LOGITS, LABEL, 0.15)
+    torch.testing.assert_close(smoothed, F.cross_entropy(LOGITS, LABEL, reduction="none", label_smoothing=0.15 * 4 / 3))
+    q = torch.full((6, 4), 0.15 / 3).scatter(1, LABEL[:, None], 0.85)
+    torch.testing.assert_close(smoothed, -(q * LOGITS.log_softmax(-1)).sum(-1))
+
+
+def test_half_precision_is_summed_in_single() -> None:
+    smoothed, _ = class_losses(LOGITS.bfloat16(), LABEL, 0.1)
+    assert smoothed.dtype == torch.float32
+
+
+def test_weights_are_by_label_and_one_where_none_is_given() -> None:
+    weights = Loss(class_weights={"NUM": 3.0}).weights(["HUM", "NUM"])
+    assert weights is not None
+    assert weights.tolist() == [1.0, 3.0]
+
+
+def test_labels_that_yaml_reads_as_numbers_are_labels() -> None:
+    weights = Loss(class_weights={0: 2, 1: 1}).weights(["0", "1"])  # type: ignore[dict-item]
+    assert weights is not None
+    assert weights.tolist() == [2.0, 1.0]
+
+
+def test_balanced_weights_give_every_class_the_same_say() -> None:
+    counts = [10, 30, 60]
+    weights = Loss(class_weights="balanced").weights(["a", "b", "c"], counts)
+    assert weights is not None
+    shares = [weight * count for weight, count in zip(weights.tolist(), counts, strict=True)]
+    assert shares == pytest.approx([100 / 3] * 3)
+    assert Loss(class_weights="balanced").weights(["a", "b", "c"]) is None
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        ({"NUMB": 2.0}, "no label 'NUMB'. Did you mean 'NUM'. Labels: HUM, NUM"),
+        ({"HUM": 0.0, "NUM": 0.0}, "no label has a weight"),
+        ({"HUM": -1.0}, "'HUM' weighs -1.0"),
+        ({"HUM": float("nan")}, "'HUM' weighs nan"),
+        ("equal", "neither 'balanced' nor"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(weights: Any, says: str) -> None:
+    with pytest.raises(BadOption, match=says):
+        Loss(class_weights=weights).weights(["HUM", "NUM"])
