@@ -71,9 +71,9 @@ def test_one_line_for_each_line_in_order(here: Path, capsys: pytest.CaptureFixtu
     assert len(rows) == 7
     assert "checkpoint: runs/toy/1/checkpoints/best.ckpt" in err
     assert all(label in ("0", "NUM") and 0.5 <= float(p) <= 1 for label, p in rows)
-    assert [label for label, _ in rows][0] == "0"
-    assert [label for label, _ in rows][6] == "0"
-    assert [label for label, _ in rows][3] == "NUM"
+    assert rows[0][0] == "0"
+    assert rows[6][0] == "0"
+    assert rows[3][0] == "NUM"
     with gzip.open("lines.gz", "wb") as stream:
         stream.write(LINES)
     assert main(["classify", "runs/toy/1", "lines.gz", "--max-tokens", "7", "--output", "out"]) == 0

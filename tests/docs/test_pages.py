@@ -18,22 +18,23 @@ from tfzoo.commands.main import main
 from tfzoo.registry import describe
 
 TINY = (
-    *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4", "--data.dataset.long", "4"),
-    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.1"),
+    *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4"),
+    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2"),
     *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
 )
-OF_A_RUN = ("validate", "test", "predict", "translate")
+OF_A_RUN = ("validate", "test", "predict", "translate", "classify")
 PLUGIN = "soft_capped"
 """The component of docs/own-components.md; tests/plugin installs it and gives these commands."""
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``runs/numbers/1`` in it, as after the README's first command, but of two steps."""
+    """A folder with ``runs/numbers/1`` and ``runs/listops/1`` in it, as after the README's commands, but of two steps."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert main(["fit", "translation/numbers", *TINY]) == 0
+        assert main(["fit", "translation/numbers", *TINY, "--data.dataset.long", "4", "--search.max_length", "0.1"]) == 0
+        assert main(["fit", "classification/listops", *TINY]) == 0
     return folder
 
 

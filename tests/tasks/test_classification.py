@@ -27,7 +27,7 @@ def sentences(count: int, seed: int) -> list[tuple[str, str]]:
     rows = []
     for _ in range(count):
         label = ("colour", "NUM", "NUM")[pick(3)]
-        words = [WORDS[label][pick(3)], *(sum(WORDS.values(), [])[pick(7)] for _ in range(pick(6)))]
+        words = [WORDS[label][pick(3)], *([*WORDS["colour"], *WORDS["NUM"]][pick(7)] for _ in range(pick(6)))]
         rows.append((" ".join(words), label))
     return rows
 
@@ -184,7 +184,7 @@ def test_balanced_weights_are_those_of_the_training_text(data: tfzoo.Classificat
 
 
 def test_a_weight_of_a_label_that_there_is_none_of_is_refused(data: tfzoo.ClassificationData) -> None:
-    with pytest.raises(BadOption, match="no label 'NUN'. Did you mean 'NUM'"):
+    with pytest.raises(BadOption, match=r"no label 'NUN'\. Did you mean 'NUM'"):
         task_of(data, {"class_weights": {"NUN": 2.0}})
 
 
@@ -207,6 +207,12 @@ def test_confusion_matrices_are_drawn_after_a_test(data: tfzoo.ClassificationDat
     rows = task.predictions(data, "test_odd")
     taken = [[sum(row["label"] == a and row["prediction"] == b for row in rows) for b in data.labels] for a in data.labels]
     assert task.confusion["test_odd"].tolist() == taken
+
+
+def test_what_accuracy_is_worth_is_said_beside_it(data: tfzoo.ClassificationData) -> None:
+    labels = [label for _, label in sentences(30, 2)]
+    assert task_of(data).verdict(data, {"test/accuracy": 0.61}) == f"majority {labels.count('NUM') / 30:.3f}  accuracy 0.610"
+    assert task_of(data).verdict(data, {}) == ""
 
 
 class Album:

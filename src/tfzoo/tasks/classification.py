@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tfzoo.data.classification import ClassificationData, text_batches
@@ -82,10 +83,8 @@ class ClassificationTask(Task):
     def on_fit_start(self) -> None:
         """Balanced weights need the number of texts of each class."""
         trained = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
-        counts = None
-        if isinstance(trained, LabelledSet):
-            counts = np.bincount(trained.classes[trained.rows], minlength=len(self.labels)).tolist()
-        weights = self.weighing.weights(self.labels, counts)
+        found = counts(trained, len(self.labels)).tolist() if isinstance(trained, LabelledSet) else None
+        weights = self.weighing.weights(self.labels, found)
         if weights is None:
             raise BadOption("loss.class_weights: balanced needs ClassificationData, which counts labels; else give a weight by label")
         self.class_weights.copy_(weights)
@@ -131,11 +130,15 @@ class ClassificationTask(Task):
                     show(logger, f"{name}/confusion", draw, self.trainer.global_step)
 
     def verdict(self, data: Any, scores: Mapping[str, float]) -> str:
-        """``majority 0.120  root operator 0.250  accuracy 0.610``: beside what is right without reading much of the text."""
-        known = getattr(data, "baselines", {})
-        if not known or "test/accuracy" not in scores:
+        """``majority 0.120  root operator 0.250  accuracy 0.610``: beside what is right without reading the text, or little of it."""
+        if "test/accuracy" not in scores:
             return ""
-        return "  ".join(f"{name} {value:.3f}" for name, value in {**known, "accuracy": scores["test/accuracy"]}.items())
+        name = "test" if "test" in data.test_names else data.test_names[0]
+        most = counts(data.sets["train"], len(self.labels)).argmax()
+        said = {"majority": float((data.sets[name].classes == most).mean())}
+        if hasattr(data.made, "baselines"):
+            said |= data.made.baselines(data.splits["train"], data.splits[name])
+        return "  ".join(f"{what} {share:.3f}" for what, share in {**said, "accuracy": scores["test/accuracy"]}.items())
 
     def draw(self, folder: Path) -> list[Path]:
         """The confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png`` where there are several."""
@@ -178,6 +181,11 @@ class ClassificationTask(Task):
     def _best(self, batch: Labelled) -> list[tuple[str, float]]:
         probability, index = self.logits(batch).float().softmax(-1).max(-1)
         return [(self.labels[i], p) for i, p in zip(index.tolist(), probability.tolist(), strict=True)]
+
+
+def counts(texts: LabelledSet, classes: int) -> NDArray[np.int64]:
+    """How many of the texts that are used have each class."""
+    return np.bincount(texts.classes[texts.rows], minlength=classes)
 
 
 def show(logger: Any, name: str, picture: Callable[[], Any], step: int) -> None:
