@@ -66,7 +66,7 @@ def test_imports_point_down(path: Path) -> None:
 def names() -> set[str]:
     """Of components, but for words that mean something else as well."""
     ordinary = {"none", "layer", "batch", "index", "linear", "constant", "numbers", "learned", "instance"}
-    ordinary |= {"mean", "sum", "first", "max"}
+    ordinary |= {"mean", "sum", "first", "max", "word", "bytes"}
     return {name for kind in KINDS for name in registry(kind).names()} - ordinary
 
 
