@@ -31,7 +31,7 @@ class Trained:
         data = self.job.task.Data(**self.job.recipe["data"], seed=self.job.recipe["seed"])
         setattr(data, self.task.tokenizer_of_data, self.task.tokenizer)
         data.prepare_data()
-        data.setup()
+        data.setup("test")
         return data
 
     def record(self, command: str, section: Mapping[str, Any]) -> None:

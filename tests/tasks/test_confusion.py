@@ -1,0 +1,24 @@
+"""Pictures of what a classifier confuses."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from tfzoo.tasks.confusion import confusion_figure, confusion_picture
+
+
+@pytest.mark.parametrize("classes", [2, 6, 47])
+def test_a_confusion_matrix_is_drawn_whatever_the_labels_are(classes: int) -> None:
+    labels = ["costs $5 or $6", "数", *(f"a very long label that nobody reads {i}" for i in range(classes))][:classes]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        picture = confusion_picture(torch.arange(classes**2).view(classes, classes), labels, "test")
+        figure = confusion_figure(torch.arange(classes**2).view(classes, classes), labels, "test")
+    assert picture.shape[2] == 4
+    assert len(np.unique(picture)) > 10
+    shown = [text.get_text() for text in figure.axes[0].texts]
+    assert (shown == [str(i) for i in range(classes**2)]) == (classes <= 24)

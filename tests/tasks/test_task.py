@@ -1,0 +1,222 @@
+"""A third task needs no change to the first two: here one is, whole, and every command works with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+import yaml
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+from torchmetrics import MeanMetric
+
+from tfzoo.commands import sections
+from tfzoo.commands.main import main
+from tfzoo.errors import BadOption
+from tfzoo.tasks.optim import Optim
+from tfzoo.tasks.task import Task
+
+
+class Bigram(nn.Module):
+    """The next letter by the last one."""
+
+    def __init__(self, vocab_size: int, dim: int = 4, *, scale: float = 1.0) -> None:
+        super().__init__()
+        self.config = {"vocab_size": vocab_size, "dim": dim, "scale": scale}
+        if dim < 1:
+            raise BadOption(f"dim={dim} must be at least 1")
+        self.embedding, self.head, self.scale = nn.Embedding(vocab_size, dim), nn.Linear(dim, vocab_size), scale
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.scale * self.head(self.embedding(ids))  # type: ignore[no-any-return]
+
+
+@dataclass
+class Letters:
+    """The tokenizer."""
+
+    known: str
+
+    def state(self) -> dict[str, Any]:
+        return {"known": self.known}
+
+
+@dataclass
+class Words:
+    """One batch."""
+
+    ids: Tensor
+    source_text: list[str] = field(default_factory=list)
+    index: list[int] = field(default_factory=list)
+
+    def to(self, device: Any) -> Words:
+        return replace(self, ids=self.ids.to(device))
+
+
+class WordSet(Dataset[Words]):
+    def __init__(self, words: list[str], letters: Letters) -> None:
+        self.words, self.letters = words, letters
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, rows: Sequence[int]) -> Words:
+        words = [self.words[row] for row in rows]
+        return Words(torch.tensor([[self.letters.known.index(letter) for letter in word] for word in words]), words, list(rows))
+
+    __getitems__ = __getitem__
+
+
+def as_is(batch: Words) -> Words:
+    return batch
+
+
+class BigramData(L.LightningDataModule):
+    """Words of four letters in which vowels follow consonants."""
+
+    def __init__(self, *, count: int = 64, batch: int = 16, seed: int = 0) -> None:
+        super().__init__()
+        self.count, self.batch, self.seed = count, batch, seed
+        self.letters = Letters("abdeg")
+        self.test_names = ["test"]
+
+    def _loader(self, seed: int) -> DataLoader[Words]:
+        draw = torch.Generator().manual_seed(seed)
+        picks = torch.randint(0, 6, (self.count, 4), generator=draw).tolist()
+        words = ["".join(("bdg"[p % 3], "ae"[p % 2])[place % 2] for place, p in enumerate(row)) for row in picks]
+        return DataLoader(WordSet(words, self.letters), batch_size=self.batch, collate_fn=as_is)
+
+    def describe(self) -> str:
+        return f"{self.count} words"
+
+    def train_dataloader(self) -> DataLoader[Words]:
+        return self._loader(self.seed)
+
+    def val_dataloader(self) -> DataLoader[Words]:
+        return self._loader(self.seed + 1)
+
+    def test_dataloader(self) -> list[DataLoader[Words]]:
+        return [self._loader(self.seed + 2)]
+
+
+class Perplexity(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss = MeanMetric()
+
+    def compute(self) -> dict[str, Tensor]:
+        return {"perplexity": self.loss.compute().exp(), "bits_saved": -self.loss.compute()}
+
+
+@dataclass
+class Sampling:
+    """A section of its own."""
+
+    letters: int = 2
+
+
+class BigramTask(Task):
+    """Predicts the next letter."""
+
+    name = "bigram"
+    Model = Bigram
+    Data = BigramData
+    tokenizer_of_data = "letters"
+    command = "continue"
+    monitor = "val/bits_saved"
+
+    def __init__(
+        self, model: Bigram, tokenizer: Letters, *, optim: Optim | None = None, sampling: Sampling | None = None, seed: int = 0
+    ) -> None:
+        how = sampling or Sampling()
+        super().__init__(model, tokenizer, {"optim": optim or Optim(), "sampling": how}, seed)
+        self.sampling = how
+
+    @classmethod
+    def sizes(cls, tokenizer: Letters | None = None, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return {"vocab_size": 3 if tokenizer is None else len(tokenizer.known)}
+
+    @classmethod
+    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Letters:
+        return Letters(**state)
+
+    def loss(self, batch: Words) -> Tensor:
+        return nn.functional.cross_entropy(self.model(batch.ids[:, :-1]).flatten(0, 1), batch.ids[:, 1:].flatten())
+
+    def training_step(self, batch: Words, batch_idx: int) -> Tensor:
+        loss = self.loss(batch)
+        self.log_training({"train/loss": loss.detach()}, batch.ids.numel())
+        return loss
+
+    def new_scores(self) -> Perplexity:
+        return Perplexity()
+
+    def score(self, batch: Words, scores: Perplexity) -> None:
+        scores.loss.update(self.loss(batch))
+
+    def rows(self, batch: Words) -> list[dict[str, Any]]:
+        found = [(text, text) for text in batch.source_text]
+        for _ in range(self.sampling.letters):
+            last = torch.tensor([self.tokenizer.known.index(longer[-1]) for _, longer in found])
+            best = self.model(last).argmax(-1).tolist()
+            found = [(text, longer + self.tokenizer.known[letter]) for (text, longer), letter in zip(found, best, strict=True)]
+        return [{"text": text, "continued": longer} for text, longer in found]
+
+
+@pytest.fixture(autouse=True)
+def a_third_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known by one line in the table of tasks."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sections.TASKS, "bigram", "tests.tasks.test_task:BigramTask")
+    steps = "{max_steps: 30, accelerator: cpu, devices: 1, log_every_n_steps: 1}"
+    Path("bigram.yaml").write_text(f"task: bigram\noptim: {{lr: 0.1, schedule: constant}}\ntrainer: {steps}\n", "utf-8")
+
+
+def test_it_is_trained_scored_and_used_by_the_same_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "bigram.yaml", "--sampling.letters", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert "tfzoo continue runs/bigram/1" in out
+    assert "64 words" in err
+    config = yaml.safe_load(Path("runs/bigram/1/config.yaml").read_text("utf-8"))
+    assert config["model"] == {"dim": 4, "scale": 1.0}
+    assert config["sampling"] == {"letters": 3}
+    summary = json.loads(Path("runs/bigram/1/summary.json").read_text("utf-8"))
+    assert summary["fit"]["best"].keys() == {"val/bits_saved"}
+    assert summary["fit"]["tokens_per_second"] > 0
+    assert main(["validate", "runs/bigram/1"]) == 0
+    assert main(["test", "runs/bigram/1"]) == 0
+    summary = json.loads(Path("runs/bigram/1/summary.json").read_text("utf-8"))
+    assert summary["test"]["scores"]["test/perplexity"] < 3.5
+    assert main(["predict", "runs/bigram/1", "--format", "jsonl", "--sampling.letters", "1"]) == 0
+    rows = [json.loads(line) for line in Path("runs/bigram/1/predictions/test.jsonl").read_text("utf-8").splitlines()]
+    assert len(rows) == 64
+    assert all(row["continued"][:-1] == row["text"] and row["continued"][-1] in "bdg" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--model.vocab_size", "5"], "`vocab_size` is not for a recipe to say"),
+        (["--model.dim", "0"], "dim=0 must be at least 1"),
+        (["--sampling.leters", "3"], "Did you mean 'letters'"),
+        (["--letters", "3"], "`letters` belongs under `sampling`"),
+        (["--data.seed", "3"], "`seed` belongs at the top"),
+        (["--search.beam", "3"], "no section 'search'"),
+    ],
+)
+def test_its_mistakes_are_named_as_those_of_others(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "bigram.yaml", *args]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_task_builds_itself_from_its_recipe_and_its_settings_are_sections() -> None:
+    assert BigramTask.settings() == {"optim": Optim, "sampling": Sampling}
+    task = BigramTask(Bigram(5, 3), Letters("abdeg"), sampling=Sampling(4), seed=2)
+    again = BigramTask.build(task.recipe, task.tokenizer)
+    assert (again.model.config, again.sampling, again.seed) == (task.model.config, task.sampling, 2)
