@@ -125,7 +125,9 @@ def test_a_table_is_found_with_or_without_gz(tmp_path: Path, name: str, written:
     assert pairs(tmp_path / name) == [("a b", "x y"), ("", "z")]
 
 
-@pytest.mark.parametrize(("row", "count"), [("a", "1 column "), ("", "a blank line"), ("a\tb\tc", "3 columns"), ("a\rb\tc", "a carriage return")])
+@pytest.mark.parametrize(
+    ("row", "count"), [("a", "1 column "), ("", "a blank line"), ("a\tb\tc", "3 columns"), ("a\rb\tc", "a carriage return")]
+)
 def test_a_row_without_two_columns_is_found_by_line(tmp_path: Path, row: str, count: str) -> None:
     message = error(write(tmp_path, train_tsv=f"a\tx\n{row}\nb\ty\n"))
     assert "train.tsv, line 2: " in message

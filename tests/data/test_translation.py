@@ -304,7 +304,7 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({}, BadOption, "data.dataset, data.root"),
+        ({}, BadOption, "data.dataset, data.name, data.root"),
         ({"dataset": "numbers", "root": "."}, BadOption, "one place"),
         ({"dataset": "numbers", "test": "x"}, BadOption, "splits of its own"),
         ({"dataset": "number"}, UnknownName, "numbers"),
@@ -316,6 +316,9 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
         ({"root": ".", "max_tokens": 0}, BadOption, "max_tokens"),
         ({"root": ".", "workers": -1}, BadOption, "workers"),
         ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
+        ({"name": "a/b", "root": "."}, BadOption, "one place"),
+        ({"root": ".", "word_dropout": 1.0}, BadOption, "word_dropout"),
+        ({"dataset": "listops"}, BadOption, "labelled texts"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_text_is_read(options: dict[str, Any], error: type[TfzooError], words: str) -> None:

@@ -11,9 +11,10 @@ import numpy as np
 
 from tfzoo.data.buckets import Buckets
 from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.hub import hub_texts
 from tfzoo.data.labelled import Classes, Labelled, LabelledSet, Vocabulary
 from tfzoo.data.module import TextData, test_paths
-from tfzoo.data.prepare import Text, distinct, encode_lines, full, scan, train_tokenizer
+from tfzoo.data.prepare import Text, distinct, drawn, encode_lines, full, scan, train_tokenizer
 from tfzoo.data.table import FORMS
 from tfzoo.data.text import find_tests, find_text
 from tfzoo.data.word_dropout import WordDropout
@@ -32,6 +33,8 @@ class ClassificationData(TextData):
     The text is one of
 
     - ``dataset``: a built-in data set by name, ``"listops"`` or ``{"name": "listops", "depth": 4}``;
+    - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``; ``train``, ``val`` and ``test`` then name
+      splits;
     - ``root``: a folder with ``train``, perhaps ``val``, and any number of ``test*``, each a table with a row of names (``train.tsv``,
       ``.csv``, ``.jsonl``, ``.parquet``) or two files of lines (``train.text`` and ``train.label``), plain or ``.gz``;
     - ``train``, ``val``, ``test``: paths of such, relative to ``root`` where that is given. Several test sets: ``{name: path}``.
@@ -62,6 +65,7 @@ class ClassificationData(TextData):
         self,
         *,
         dataset: DatasetSpec | None = None,
+        name: str | None = None,
         root: str | None = None,
         train: str | None = None,
         val: str | None = None,
@@ -79,18 +83,19 @@ class ClassificationData(TextData):
         super().__init__(
             tokenizer=tokenizer, max_tokens=max_tokens, max_length=max_length, word_dropout=word_dropout, seed=seed, workers=workers
         )
-        if (dataset is None) == (root is None and train is None):
-            raise BadOption("data needs its text from one place: data.dataset, data.root, or data.train")
+        if sum((dataset is not None, name is not None, root is not None or (train is not None and name is None))) != 1:
+            raise BadOption("data needs its text from one place: data.dataset, data.name, data.root, or data.train")
         if dataset is not None and not train is val is test is None:
             raise BadOption("data.train, data.val and data.test are paths; data.dataset brings splits of its own")
         if text_column == label_column:
             raise BadOption(f"data.text_column and data.label_column are both {text_column!r}")
         if not 0 < val_fraction < 1:
             raise BadOption(f"data.val_fraction is {val_fraction}; it is a share of training, between 0 and 1")
-        self.made = None if dataset is None else create("dataset", dataset)
+        self.dataset, self.made = dataset or "", None if dataset is None else create("dataset", dataset)
         if self.made is not None and not hasattr(self.made, "labels"):
             raise BadOption(f"dataset {self.made.entry.name!r} has translations, no labelled texts to classify")
         self.root = None if root is None else Path(root).expanduser()
+        self.name = name
         self.train, self.val, self.tests = train, val, test_paths(test, tuple(FORMS))
         self.columns = text_column, label_column
         self.val_fraction = val_fraction
@@ -125,6 +130,17 @@ class ClassificationData(TextData):
         train = self.sets["train"]
         counts: list[int] = np.bincount(train.classes[train.rows], minlength=len(self.labels)).tolist()
         return counts
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """What is right of ``test`` for one who reads nothing, and what the built-in data set knows besides."""
+        if "test" not in self.sets:
+            return {}
+        most = int(np.argmax(self.label_counts))
+        found = {"majority": float((np.asarray(self.sets["test"].classes) == most).mean())}
+        if self.made is not None and hasattr(self.made, "baselines"):
+            found |= self.made.baselines(self.splits["train"], self.splits["test"])
+        return found
 
     def describe(self) -> str:
         """What was read, in a line for each split, and the labels."""
@@ -198,18 +214,25 @@ class ClassificationData(TextData):
     def _texts(self) -> dict[str, Text]:
         """The text of each split; finds files, reads none."""
         if self.made is not None:
-            made: dict[str, Text] = self.made.splits(self.seed)
-            return made
+            return dict(drawn(self.dataset, self.seed, self.columns))
+        if self.name is not None:
+            return self._with_val(dict(hub_texts(self.name, self.columns, self.train, self.val, self.tests)))
         root = self.root or Path()
         texts: dict[str, Text] = {"train": self._find(root / (self.train or "train"))}
         if self.val is not None or (self.root is not None and any(root.glob("val.*"))):
             texts["val"] = self._find(root / (self.val or "val"))
-        else:
-            whole = texts["train"]
-            texts |= {name: Cut(whole, self.val_fraction, self.seed, held=name == "val") for name in ("train", "val")}
         if self.tests is not None:
-            return texts | {name: self._find(root / path) for name, path in self.tests.items()}
-        return texts | (find_tests(root, *self.columns, header=True) if self.root else {})
+            texts |= {name: self._find(root / path) for name, path in self.tests.items()}
+        elif self.root is not None:
+            texts |= find_tests(root, *self.columns, header=True)
+        return self._with_val(texts)
+
+    def _with_val(self, texts: dict[str, Text]) -> dict[str, Text]:
+        """These splits, with a part of training cut off for ``val`` where there is none."""
+        if "val" in texts:
+            return texts
+        whole = texts["train"]
+        return texts | {name: Cut(whole, self.val_fraction, self.seed, held=name == "val") for name in ("train", "val")}
 
     def _find(self, path: Path) -> Text:
         return find_text(path, *self.columns, header=True)

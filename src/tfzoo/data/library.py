@@ -27,11 +27,14 @@ SMALLEST = len(SPECIAL) + len(BYTES)
 PIECES = r" ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """Text is cut into words, numbers and runs of signs (each with one space before it) and runs of spaces."""
 
+WORDS = r" ?\S+|\s+"
+"""The same, cut at spaces alone."""
+
 LINE_ENDS = re.compile(r"[\r\n]")
 
 
 class LibraryTokenizer:
-    """Text in normal form NFC, cut into PIECES, and ids back to text by joining: spaces are characters like others."""
+    """Text in normal form NFC, cut into pieces, and ids back to text by joining: spaces are characters like others."""
 
     entry: ClassVar[Entry]
     library: tokenizers.Tokenizer | None = None
@@ -71,7 +74,7 @@ class LibraryTokenizer:
         self.restore(json.dumps(state, ensure_ascii=False))
 
 
-def untrained(model: Any, *, lowercase: bool) -> tokenizers.Tokenizer:
+def untrained(model: Any, *, lowercase: bool, pieces: str = PIECES) -> tokenizers.Tokenizer:
     """The library's tokenizer around one of its models."""
     from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 
@@ -79,7 +82,7 @@ def untrained(model: Any, *, lowercase: bool) -> tokenizers.Tokenizer:
     # the space in front makes a first word the same as an inner one; the decoder takes it off again
     lower = [normalizers.Lowercase()] if lowercase else []
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), *lower, normalizers.Prepend(" ")])
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PIECES), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pieces), "isolated")
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     return tokenizer
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -13,6 +15,7 @@ from typing import Protocol, TypeVar
 from tfzoo.data import cache
 from tfzoo.data.encoded import Encoded, Writer
 from tfzoo.data.progress import watched
+from tfzoo.data.table import Table
 from tfzoo.data.tokenizer import Languages, Tokenizer
 from tfzoo.errors import BadData
 from tfzoo.registry import Spec, create, registry
@@ -97,9 +100,9 @@ def train_tokenizer(lines: Iterable[str], content: str, spec: Spec, count: int) 
     return tokenizer
 
 
-def full(spec: Spec) -> str:
+def full(spec: Spec, kind: str = "tokenizer") -> str:
     """A spec with all its options, those by default too."""
-    entry, given = registry("tokenizer").options(spec)
+    entry, given = registry(kind).options(spec)
     options = {name: given.get(name, option.default) for name, option in entry.options.items()}
     return json.dumps([entry.cls.__module__, entry.name, options], sort_keys=True)
 
@@ -127,6 +130,25 @@ def encode_lines(lines: Iterable[str], content: str, tokenizer: Encoder, made_by
         if writer.sentences != count:
             raise BadData(f"{name}: {writer.sentences:,} lines, but {count:,} a moment ago; let the files rest while they are read")
     return Encoded(path / "sentences")
+
+
+def drawn(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
+    """The splits of a built-in data set, from the cache where the same code, options and seed have made them before."""
+    made = create("dataset", spec)
+    code = inspect.getsource(sys.modules[type(made).__module__])
+    path = cache.entry("drawn", cache.key(FORMAT, full(spec, "dataset"), str(seed), code))
+    try:
+        sizes: dict[str, int] = json.loads((path / "sizes").read_text("utf-8"))
+        if any((path / f"{name}.tsv").stat().st_size != size for name, size in sizes.items()):
+            raise ValueError
+    except (OSError, ValueError):
+        with cache.filling(path) as folder:
+            sizes = {}
+            for name, rows in made.splits(seed).items():
+                text = "".join(f"{first}\t{second}\n" for first, second in ([columns, *rows]))
+                sizes[name] = (folder / f"{name}.tsv").write_bytes(text.encode())
+            (folder / "sizes").write_text(json.dumps(sizes), "utf-8")
+    return {name: Table(path / f"{name}.tsv", columns) for name in sizes}
 
 
 def distinct(lines: Iterable[str], content: str) -> list[str]:

@@ -44,12 +44,12 @@ class ParallelText:
         return f"{self.source} and {self.target}, line {row + 1:,}"
 
 
-def find_text(path: Path, first: str, second: str, *, header: bool = False) -> ParallelText | Table:
+def find_text(path: Path, first: str, second: str, columns: tuple[str, str] | None = None, *, header: bool = False) -> ParallelText | Table:
     """The text that ``path`` names: ``corpus/train`` for ``train.en`` and ``train.de``, or for a table such as ``train.tsv``.
 
-    ``first`` and ``second`` are the endings of the two files, or the columns of the table (``.tsv``, ``.csv``, ``.jsonl``, ``.parquet``),
-    which may also be given by its full name. Each file is taken plain or, where there is no such file, as ``.gz``. Without ``header``, a
-    ``.tsv`` may be without a row of names.
+    ``first`` and ``second`` are the endings of the two files and, unless there are other ``columns``, the columns of the table (``.tsv``,
+    ``.csv``, ``.jsonl``, ``.parquet``), which may also be given by its full name. Each file is taken plain or, where there is no such
+    file, as ``.gz``. Without ``header``, a ``.tsv`` may be without a row of names.
 
     Raises:
         BadData: nothing there; the message says what was looked for and what lies beside it.
@@ -59,14 +59,14 @@ def find_text(path: Path, first: str, second: str, *, header: bool = False) -> P
         table = find_file(path, plain)
         if table is None:
             raise missing(path.parent, [plain.name])
-        return Table(table, (first, second), header=header)
+        return Table(table, columns or (first, second), header=header)
     names = [f"{path.name}.{ending}" for ending in (first, second)]
     found = [find_file(path.parent / name) for name in names]
     if found[0] is not None and found[1] is not None:
         return ParallelText(found[0], found[1])
     table = find_file(*(path.parent / f"{path.name}{ending}" for ending in FORMS))
     if table is not None and found == [None, None]:
-        return Table(table, (first, second), header=header)
+        return Table(table, columns or (first, second), header=header)
     if not any(found) and find_file(path) is not None:
         stem = plain.with_suffix("")
         raise BadData(f"{path} is one file; give the path of both without its ending: {stem} for {stem}.{first} and {stem}.{second}")
@@ -74,7 +74,9 @@ def find_text(path: Path, first: str, second: str, *, header: bool = False) -> P
     raise missing(path.parent, lacking, "" if any(found) else f"{path.name}{', '.join(FORMS)}")
 
 
-def find_tests(folder: Path, first: str, second: str, *, header: bool = False) -> dict[str, ParallelText | Table]:
+def find_tests(
+    folder: Path, first: str, second: str, columns: tuple[str, str] | None = None, *, header: bool = False
+) -> dict[str, ParallelText | Table]:
     """Test sets by name: each ``test*`` in a folder that has both files, or is a table."""
     names = set()
     for path in folder.glob("test*"):
@@ -82,4 +84,4 @@ def find_tests(folder: Path, first: str, second: str, *, header: bool = False) -
         stem, dot, ending = name.rpartition(".")
         if stem and (ending in (first, second) or dot + ending in FORMS):
             names.add(stem)
-    return {name: find_text(folder / name, first, second, header=header) for name in sorted(names)}
+    return {name: find_text(folder / name, first, second, columns, header=header) for name in sorted(names)}

@@ -11,6 +11,7 @@ import numpy as np
 from tfzoo.data.batch import Pairs, PairSet
 from tfzoo.data.buckets import Buckets
 from tfzoo.data.encoded import Sentences
+from tfzoo.data.hub import hub_texts
 from tfzoo.data.module import TextData, test_paths
 from tfzoo.data.prepare import Text, encode_split, scan, train_languages
 from tfzoo.data.table import FORMS
@@ -27,10 +28,12 @@ class TranslationData(TextData):
     The text is one of
 
     - ``dataset``: a built-in data set by name, ``"numbers"`` or ``{"name": "numbers", "language": "zh"}``;
+    - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``; ``train``, ``val`` and ``test`` then name
+      splits;
     - ``root``: a folder with ``train``, ``val`` and any number of ``test*``, each as ``train.en`` and ``train.de`` (by ``source`` and
-      ``target``) or as ``train.tsv``, plain or ``.gz``;
-    - ``train``, ``val``, ``test``: paths, relative to ``root`` where that is given: ``corpus/train`` means ``corpus/train.en`` and
-      ``corpus/train.de``, a name that ends in ``.tsv`` one file of rows ``source<TAB>target``. Several test sets: ``{name: path}``.
+      ``target``) or as a table, ``train.tsv``, ``.csv``, ``.jsonl`` or ``.parquet``, plain or ``.gz``; a ``.tsv`` needs no row of names;
+    - ``train``, ``val``, ``test``: paths of such, relative to ``root`` where that is given: ``corpus/train`` means ``corpus/train.en`` and
+      ``corpus/train.de``, ``corpus/train.tsv`` a table. Several test sets: ``{name: path}``.
 
     Tokenizers are trained once on the training split and kept in the cache, like the ids; both are found there as long as text and
     options stay the same. Validation and test use every line. Training skips pairs with an empty side or one over ``max_length``, and
@@ -38,6 +41,7 @@ class TranslationData(TextData):
 
     Args:
         source, target: language codes; en and de, or the data set's own. The reverse of the data set's turns it around.
+        source_column, target_column: names of columns in a table; the language codes, unless they are given.
         tokenizer: name and options of a tokenizer.
         joint: one vocabulary for both languages.
         max_tokens: most tokens of one side of a batch, its padding counted.
@@ -60,9 +64,12 @@ class TranslationData(TextData):
         self,
         *,
         dataset: DatasetSpec | None = None,
+        name: str | None = None,
         root: str | None = None,
         source: str | None = None,
         target: str | None = None,
+        source_column: str | None = None,
+        target_column: str | None = None,
         train: str | None = None,
         val: str | None = None,
         test: str | dict[str, str] | None = None,
@@ -77,15 +84,16 @@ class TranslationData(TextData):
         super().__init__(
             tokenizer=tokenizer, max_tokens=max_tokens, max_length=max_length, word_dropout=word_dropout, seed=seed, workers=workers
         )
-        if (dataset is None) == (root is None and train is None):
-            raise BadOption("data needs its text from one place: data.dataset, data.root, or data.train and data.val")
+        if sum((dataset is not None, name is not None, root is not None or (train is not None and name is None))) != 1:
+            raise BadOption("data needs its text from one place: data.dataset, data.name, data.root, or data.train and data.val")
         if dataset is not None and not train is val is test is None:
             raise BadOption("data.train, data.val and data.test are paths; data.dataset brings splits of its own")
         self.made = None if dataset is None else create("dataset", dataset)
         if self.made is not None and not hasattr(self.made, "languages"):
             raise BadOption(f"dataset {self.made.entry.name!r} has labelled texts to classify, no translations")
         self.direction = direction(None if self.made is None else self.made.languages, source, target)
-        self.root = None if root is None else Path(root).expanduser()
+        self.columns = source_column or self.direction[0], target_column or self.direction[1]
+        self.name, self.root = name, None if root is None else Path(root).expanduser()
         self.paths = {"train": train, "val": val}
         self.tests = test_paths(test, tuple(FORMS))
         self.joint = joint
@@ -140,15 +148,20 @@ class TranslationData(TextData):
             made: dict[str, list[tuple[str, str]]] = self.made.splits(self.seed)
             turn = slice(None, None, 1 if self.made.languages == self.direction else -1)
             return {name: [(pair[turn][0], pair[turn][1]) for pair in pairs] for name, pairs in made.items()}
+        if self.name is not None:
+            found = hub_texts(self.name, self.columns, self.paths["train"], self.paths["val"], self.tests)
+            if "val" not in found:
+                raise BadOption(f"data.val is not given, and {self.name} has no split of that name")
+            return dict(found)
         root = self.root or Path()
         texts: dict[str, Text] = {}
         for name, path in self.paths.items():
             if path is None and self.root is None:
                 raise BadOption(f"data.{name} is not given, nor data.root, a folder to find it in")
-            texts[name] = find_text(root / (path or name), source, target)
+            texts[name] = find_text(root / (path or name), source, target, self.columns)
         if self.tests is None:
-            return texts | (find_tests(root, source, target) if self.root else {})
-        return texts | {name: find_text(root / path, source, target) for name, path in self.tests.items()}
+            return texts | (find_tests(root, source, target, self.columns) if self.root else {})
+        return texts | {name: find_text(root / path, source, target, self.columns) for name, path in self.tests.items()}
 
 
 def direction(own: tuple[str, str] | None, source: str | None, target: str | None) -> tuple[str, str]:

@@ -1,0 +1,104 @@
+"""ListOps keeps its word: right answers, the published grammar, splits apart."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tfzoo.data.sets.listops import ListOps
+from tfzoo.errors import BadOption
+
+Splits = dict[str, list[tuple[str, str]]]
+
+FUNCTIONS = {"[MIN": min, "[MAX": max, "[MED": lambda values: int(statistics.median(values)), "[SM": lambda values: sum(values) % 10}
+
+
+def value(text: str) -> tuple[int, int, list[int]]:
+    """Evaluated with a stack; also how deep lists nest, and how many arguments each has."""
+    stack: list[tuple[str, list[int]]] = [("", [])]
+    deepest, counts = 0, []
+    for token in text.split(" "):
+        if token in FUNCTIONS:
+            stack.append((token, []))
+            deepest = max(deepest, len(stack) - 1)
+        elif token == "]":
+            operator, values = stack.pop()
+            counts.append(len(values))
+            stack[-1][1].append(FUNCTIONS[operator](values))
+        else:
+            stack[-1][1].append(int(token))
+    [(_, [result])] = stack
+    return result, deepest, counts
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return ListOps(train=4000).splits(seed=0)
+
+
+def test_every_answer_is_right(splits: Splits) -> None:
+    for rows in splits.values():
+        for text, answer in rows:
+            assert str(value(text)[0]) == answer
+
+
+def test_sizes_and_limits_are_as_stated(splits: Splits) -> None:
+    assert {name: len(rows) for name, rows in splits.items()} == {"train": 4000, "val": 1000, "test": 1000}
+    found = [value(text) for text, _ in splits["train"]]
+    assert {deepest for _, deepest, _ in found} == {2, 3, 4, 5}
+    assert {count for _, _, counts in found for count in counts} == {2, 3, 4}
+    lengths = {len(text.split(" ")) for text, _ in splits["train"]}
+    assert min(lengths) == 9
+    assert max(lengths) == 59
+
+
+def test_lists_stand_in_one_of_four_places() -> None:
+    rows = ListOps(depth=3, arguments=3, min_length=1, max_length=100, train=6000, val=1, test=1).splits(0)["train"]
+    lists = sum(text.count("[") - 1 for text, _ in rows)
+    places = sum(len(counts) and counts[-1] for _, _, counts in (value(text) for text, _ in rows))
+    assert abs(lists / places - 0.25) < 0.02
+    operators = Counter(text.split(" ")[0] for text, _ in rows)
+    assert all(abs(count / len(rows) - 0.25) < 0.03 for count in operators.values())
+
+
+def test_what_is_scored_is_in_no_other_split_and_not_twice(splits: Splits) -> None:
+    val, test = ([text for text, _ in splits[name]] for name in ("val", "test"))
+    assert len(set(val + test)) == len(val + test)
+    assert not {text for text, _ in splits["train"]} & set(val + test)
+
+
+def test_all_follows_from_the_seed() -> None:
+    small = ListOps(train=50, val=5, test=5)
+    assert small.splits(1) == ListOps(train=50, val=5, test=5).splits(1) != small.splits(2)
+
+
+def test_the_published_difficulty_has_its_lengths() -> None:
+    rows = ListOps(depth=10, arguments=10, min_length=500, max_length=2000, train=20, val=2, test=2).splits(0)["train"]
+    assert all(500 < len(text.split(" ")) < 2000 for text, _ in rows)
+    assert max(value(text)[1] for text, _ in rows) == 9
+
+
+def test_the_root_operator_alone_gives_what_others_measured() -> None:
+    data = ListOps(train=5000)
+    splits = data.splits(3)
+    found = data.baselines(splits["train"], splits["test"])
+    assert 0.18 < found["root operator"] < 0.3
+    assert data.baselines([("[MAX 1 2 ]", "2")], [("[MAX 3 2 ]", "3"), ("[MAX 0 2 ]", "2"), ("[SM 1 1 ]", "2")]) == {"root operator": 1 / 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"depth": 1}, "depth.*under 2"),
+        ({"arguments": 1}, "arguments.*under 2"),
+        ({"train": 0}, "train.*under 1"),
+        ({"depth": 2, "arguments": 3, "min_length": 5}, "no expression of this depth"),
+        ({"min_length": 20, "max_length": 21}, "no expression"),
+    ],
+)
+def test_options_that_leave_nothing_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadOption, match=words):
+        ListOps(**options)

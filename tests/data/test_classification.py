@@ -1,0 +1,293 @@
+"""From labelled text to batches: nothing lost, nothing leaked into what is scored, bad input told before training."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tfzoo.data import cache
+from tfzoo.data.classification import ClassificationData, Vocabulary, text_batches
+from tfzoo.data.tokenizers.word import Word
+from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
+
+TRAIN = [(f"{who} {what} here", label) for who in "abcdefghijkl" for what, label in (("runs", "NUM"), ("sits", "0"), ("eats now", "x y"))]
+TEST = [("m runs here", "NUM"), ("", "0"), ("a sits here", "0"), ("n eats now here too", "x y")]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "text"
+    folder.mkdir()
+    write(folder, "train.tsv", TRAIN)
+    write(folder, "test.tsv.gz", TEST)
+    return folder
+
+
+def write(folder: Path, name: str, rows: list[tuple[str, str]]) -> None:
+    data = "".join(f"{label}\t{text}\n" for text, label in [("text", "label"), *rows]).encode()
+    (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+
+
+def prepared(**options: Any) -> ClassificationData:
+    data = ClassificationData(**{"tokenizer": "word", "val_fraction": 0.3, **options})
+    data.prepare_data()
+    data.setup("fit")
+    return data
+
+
+def test_batches_hold_text_and_label_of_their_split(root: Path) -> None:
+    data = prepared(root=str(root), max_tokens=30)
+    assert data.labels == ["0", "NUM", "x y"]
+    for name, loader in (("train", data.train_dataloader()), ("val", data.val_dataloader()), ("test", data.test_dataloader()[0])):
+        rows, seen = list(data.splits[name]), []
+        for batch in loader:
+            assert [data.labels[k] for k in batch.label] == [rows[i][1] for i in batch.index]
+            assert batch.source_text == ([] if name == "train" else [rows[i][0] for i in batch.index])
+            if name != "test":
+                assert data.vocabulary.tokenizer.decode(batch.text.tolist()) == [rows[i][0] for i in batch.index]
+            assert ((batch.text == 3).sum(1) == 1).all()
+            assert batch.padding == bool((batch.text == 0).any())
+            assert batch.text.numel() <= 30
+            seen += batch.index
+        assert sorted(seen) == list(range(len(rows)))
+
+
+def test_validation_is_cut_from_training_by_seed_and_text(root: Path) -> None:
+    write(root, "train.tsv", TRAIN + TRAIN)
+    data = prepared(root=str(root))
+    train, val = ([text for text, _ in data.splits[name]] for name in ("train", "val"))
+    assert sorted(train + val) == sorted(text for text, _ in TRAIN + TRAIN)
+    assert not set(train) & set(val)
+    assert len(val) > 5
+    assert list(prepared(root=str(root)).splits["val"]) == list(data.splits["val"])
+    assert list(prepared(root=str(root), seed=1).splits["val"]) != list(data.splits["val"])
+
+
+def test_the_vocabulary_is_that_of_training_without_what_is_cut_off(root: Path) -> None:
+    data = prepared(root=str(root))
+    words = {word for text, _ in data.splits["train"] for word in text.split()}
+    assert len(data.vocabulary.tokenizer) == len(words) + 4
+
+
+def test_validation_text_that_is_there_is_taken(root: Path) -> None:
+    write(root, "val.tsv", TEST)
+    data = prepared(root=str(root))
+    assert list(data.splits["val"]) == TEST
+    assert len(data.sets["train"]) == len(TRAIN)
+
+
+def test_a_test_set_is_also_scored_without_what_training_has(root: Path) -> None:
+    data = prepared(root=str(root))
+    assert data.test_names == ["test", "test_unseen"]
+    assert data.overlap == {"test": 1, "test_unseen": 0}
+    assert list(data.splits["test_unseen"]) == [row for row in TEST if row not in TRAIN]
+    assert "test 4 texts, 1 of their sources in training" in data.describe()
+
+
+def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(root, "train.tsv", [*TRAIN, ("", "0"), (" ", "0"), ("a a a a a a", "NUM")])
+    write(root, "val.tsv", TRAIN)
+    data = prepared(root=str(root), max_length=3)
+    assert len(data.sets["train"]) == len(TRAIN) + 1
+    assert max(batch.text.shape[1] for batch in data.train_dataloader()) == 4
+    assert capsys.readouterr().err.splitlines() == [
+        "data: training skips 2 texts without a token",
+        "data: only the first 3 tokens of long texts are used (data.max_length): 13 of 37 in train, 12 of 36 in val, 1 of 4 in test, "
+        "1 of 2 in test_unseen",
+    ]
+    assert sum(map(len, data.test_dataloader()[0])) == 4
+
+
+def test_a_second_start_trains_and_tokenizes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = [batch.text.tolist() for batch in prepared(root=str(root)).train_dataloader()]
+    size = cache.size()
+    monkeypatch.setattr(Word, "train", None)
+    assert [batch.text.tolist() for batch in prepared(root=str(root)).train_dataloader()] == first
+    assert cache.size() == size
+
+
+def test_a_built_in_data_set_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"dataset": {"name": "listops", "train": 100, "val": 10, "test": 10}}
+    data = prepared(**options)
+    assert data.labels == [str(digit) for digit in range(10)]
+    assert data.baselines.keys() == {"majority", "root operator"}
+    assert all(0 <= share <= 1 for share in data.baselines.values())
+    monkeypatch.setattr(type(data.made), "splits", None)
+    again = prepared(**options)
+    assert {name: list(text) for name, text in again.splits.items()} == {name: list(text) for name, text in data.splits.items()}
+    [torn] = (cache.folder() / cache.SHELF).glob("drawn-*/val.tsv")
+    torn.write_bytes(torn.read_bytes()[:-5])
+    with pytest.raises(TypeError):  # made anew, not taken as it is
+        prepared(**options)
+
+
+def test_labels_are_counted(root: Path) -> None:
+    data = prepared(root=str(root))
+    rows = [label for _, label in data.splits["train"]]
+    assert data.label_counts == [rows.count(label) for label in data.labels]
+
+
+def test_hidden_words_follow_from_seed_epoch_and_text_alone(root: Path) -> None:
+    def hidden(epoch: int, **options: Any) -> dict[int, list[int]]:
+        data = prepared(root=str(root), word_dropout=0.4, **options)
+        loader = data.train_dataloader()
+        loader.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
+        return {i: [token for token in row if token] for batch in loader for i, row in zip(batch.index, batch.text.tolist(), strict=True)}
+
+    one = hidden(0)
+    assert one == hidden(0, max_tokens=12) == hidden(0, workers=1)
+    assert one != hidden(1)
+    tokens = [token for row in one.values() for token in row]
+    assert 0.2 < tokens.count(1) / len(tokens) < 0.5
+    assert all(row[-1] == 3 for row in one.values())
+    data = prepared(root=str(root), word_dropout=0.9)
+    assert not any((batch.text[:, 0] == 1).all() for batch in data.val_dataloader())
+
+
+def test_files_of_lines_are_text_too(tmp_path: Path) -> None:
+    (tmp_path / "train.text").write_text("".join(f"{text}\n" for text, _ in TRAIN))
+    (tmp_path / "train.label").write_text("".join(f"{label}\n" for _, label in TRAIN))
+    assert list(prepared(root=str(tmp_path), val_fraction=1e-9 + 0.2).labels) == ["0", "NUM", "x y"]
+
+
+def test_a_vocabulary_comes_back_from_its_state(root: Path) -> None:
+    data = prepared(root=str(root))
+    other = Vocabulary.restore(data.vocabulary.state())
+    assert other.labels == data.labels
+    assert other.tokenizer.encode(["a runs here"]) == data.vocabulary.tokenizer.encode(["a runs here"])
+
+
+def test_the_vocabulary_of_a_trained_classifier_is_kept(root: Path) -> None:
+    trained = prepared(root=str(root)).vocabulary
+    write(root, "train.tsv", [row for row in TRAIN if row[1] != "0"])
+    data = ClassificationData(root=str(root), tokenizer="word")
+    data.vocabulary = trained
+    data.prepare_data()
+    assert data.vocabulary is trained
+    assert data.label_counts[0] == 0
+
+
+def test_text_batches_hold_every_line_once(root: Path) -> None:
+    vocabulary = prepared(root=str(root)).vocabulary
+    lines = ["", "a runs here", "  ", "b " * 50, "unheard of"]
+    batches = list(text_batches(lines, vocabulary, max_tokens=60, longest=21))
+    assert sorted(i for batch in batches for i in batch.index) == list(range(len(lines)))
+    for batch in batches:
+        assert batch.source_text == [lines[i] for i in batch.index]
+        assert ((batch.text == 3).sum(1) == 1).all()
+        assert len(batch.label) == 0
+    assert batches[0].text.shape[1] == 21
+    assert list(text_batches([], vocabulary)) == []
+    torch.testing.assert_close(next(text_batches([""], vocabulary)).text, torch.tensor([[3]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "words"),
+    [
+        ("test.tsv", [("a", "NUM"), ("b", "LOC")], r"test\.tsv, line 3: the label 'LOC' is not among those of training: 0, NUM, x y"),
+        ("val.tsv", [("a", "NUM"), ("b", "LOC")], r"val\.tsv, line 3: the label 'LOC'"),
+        ("test.tsv", [("a", "")], r"test\.tsv, line 2: no label"),
+        ("train.tsv", [*TRAIN, ("a", " ")], r"train\.tsv, line 38: no label"),
+        ("train.tsv", [("a", "NUM"), ("b", "NUM")], r"train\.tsv: every text has the label 'NUM'; a classifier needs two"),
+        ("train.tsv", [("a\tb", "NUM"), ("b", "NUM")], r"train\.tsv, line 2: 3 columns instead of 2, label<TAB>text"),
+        ("test.tsv", [], r"test\.tsv: the file has no rows"),
+    ],
+)
+def test_bad_labels_and_rows_are_told_before_training(root: Path, name: str, rows: list[tuple[str, str]], words: str) -> None:
+    write(root, name, rows)
+    with pytest.raises(BadData, match=words):
+        prepared(root=str(root), val_fraction=0.5)
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (b"\n", "a blank line; remove it"),
+        (b"only one column\n", "1 column instead of 2, label<TAB>text"),
+        (b"NUM\tM\xfcll\n", "not UTF-8 (byte 0xfc at place 6)"),
+        (b"NUM\ta\rb\n", "a carriage return inside the line"),
+    ],
+)
+def test_a_bad_line_in_any_split_is_told_by_file_and_line(root: Path, split: str, bad: bytes, words: str) -> None:
+    (root / "test.tsv.gz").unlink()
+    for name in ("train", "val", "test"):
+        write(root, f"{name}.tsv", TRAIN)
+    path = root / f"{split}.tsv"
+    path.write_bytes(path.read_bytes() + bad)
+    with pytest.raises(BadData) as caught:
+        prepared(root=str(root))
+    assert f"{path}, line 38: {words}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({}, BadOption, "data.dataset, data.name, data.root, or data.train"),
+        ({"dataset": "listops", "root": "."}, BadOption, "one place"),
+        ({"name": "a/b", "dataset": "listops"}, BadOption, "one place"),
+        ({"dataset": "listops", "test": "x"}, BadOption, "splits of its own"),
+        ({"dataset": "numbers"}, BadOption, "translations"),
+        ({"root": ".", "label_column": "text"}, BadOption, "both 'text'"),
+        ({"root": ".", "val_fraction": 0.0}, BadOption, "val_fraction"),
+        ({"root": ".", "word_dropout": -0.1}, BadOption, "word_dropout"),
+        ({"root": ".", "max_length": 0}, BadOption, "max_length"),
+        ({"root": ".", "tokenizer": "wrod"}, UnknownName, "word"),
+        ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_text_is_read(options: dict[str, Any], error: type[TfzooError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ClassificationData(**options)
+
+
+def test_a_column_that_does_not_exist_is_told_with_what_does(root: Path) -> None:
+    with pytest.raises(BadData, match=r"\.tsv.*: no column 'lable'. Did you mean 'label'\? There: label, text"):
+        prepared(root=str(root), label_column="lable")
+
+
+def test_text_that_is_all_skipped_is_an_error(root: Path) -> None:
+    write(root, "val.tsv", TRAIN)
+    write(root, "train.tsv", [("", "NUM"), (" ", "0")])
+    with pytest.raises(BadData, match="train: no text is left; skipped: 2 texts without a token"):
+        prepared(root=str(root), test={})
+
+
+def test_what_is_not_ready_yet_says_so() -> None:
+    with pytest.raises(BadOption, match="prepare_data"):
+        _ = ClassificationData(dataset="listops").labels
+
+
+CODE = """
+from tfzoo.data.classification import ClassificationData
+data = ClassificationData(dataset={0!r}, tokenizer='word')
+data.prepare_data()
+print(len(data.sets['train']))
+"""
+
+
+def test_a_preparation_that_is_killed_leaves_nothing_that_the_next_takes_for_complete() -> None:
+    code = CODE.format({"name": "listops", "train": 30_000, "val": 10, "test": 10})
+    for seconds in (0.1, 0.3, 0.6, 1.0):
+        process = subprocess.Popen([sys.executable, "-c", code], env=os.environ, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        shelf = cache.folder() / cache.SHELF
+        while not shelf.is_dir() and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(seconds)
+        process.kill()
+        process.wait()
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True)
+    assert done.stdout == "30000\n"

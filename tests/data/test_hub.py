@@ -1,0 +1,98 @@
+"""Data sets by name: their columns and splits, and what is said when they cannot be reached."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+from tfzoo.data.classification import ClassificationData
+from tfzoo.data.translation import TranslationData
+from tfzoo.errors import BadData, BadOption, UnknownName
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A hub of two data sets; holds what was asked of it."""
+    calls: list[Any] = []
+    labels = datasets.Features({"sentence": datasets.Value("string"), "label": datasets.ClassLabel(names=["negative", "positive"])})
+    rows = {"sentence": [f"text {n}" for n in range(1200)], "label": [n % 2 for n in range(1200)]}
+    films = {
+        "train": datasets.Dataset.from_dict(rows, labels),
+        "validation": datasets.Dataset.from_dict({"sentence": ["good"], "label": [1]}, labels),
+        "test": datasets.Dataset.from_dict({"sentence": ["well", "hm"], "label": [0, -1]}, labels),
+    }
+    pairs = {"translation": [{"en": f"a {n}", "de": f"ein {n}"} for n in range(30)]}
+    hub = {"a/films": films, "a/pairs": {name: datasets.Dataset.from_dict(pairs) for name in ("train", "validation", "test")}}
+
+    def load(path: str, config: str | None, cache_dir: str) -> Any:
+        calls.append((path, config, cache_dir))
+        if path not in hub:
+            raise ConnectionError(f"Couldn't reach '{path}'\nmore")
+        return hub[path]
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    return calls
+
+
+def test_classes_have_their_names_and_splits_are_found(asked: list[Any], tmp_path: Path) -> None:
+    data = ClassificationData(name="a/films:default", text_column="sentence", tokenizer="word", test="validation")
+    data.prepare_data()
+    assert data.labels == ["negative", "positive"]
+    assert data.test_names == ["validation"]
+    assert list(data.splits["train"])[:2] == [("text 0", "negative"), ("text 1", "positive")]
+    assert len(list(data.splits["train"])) == 1200
+    [(path, config, folder)] = asked
+    assert (path, config) == ("a/films", "default")
+    assert Path(folder).is_relative_to(tmp_path / "cache")
+
+
+def test_pairs_by_language_are_found_in_either_direction(asked: list[Any]) -> None:
+    data = TranslationData(name="a/pairs", source="de", target="en", tokenizer={"name": "bpe", "vocab_size": 300})
+    data.prepare_data()
+    assert next(iter(data.splits["train"])) == ("ein 0", "a 0")
+    assert data.test_names == ["test"]
+
+
+def test_a_test_set_without_labels_is_refused(asked: list[Any]) -> None:
+    with pytest.raises(BadData, match=r"a/films, split 'test', row 2: 'label' is -1, which is no class"):
+        ClassificationData(name="a/films", text_column="sentence", tokenizer="word").prepare_data()
+
+
+def test_a_column_or_split_that_is_not_there_is_told_with_what_is(asked: list[Any]) -> None:
+    with pytest.raises(BadData, match=r"a/films, split 'train': no column 'text'.* There: label, sentence"):
+        ClassificationData(name="a/films").prepare_data()
+    with pytest.raises(UnknownName, match="validation"):
+        ClassificationData(name="a/films", text_column="sentence", val="valid").prepare_data()
+
+
+def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(asked: list[Any]) -> None:
+    with pytest.raises(BadData) as caught:
+        ClassificationData(name="no/where").prepare_data()
+    message = str(caught.value)
+    assert "cannot load the data set 'no/where' (ConnectionError: Couldn't reach 'no/where')" in message
+    assert "needs a network" in message
+    assert "data.root" in message
+    assert "\n" not in message
+
+
+def test_the_library_itself_is_asked_and_says_so_without_a_network(tmp_path: Path) -> None:
+    code = "from tfzoo.data.classification import ClassificationData as D\nD(name='nobody/nothing').prepare_data()"
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "BadData: cannot load the data set 'nobody/nothing'" in done.stderr
+
+
+def test_a_path_is_no_name(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match=r"data\.root"):
+        ClassificationData(name=str(tmp_path)).prepare_data()

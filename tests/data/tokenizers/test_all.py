@@ -1,0 +1,107 @@
+"""What each tokenizer knows and does not know."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+
+from tfzoo.data.tokenizer import Tokenizer
+from tfzoo.errors import BadOption
+from tfzoo.registry import create
+
+LINES = [
+    "A man with a hat, (laughing) at 2 dogs.",
+    "Ein Mann mit einem Hut.",
+    "两个人在公园里。",
+    "<pad> <0x41> pad unknown begin end",
+] * 20
+
+TEXTS = [
+    "",
+    "  two spaces before, two  inside, two after  ",
+    "no\u00a0break\u00a0space and\u2009thin",
+    "a tab\there",
+    "😀 a family 👨\u200d👩\u200d👧",
+    "你好，世界！两个人 hello 在公园里",
+    "ångström Ångström e\u0301",
+    "<pad> <unk> <s> </s> [PAD] pad unknown begin end",
+    "<0x41><0xFF> <0x0A>",
+    "\x00 \x7f \ufffd \U0010ffff",
+]
+
+
+def trained(name: str, **options: Any) -> Tokenizer:
+    tokenizer: Tokenizer = create("tokenizer", {"name": name, **options})
+    tokenizer.train(LINES)
+    return tokenizer
+
+
+@pytest.mark.parametrize("name", ["unigram", "character", "bytes"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_nothing_is_lost_that_training_never_saw(name: str, text: str) -> None:
+    tokenizer = trained(name, **({} if name == "bytes" else {"vocab_size": 320}))
+    [back] = tokenizer.decode(tokenizer.encode([text]))
+    assert unicodedata.normalize("NFC", back) == unicodedata.normalize("NFC", text)
+
+
+@pytest.mark.parametrize("name", ["unigram", "character", "bytes", "word"])
+def test_no_text_reaches_the_special_ids_but_the_unknown(name: str) -> None:
+    tokenizer = trained(name)
+    ids = {id for sentence in tokenizer.encode([*TEXTS, *LINES, "pad ", " pad  unknown "]) for id in sentence}
+    assert ids & {0, 1, 2, 3} == ({1} if name == "word" else set())
+    assert max(ids) < len(tokenizer)
+
+
+@pytest.mark.parametrize("name", ["unigram", "character", "bytes", "word"])
+def test_line_ends_never_come_out(name: str) -> None:
+    tokenizer = trained(name)
+    [text] = tokenizer.decode([list(range(len(tokenizer)))])
+    assert "\n" not in text
+    assert "\r" not in text
+
+
+def test_rare_words_are_unknown_and_frequent_ones_come_back() -> None:
+    word = trained("word")
+    assert word.encode(["A man with a zebra."])[0][-2] == 1
+    assert word.decode(word.encode(["A man with a hat, (laughing) at 2 dogs."])) == ["A man with a hat, (laughing) at 2 dogs."]
+    assert len(trained("word", vocab_size=10)) == 10
+    assert len(trained("word", min_count=1000)) == 4
+
+
+def test_words_are_cut_at_signs_or_at_spaces_alone() -> None:
+    text = "hat, (laughing)"
+    assert len(trained("word").encode([text])[0]) == 5
+    assert len(trained("word", cut="spaces").encode([text])[0]) == 2
+
+
+@pytest.mark.parametrize("name", ["unigram", "character", "word"])
+def test_case_can_be_given_up(name: str) -> None:
+    tokenizer = trained(name, lowercase=True)
+    assert tokenizer.encode(["A MAN"]) == tokenizer.encode(["a man"])
+
+
+def test_a_character_is_a_token() -> None:
+    assert [len(ids) for ids in trained("character").encode(["人在", "a hat"])] == [2, 5]
+    assert [len(ids) for ids in trained("bytes").encode(["人在", "a hat"])] == [6, 5]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"name": "unigram", "vocab_size": 259},
+        {"name": "character", "vocab_size": 259},
+        {"name": "word", "vocab_size": 4},
+        {"name": "word", "min_count": 0},
+    ],
+)
+def test_a_vocabulary_without_room_is_refused(spec: dict[str, Any]) -> None:
+    with pytest.raises(BadOption, match="under"):
+        create("tokenizer", spec)
+
+
+@pytest.mark.parametrize("name", ["unigram", "word", "character"])
+def test_an_untrained_one_says_so(name: str) -> None:
+    with pytest.raises(BadOption, match=f"'{name}' has no vocabulary yet"):
+        create("tokenizer", name).encode(["a"])
