@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tfzoo.commands import packaged
 from tfzoo.commands.main import main
-from tfzoo.registry import create
+from tfzoo.registry import create, describe
 
 NAMES = packaged.names()
 ROOT = Path(__file__).parents[2] / "recipes"
 SMALL = (
-    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--model.head_dim", "8", "--search.beam", "1"),
-    *("--search.max_length", "0.1", "--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
-    *("--data.tokenizer.vocab_size", "300", "--data.workers", "0"),
+    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--model.head_dim", "8"),
+    *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1", "--data.workers", "0"),
 )
+SIZES = {"train": 200, "val": 4, "test": 4}
 
 
 def test_all_recipes_are_found() -> None:
@@ -35,22 +37,46 @@ def test_a_recipe_begins_with_what_it_does_and_the_command(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small, on a few lines in the form in which it wants its text."""
     monkeypatch.chdir(tmp_path)
-    data = yaml.safe_load(packaged.find(name).read_text("utf-8"))["data"]
-    if "dataset" in data:
-        more = ["--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4", "--data.dataset.long", "4"]
-    else:
-        sizes = {"train": 200, "val": 4, "test": 4, "long": 4}
-        splits = create("dataset", {"name": "numbers", **sizes}).splits(0)
-        for split in ("train", "val", "test"):
-            rows = splits[split]
-            Path(f"{split}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in rows), "utf-8")
-        more = ["--data.root", "."] if "root" in data else [f"--data.{split}={split}.tsv" for split in ("train", "val", "test")]
-    hidden = ["--model.feedforward.hidden", "16"] if not name.endswith("zh_en") else []
-    assert main(["fit", f"{ROOT / name}.yaml", *SMALL, *more, *hidden]) == 0
+    tree = yaml.safe_load(packaged.find(name).read_text("utf-8"))
+    given = {"classification": classified, "translation": translated}[tree["task"]](tree["data"])
+    feedforward = tree["model"].get("feedforward")
+    given += ["--model.feedforward.hidden", "16"] if isinstance(feedforward, dict) and "hidden" in feedforward else []
+    tokenizer = describe("tokenizer", spec_name(tree["data"].get("tokenizer", "bpe")))
+    given += ["--data.tokenizer.vocab_size", "300"] if "vocab_size" in tokenizer.options else []
+    assert main(["fit", f"{ROOT / name}.yaml", *SMALL, *given]) == 0
     run = Path("runs") / name.rpartition("/")[2] / "1"
     assert (run / "checkpoints" / "last.ckpt").is_file()
-    assert (run / "summary.json").is_file()
+    assert json.loads((run / "summary.json").read_text("utf-8"))["fit"]["steps"] == 2
+
+
+def spec_name(spec: str | dict[str, Any]) -> str:
+    return spec if isinstance(spec, str) else str(spec["name"])
+
+
+def translated(data: dict[str, Any]) -> list[str]:
+    """A few sentence pairs, and what a translator's recipe is told of them."""
+    searching = ["--search.beam", "1", "--search.max_length", "0.1"]
+    if "dataset" in data:
+        return [*searching, *(f"--data.dataset.{split}={size}" for split, size in {**SIZES, "long": 4}.items())]
+    splits = create("dataset", {"name": "numbers", **SIZES, "long": 4}).splits(0)
+    for split in SIZES:
+        Path(f"{split}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in splits[split]), "utf-8")
+    return [*searching, *(["--data.root", "."] if "root" in data else [f"--data.{split}={split}.tsv" for split in SIZES])]
+
+
+def classified(data: dict[str, Any]) -> list[str]:
+    """A few labelled texts, and what a classifier's recipe is told of them."""
+    if "dataset" in data:
+        small = {"depth": 3, "arguments": 3, "min_length": 4, "max_length": 40, **SIZES}
+        return [f"--data.dataset.{name}={value}" for name, value in small.items()]
+    for split in ("train", "test"):
+        texts = [f"{word} {number} words" for number in range(40) for word in ("many", "few", "no")]
+        rows = "".join(f"{text}\t{text.partition(' ')[0]}\n" for text in texts)
+        path = Path(data.get(split) or split).with_suffix(".tsv")
+        path.write_text(f"{data.get('text_column', 'text')}\t{data.get('label_column', 'label')}\n{rows}", "utf-8")
+    return ["--data.root", "."]
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("base", (512, 8, 2048, 0.1, 100_000)), ("big", (1024, 16, 4096, 0.3, 300_000))])
