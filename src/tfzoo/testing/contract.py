@@ -9,7 +9,7 @@ from tfzoo.registry import registry
 from tfzoo.testing.promise import PROMISES, Promise, Result, outcome
 from tfzoo.testing.stacks import PLAIN, in_stacks
 
-MODULES = ("component", "attention", "norm", "position", "feedforward")
+MODULES = ("component", "attention", "norm", "position", "feedforward", "schedule", "tokenizer", "dataset")
 """Where promises are written down: those of every component, then those of a kind."""
 
 
