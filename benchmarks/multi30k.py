@@ -9,12 +9,13 @@ stands, run by the command line; theirs has the recipe's width, depth and vocabu
 from __future__ import annotations
 
 import argparse
-import csv
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
@@ -25,6 +26,7 @@ import tfzoo
 from tfzoo.tasks.metrics import CorpusScores
 
 EVERY = 120  # seconds between validations
+CHECK = re.compile(r"^ +(\d+) s  step .*?val/bleu ([\d.]+)", re.MULTILINE)  # as the command line prints them
 
 
 def main() -> None:
@@ -48,14 +50,13 @@ def main() -> None:
                 ours.wait()
         if ours.returncode:
             sys.exit(log.read_text()[-2000:])
-        with (run / "metrics.csv").open() as file:
-            checks = [float(row["val/bleu"]) for row in csv.DictReader(file) if row.get("val/bleu")]
-    print(f"seed {options.seed}\n\n| minutes | tfzoo, BLEU | MarianMT, BLEU |\n|---|---|---|")
-    for index, (one, other) in enumerate(zip(checks, theirs, strict=False), 1):
-        print(f"| {index * EVERY / 60:.0f} | {one:.1f} | {other:.1f} |")
+        checks = [(int(at), float(score)) for at, score in CHECK.findall(log.read_text())]
+    print(f"seed {options.seed}\n\n| tfzoo: seconds | BLEU | MarianMT: seconds | BLEU |\n|---|---|---|---|")
+    for one, other in zip_longest(checks, theirs, fillvalue=("", "")):
+        print(f"| {one[0]} | {one[1]} | {other[0]} | {other[1]} |")
 
 
-def train_marian(root: str, seconds: int, seed: int) -> list[float]:
+def train_marian(root: str, seconds: int, seed: int) -> list[tuple[int, float]]:
     """A plain loop, as one writes it: BLEU after every two minutes."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -70,15 +71,16 @@ def train_marian(root: str, seconds: int, seed: int) -> list[float]:
     print(f"MarianMT: {sum(p.numel() for p in model.parameters()):,} parameters", file=sys.stderr)
     configured = optim.configure(model.parameters(), max_steps=2**31)
     optimizer, scheduler = configured["optimizer"], configured["lr_scheduler"]["scheduler"]
-    scores: list[float] = []
+    scores: list[tuple[int, float]] = []
     loader, epoch = data.train_dataloader(), 0
     while True:
         loader.batch_sampler.set_epoch(epoch)
         epoch += 1
         for batch in loader:
             if time.perf_counter() - began >= EVERY * (len(scores) + 1):
-                scores.append(bleu(model, data))
-                print(f"MarianMT: {time.perf_counter() - began:.0f} s, epoch {epoch}, BLEU {scores[-1]:.1f}", file=sys.stderr)
+                score = round(bleu(model, data), 1)
+                scores.append((round(time.perf_counter() - began), score))
+                print(f"MarianMT: {scores[-1][0]} s, epoch {epoch}, BLEU {score}", file=sys.stderr)
                 if time.perf_counter() - began >= seconds:
                     return scores
             model.train()

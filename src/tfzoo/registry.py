@@ -64,13 +64,18 @@ class Entry:
     options: Mapping[str, Option] = field(repr=False)
 
     @property
+    def text(self) -> str:
+        """The docstring, to be read in a terminal."""
+        return (inspect.getdoc(self.cls) or "").strip().replace("``", "`")
+
+    @property
     def summary(self) -> str:
-        """The first line of the docstring: what it does and its formula."""
-        return (inspect.getdoc(self.cls) or "").partition("\n")[0]
+        """Its first line: what it does and its formula."""
+        return self.text.partition("\n")[0]
 
     def __str__(self) -> str:
         lines = [f"{self.kind} {self.name}  ({self.cls.__module__}.{self.cls.__qualname__})", ""]
-        lines += [(inspect.getdoc(self.cls) or "").strip(), "", f"Paper:    {self.paper or '-'}"]
+        lines += [self.text, "", f"Paper:    {self.paper or '-'}"]
         lines += [f"Traits:   {listing(self.traits)}", f"Supplied: {', '.join(self.supplied) or 'nothing'}"]
         lines += ["Options:" + ("" if self.options else "  none")]
         lines += [f"  {name}: {option}" for name, option in self.options.items()]

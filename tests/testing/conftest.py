@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tfzoo.registry import registry
+from tfzoo.registry import KINDS, registry
 from tfzoo.testing.classifiers import choices
 from tfzoo.testing.component import MODULES
 from tfzoo.testing.contract import promises
@@ -23,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if kind in metafunc.fixturenames:
             metafunc.parametrize(kind, [registry(kind).entry(name) for name in registry(kind).names()], ids=registry(kind).names())
     if "promised" in metafunc.fixturenames:  # (promise, component)
-        pairs = [(promise, registry(kind).entry(name)) for kind in MODULES for name in registry(kind).names() for promise in promises(kind)]
+        pairs = [(promise, registry(kind).entry(name)) for kind in KINDS for name in registry(kind).names() for promise in promises(kind)]
         metafunc.parametrize("promised", pairs, ids=[f"{entry.kind}-{entry.name}-{promise.__name__}" for promise, entry in pairs])
     if "stack" in metafunc.fixturenames:
         metafunc.parametrize("stack", list(combinations()), ids=str)

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from tfzoo.blocks.options import StackOptions
+from tfzoo.blocks.stack import Stack
 from tfzoo.models.transformer import Transformer
+from tfzoo.registry import Entry, create
 from tfzoo.testing.component import differs
 from tfzoo.testing.samples import randomize
 from tfzoo.testing.subject import SOURCE, TEXT
@@ -81,6 +83,26 @@ def test_every_option_of_a_stack_changes_its_side_alone(option: str, side: str) 
     assert repr(other) == repr(getattr(plain, next(iter(stacks))))
     assert differs(computed(**{side: {option: OTHER[option]}}), computed())
     assert changed is not other
+
+
+def test_a_position_is_told_where_it_stands(position: Entry) -> None:
+    """Widths, heads, and whether it is in a decoder: it acts in a stack as it does alone, near and far."""
+    for causal in (False, True):
+        if causal and "needs_length" in position.traits:
+            continue
+        supplied = {"dim": 16, "heads": 4, "head_dim": 6, "max_length": 50}
+        options = StackOptions(layers=0, heads=4, head_dim=6, max_length=50, position=position.name)
+        stack = Stack(16, options, causal=causal)
+        alone = create("position", position.name, **supplied, causal=causal)
+        alone.load_state_dict(randomize(stack.position).state_dict())
+        pos = torch.tensor([[0, 1, 7, 12, 30, 49]])
+        x, heads = torch.randn(1, 6, 16), torch.randn(1, 4, 6, 6)
+        for one, other in (
+            (stack.position.embed(x, pos, pos[:, -1:]), alone.embed(x, pos, pos[:, -1:])),
+            (stack.position.bias(pos, pos), alone.bias(pos, pos)),
+            *[(turn and turn(heads), same and same(heads)) for turn, same in [(stack.position.angles(pos), alone.angles(pos))]],
+        ):
+            torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("option", ["dropout", "attention_dropout", "feedforward_dropout"])

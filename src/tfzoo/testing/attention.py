@@ -83,7 +83,11 @@ def calls() -> Iterator[tuple[str, Call]]:
     yield (
         "middle text, padding on the left, causal, bias",
         draw(
-            q=MIDDLE, k=MIDDLE, causal=True, valid=lengths_to_valid([MIDDLE, 3, 0], MIDDLE, left=True), bias=torch.randn(1, H, MIDDLE, MIDDLE)
+            q=MIDDLE,
+            k=MIDDLE,
+            causal=True,
+            valid=lengths_to_valid([40, 3, 0], MIDDLE, left=True),
+            bias=torch.randn(1, H, MIDDLE, MIDDLE),
         ),
     )
     yield "long text", draw(k=FAR, e=C)

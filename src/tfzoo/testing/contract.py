@@ -10,7 +10,7 @@ from tfzoo.testing.classifiers import CLASSIFIER, in_classifiers
 from tfzoo.testing.promise import PROMISES, Promise, Result, outcome
 from tfzoo.testing.stacks import PLAIN, in_stacks
 
-MODULES = ("component", "attention", "norm", "position", "feedforward", "pooling")
+MODULES = ("component", "attention", "norm", "position", "feedforward", "pooling", "schedule", "tokenizer", "dataset")
 """Where promises are written down: those of every component, then those of a kind."""
 
 

@@ -136,6 +136,14 @@ def running_statistics_become_those_of_the_real_tokens(entry: Entry) -> None:
 
 
 @promise("norm")
+def what_training_has_seen_is_saved(entry: Entry) -> None:
+    norm, other, x = make(entry), make(entry), 3 * torch.randn(B, N, D) + 1
+    norm(x, RIGHT)
+    other.load_state_dict(norm.state_dict())
+    same(other.eval()(x, RIGHT), norm.eval()(x, RIGHT), "evaluation after loading the state dict", 0.0)
+
+
+@promise("norm")
 def texts_of_no_token_or_one_are_harmless(entry: Entry) -> None:
     for training in MODES:
         for lengths in ([0, 0, 0], [1, 0, 0], [6, 1, 0]):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -48,13 +49,28 @@ def title(function: Callable[..., object]) -> str:
 
 def outcome(function: Promise, entry: Entry) -> Result:
     """Whether a component keeps a promise. Drawn from one fixed seed; the caller's random state stays as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with alike():
         try:
             function(entry)
         except Exception as error:  # a component that raises where it should not breaks its promise, whatever it raises
             return Result(title(function), False, told(error))
     return Result(title(function), True)
+
+
+@contextmanager
+def alike(seed: int = 0) -> Iterator[None]:
+    """The same every time: drawn from one seed, on one thread (several would only wait for each other over such small tensors).
+
+    The caller's random state and threads stay as they were.
+    """
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def told(error: Exception) -> str:

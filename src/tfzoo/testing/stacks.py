@@ -16,7 +16,7 @@ from tfzoo.blocks.stack import Stack
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
-from tfzoo.testing.promise import Broken, Result, title, told
+from tfzoo.testing.promise import Broken, Result, alike, title, told
 from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.stack_promises import (
     STACK_PROMISES,
@@ -119,8 +119,7 @@ def broken(subject: Subject, allow: Collection[str] = (), promises: Sequence[Sta
     guarded = {GUARDS[rule].__name__: rule for rule in allow}
     for promise in promises:
         rule = guarded.get(promise.__name__)
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(1)
+        with alike(1), torch.no_grad():
             try:
                 promise(subject)
             except Exception as error:
@@ -142,8 +141,7 @@ def kept(combinations: Iterable[Any], promises: Sequence[StackPromise], where: s
     failures: dict[str, list[str]] = {title(promise): [] for promise in promises}
     counts: Counter[str] = Counter()
     for combination in combinations:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with alike():
             try:
                 allow, subject = build_allowing(combination)
             except Exception as error:

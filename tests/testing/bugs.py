@@ -1,0 +1,371 @@
+"""Mistakes that people make in this field, each as one change to tfzoo's source, and the test that must catch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bug:
+    """``fragment`` stands once in ``file``, under ``src/tfzoo``; ``caught_by`` is a check as :mod:`tests.testing.seeded` reads it."""
+
+    name: str
+    file: str
+    fragment: str
+    replacement: str
+    caught_by: str
+
+
+PLAIN = "scaled_dot_product-layer-sinusoidal-pre"
+CLASSIFIER = "scaled_dot_product-layer-sinusoidal-pre-mean"
+KEPT = "tests/testing/test_classifiers.py::test_a_classifier_keeps_every_promise_or_is_refused"
+OPTIONS = "tests/testing/test_options.py::"
+
+BUGS = (
+    # masks
+    Bug(
+        "the mask is ignored",
+        "masks.py",
+        "keys = None if self.keys is None else self.keys[:, None, None, :]",
+        "keys = None",
+        "attention scaled_dot_product hidden_keys_have_no_influence",
+    ),
+    Bug(
+        "the causal mask lets the next token through",
+        "masks.py",
+        "<= self.start + torch.arange(q",
+        "<= self.start + 1 + torch.arange(q",
+        f"stack decoder-{PLAIN} a_token_has_influence_on_itself_and_whatever_may_look_at_it",
+    ),
+    Bug(
+        "the causal mask hides the token itself",
+        "masks.py",
+        "<= self.start + torch.arange(q",
+        "< self.start + torch.arange(q",
+        f"stack decoder-{PLAIN} a_token_has_influence_on_itself_and_whatever_may_look_at_it",
+    ),
+    Bug(
+        "the causal mask stands at the top left, also in a cached step",
+        "masks.py",
+        "<= self.start + torch.arange(q",
+        "<= torch.arange(q",
+        f"stack decoder-{PLAIN} one_token_at_a_time_equals_all_at_once",
+    ),
+    Bug(
+        "what is hidden is only made 1000 smaller",
+        "masks.py",
+        'added = torch.full((*visible.shape[:-1], width), float("-inf"), device=device)',
+        "added = torch.full((*visible.shape[:-1], width), -1000.0, device=device)",
+        "attention scaled_dot_product hidden_keys_have_no_influence",
+    ),
+    Bug(
+        "a query that may look at nothing is forgotten",
+        "masks.py",
+        "None if keys is None or dense is None else ~dense.any(-1, keepdim=True)",
+        "None",
+        "attention scaled_dot_product a_query_that_may_look_at_nothing_gets_zeros",
+    ),
+    # positions
+    Bug(
+        "positions count from 0 at each cached step",
+        "blocks/stack.py",
+        "pos = torch.arange(start, start + n, device=device)[None]",
+        "pos = torch.arange(n, device=device)[None]",
+        "stack decoder-scaled_dot_product-layer-rotary-pre one_token_at_a_time_equals_all_at_once",
+    ),
+    Bug(
+        "padding on the left counts as positions",
+        "blocks/stack.py",
+        "k_pos = pos = (valid.cumsum(1) - 1).clamp(min=0)",
+        "k_pos = pos",
+        f"stack encoder-{PLAIN} padding_has_no_influence",
+    ),
+    Bug(
+        "padding counts for the length of a sentence",
+        "blocks/stack.py",
+        "length = valid.sum(1, keepdim=True) if valid is not None else",
+        "length =",
+        "stack encoder-scaled_dot_product-layer-unit_interval-pre padding_has_no_influence",
+    ),
+    Bug(
+        "the bias is not added",
+        "blocks/multihead.py",
+        "return self.attend(q, k, v, context.mask, context.bias)",
+        "return self.attend(q, k, v, context.mask)",
+        "stack encoder-scaled_dot_product-layer-relative_bias-pre order_matters_if_and_only_if_there_are_positions",
+    ),
+    Bug(
+        "a decoder's relative bias looks both ways",
+        "blocks/stack.py",
+        "            causal=causal,\n        )\n        traits",
+        "            causal=False,\n        )\n        traits",
+        OPTIONS + "test_a_position_is_told_where_it_stands[relative_bias]",
+    ),
+    Bug(
+        "half-split rotary turns its gradients the wrong way",
+        "contracts.py",
+        "return TurnHalves.apply(grad, cos, -sin), None, None",
+        "return TurnHalves.apply(grad, cos, sin), None, None",
+        "position rotary gradients_are_the_slopes_of_what_it_computes",
+    ),
+    # the cache
+    Bug(
+        "a key is cached before it is turned",
+        "blocks/multihead.py",
+        """        if context.turn is not None:
+            q, k = context.turn(q), context.turn(k)
+        k = self.attention.keys(k)
+        if context.cache is not None:
+            k, v = context.cache.target[layer].append(k, v)
+""",
+        """        if context.cache is not None:
+            k, v = context.cache.target[layer].append(k, v)
+        if context.turn is not None:
+            q, k = context.turn(q), context.turn(k)
+        k = self.attention.keys(k)
+""",
+        "stack decoder-scaled_dot_product-layer-rotary-pre one_token_at_a_time_equals_all_at_once",
+    ),
+    Bug(
+        "keys are made of what keys made",
+        "blocks/multihead.py",
+        "k, v = context.cache.target[layer].append(k, v)",
+        "k, v = context.cache.target[layer].append(k, v)\n            k = self.attention.keys(k)",
+        "stack decoder-additive-layer-sinusoidal-pre one_token_at_a_time_equals_all_at_once",
+    ),
+    Bug(
+        "the cache does not know how far decoding has come",
+        "blocks/stack.py",
+        "cache.length += x.shape[1]",
+        "cache.length += 0",
+        f"stack translator-{PLAIN} one_token_at_a_time_equals_all_at_once",
+    ),
+    Bug(
+        "beams do not move in the cache",
+        "blocks/cache.py",
+        "            layer.select(rows)",
+        "            layer.select(rows.sort().values)",
+        f"stack translator-{PLAIN} a_cache_follows_its_rows",
+    ),
+    Bug(
+        "cross-attention keeps the wrong sentences",
+        "blocks/cache.py",
+        "            layer.select(sentences)",
+        "            layer.select(sentences.flip(0))",
+        f"stack translator-{PLAIN} a_cache_follows_its_rows",
+    ),
+    Bug(
+        "the source's padding stays with the first sentences",
+        "blocks/cache.py",
+        "keys[sentences]",
+        "keys[: len(sentences)]",
+        f"stack translator-{PLAIN} a_cache_follows_its_rows",
+    ),
+    # norms
+    Bug(
+        "padding counts in batch statistics",
+        "norm/batch.py",
+        "real = x if padded is None else x.masked_fill(padded, 0.0)",
+        "real = x",
+        "norm batch padding_has_no_influence",
+    ),
+    Bug(
+        "padding counts in the number of tokens of a text",
+        "norm/instance.py",
+        "count = valid.sum(1)[:, None, None].clamp(min=1)",
+        "count = x.shape[1]",
+        "norm instance padding_has_no_influence",
+    ),
+    Bug(
+        "the stack forgets to tell its norms what is padding",
+        "blocks/stack.py",
+        "valid=valid if self.mixes else None",
+        "valid=None",
+        "stack encoder-scaled_dot_product-instance-sinusoidal-pre padding_has_no_influence",
+    ),
+    Bug(
+        "a norm after the residual connection is not told what is padding",
+        "blocks/layer.py",
+        "return self.norm(x + dropout(self.inner(x, *args), p), valid)",
+        "return self.norm(x + dropout(self.inner(x, *args), p))",
+        "stack encoder-scaled_dot_product-batch-sinusoidal-post padding_has_no_influence_while_training",
+    ),
+    Bug(
+        "running statistics are not saved",
+        "norm/batch.py",
+        'self.register_buffer("running_mean", torch.empty(dim))',
+        'self.register_buffer("running_mean", torch.empty(dim), persistent=False)',
+        "norm batch what_training_has_seen_is_saved",
+    ),
+    Bug(
+        "the final norm is missing",
+        "blocks/stack.py",
+        "return x if self.final_norm is None else self.final_norm(x, context.valid)",
+        "return x",
+        f"stack encoder-{PLAIN} gradients_reach_every_parameter",
+    ),
+    Bug(
+        "a decoder may have a norm that sees the future",
+        "blocks/clashes.py",
+        "if not (parts.causal and mixes(parts.norm)):",
+        "if True:",
+        "tests/testing/test_stacks.py::test_a_stack_keeps_every_promise_or_is_refused[decoder-scaled_dot_product-batch-none-pre]",
+    ),
+    # blocks
+    Bug(
+        "the residual connection is dropped",
+        "blocks/layer.py",
+        'return y if self.residual == "none" else x + y',
+        "return y",
+        OPTIONS + "test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection[pre]",
+    ),
+    Bug(
+        "the temperature is accepted and not used",
+        "blocks/multihead.py",
+        "temperature=self.temperature",
+        "temperature=1.0",
+        OPTIONS + "test_scores_are_divided_by_the_temperature",
+    ),
+    Bug(
+        "dropout goes on outside training",
+        "blocks/layer.py",
+        "p = self.p if self.training else 0.0",
+        "p = self.p",
+        OPTIONS + "test_dropout_acts_in_training_and_nowhere_else[dropout]",
+    ),
+    Bug(
+        "dropout does not scale what it keeps",
+        "dropout.py",
+        "ctx.scale = STEPS / (STEPS - steps)",
+        "ctx.scale = 1.0",
+        "feedforward relu dropout_acts_as_given_and_not_otherwise",
+    ),
+    Bug(
+        "the width of values is accepted and not used",
+        "blocks/multihead.py",
+        "value_dim = options.value_head_dim or head_dim",
+        "value_dim = head_dim",
+        OPTIONS + "test_every_option_of_a_model_changes_something[value_head_dim]",
+    ),
+    Bug(
+        "shared keys go to the wrong heads",
+        "blocks/multihead.py",
+        "b h n c -> b (h g) n c",
+        "b h n c -> b (g h) n c",
+        OPTIONS + "test_keys_and_values_are_shared_by_neighbouring_heads[scaled_dot_product]",
+    ),
+    Bug(
+        "one projection for queries and keys is accepted and not made",
+        "blocks/multihead.py",
+        "self.key = None if options.share_query_key else",
+        "self.key =",
+        OPTIONS + "test_every_option_of_a_model_changes_something[share_query_key]",
+    ),
+    Bug(
+        "an option of a component is accepted and not used",
+        "attention/cosine.py",
+        "self.start = scale",
+        "self.start = 10.0",
+        "attention cosine every_option_changes_something",
+    ),
+    # classifiers
+    Bug(
+        "padding counts in the mean",
+        "pooling/mean.py",
+        "total / valid.sum(1, keepdim=True).clamp(min=1)",
+        "total / x.shape[1]",
+        "pooling mean padding_has_no_influence",
+    ),
+    Bug(
+        "padding is zero, and zero the largest of negative numbers",
+        "pooling/max.py",
+        'x.masked_fill(~valid[..., None], float("-inf"))',
+        "x.masked_fill(~valid[..., None], 0.0)",
+        "pooling max padding_has_no_influence",
+    ),
+    Bug(
+        "the first token is the first place",
+        "pooling/first.py",
+        "        place = valid.to(torch.uint8).argmax(1)  # of the first True\n",
+        "        place = valid.to(torch.uint8).argmax(1) * 0\n",
+        "pooling first padding_has_no_influence",
+    ),
+    Bug(
+        "the pooling is not told what is padding",
+        "models/classifier.py",
+        "self.pooling(self.encode(text, padding=padding), self.valid(text, padding))",
+        "self.pooling(self.encode(text, padding=padding))",
+        f"classifier {CLASSIFIER} padding_has_no_influence",
+    ),
+    Bug(
+        "a classifier's encoder sees padding",
+        "models/classifier.py",
+        "return self.encoder(self.embedding(text), self.valid(text, padding), padding)",
+        "return self.encoder(self.embedding(text), None, padding)",
+        f"classifier {CLASSIFIER} a_text_does_not_see_the_others_of_its_batch",
+    ),
+    Bug(
+        "a classifier may average what a norm has made all alike",
+        "blocks/clashes.py",
+        'if parts.pooling is None or parts.residual == "none":',
+        "if parts:",
+        f"{KEPT}[{CLASSIFIER.replace('layer', 'instance')}]",
+    ),
+    Bug(
+        "classes weigh alike, whatever was asked for",
+        "tasks/classification.py",
+        "weights = self.class_weights[batch.label]",
+        "weights = torch.ones_like(smoothed)",
+        "tests/tasks/test_classification.py::test_the_loss_is_the_weighted_mean_over_texts",
+    ),
+    Bug(
+        "smoothing gives mass to the right class",
+        "tasks/loss.py",
+        "others = -log_p.sum(-1) - nll",
+        "others = -log_p.sum(-1)",
+        "tests/tasks/test_loss.py::test_smoothing_spreads_over_all_classes_but_the_right_one",
+    ),
+    Bug(
+        "rows of the confusion matrix are what was said",
+        "tasks/class_scores.py",
+        "return matrix.to(torch.int64)",
+        "return matrix.to(torch.int64).mT",
+        "tests/tasks/test_class_scores.py::test_rows_of_the_confusion_matrix_are_the_true_classes",
+    ),
+    # models and tasks
+    Bug(
+        "cross-attention sees the source's padding",
+        "models/transformer.py",
+        "memory_mask = Mask(keys=self.valid(source, source_padding))",
+        "memory_mask = Mask()",
+        f"stack translator-{PLAIN} padding_has_no_influence",
+    ),
+    Bug(
+        "embeddings are scaled, whatever was asked for",
+        "models/embedding.py",
+        "self.factor = math.sqrt(dim) if scale else 1.0",
+        "self.factor = math.sqrt(dim)",
+        OPTIONS + "test_embeddings_are_scaled_as_told",
+    ),
+    Bug(
+        "embeddings are tied, whatever was asked for",
+        "models/transformer.py",
+        'self.source_embedding = shared if tie == "all" else Embedding',
+        "self.source_embedding = shared if True else Embedding",
+        OPTIONS + "test_embeddings_are_tied_as_told",
+    ),
+    Bug(
+        "label smoothing gives mass to padding",
+        "tasks/cross_entropy.py",
+        " - logit_y.sum() - logit_pad.sum()",
+        " - logit_y.sum()",
+        "tests/tasks/test_cross_entropy.py::test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing",
+    ),
+    Bug(
+        "a finished sentence takes its neighbour's beam along",
+        "search.py",
+        "cache.select((rows[:, None] * width + parent[rows]).flatten())",
+        "cache.select((rows[:, None] * width + parent).flatten()[: rows.numel() * parent.shape[1]])",
+        "tests/test_search.py::test_a_sentence_is_decoded_alike_in_any_company",
+    ),
+)
