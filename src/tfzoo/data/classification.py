@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -259,17 +259,25 @@ class Cut:
         return (int.from_bytes(digest, "big") < self.share * 2**64) == self.held
 
 
-def text_batches(lines: Sequence[str], vocabulary: Vocabulary, max_tokens: int = 4096, longest: int | None = None) -> Iterator[Labelled]:
+def text_batches(
+    lines: Sequence[str],
+    vocabulary: Vocabulary,
+    max_tokens: int = 4096,
+    longest: int | None = None,
+    cut: Callable[[int], object] | None = None,
+) -> Iterator[Labelled]:
     """Lines to classify, in batches of like length of at most ``max_tokens`` tokens, the longest first.
 
     Every line is there, also an empty one (its text is the end alone) and one that is longer than ``max_tokens`` (a batch of its own);
     ``index`` tells its place. ``label`` is empty. A model that can read no more than ``longest`` tokens, the end counted, is given the
-    beginning of a longer line.
+    beginning of a longer line; ``cut`` is told how many these are.
     """
     if not lines:
         return
     texts = Sentences.of(vocabulary.tokenizer.encode([line if line.strip() else "" for line in lines]))
     most = int(texts.lengths.max()) if longest is None else longest - 1  # one is for the end
+    if cut is not None:
+        cut(int((texts.lengths > most).sum()))
     whole = LabelledSet(texts, np.zeros(0, np.int64), np.arange(len(lines)), most)
     widths, same = whole.widths()
     for rows in Buckets(widths, same, max_tokens, shuffle=False):

@@ -162,14 +162,19 @@ class ClassificationTask(Task):
         return self._best(batch)
 
     def classify(
-        self, lines: Sequence[str], *, max_tokens: int = 4096, progress: Callable[[int], object] | None = None
+        self,
+        lines: Sequence[str],
+        *,
+        max_tokens: int = 4096,
+        progress: Callable[[int], object] | None = None,
+        cut: Callable[[int], object] | None = None,
     ) -> list[tuple[str, float]]:
         """The label of each line and its probability, in order; batches hold at most ``max_tokens`` tokens.
 
-        A line is cut where training cut its texts. ``progress`` is told how many lines each batch finished.
+        A line is cut where training cut its texts, and ``cut`` is told how many are; ``progress``, how many lines each batch finished.
         """
         limits = [limit for limit in (self.model.longest, self.longest_trained) if limit is not None]
-        batches = text_batches(lines, self.tokenizer, max_tokens, min(limits, default=None))
+        batches = text_batches(lines, self.tokenizer, max_tokens, min(limits, default=None), cut)
         return self.in_order(batches, self._best, progress)
 
     @property
