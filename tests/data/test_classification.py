@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from tfzoo.data import cache
+from tfzoo.data import cache, prepare
 from tfzoo.data.classification import ClassificationData, Vocabulary, text_batches
 from tfzoo.data.tokenizers.word import Word
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
@@ -117,6 +117,22 @@ def test_a_second_start_trains_and_tokenizes_nothing(root: Path, monkeypatch: py
     monkeypatch.setattr(Word, "train", None)
     assert [batch.text.tolist() for batch in prepared(root=str(root)).train_dataloader()] == first
     assert cache.size() == size
+
+
+def test_a_second_start_does_not_read_training_text_that_has_not_changed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)
+    write(root, "val.tsv", TEST)
+    first = [batch.text.tolist() for batch in prepared(root=str(root)).train_dataloader()]
+    read = prepare.read_through
+    with monkeypatch.context() as patched:
+        patched.setattr(prepare, "read_through", lambda text, name, wanted: None if name == "train" else read(text, name, wanted))
+        again = prepared(root=str(root))
+        assert [batch.text.tolist() for batch in again.train_dataloader()] == first
+    write(root, "train.tsv", [("other text", label) for _, label in TRAIN])
+    assert [batch.text.tolist() for batch in prepared(root=str(root)).train_dataloader()] != first
+    write(root, "train.tsv", [*TRAIN, ("a", "")])
+    with pytest.raises(BadData, match="line 38: no label"):
+        prepared(root=str(root))
 
 
 def test_a_built_in_data_set_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +276,7 @@ def test_a_column_that_does_not_exist_is_told_with_what_does(root: Path) -> None
 
 
 def test_text_that_is_all_skipped_is_an_error(root: Path) -> None:
-    write(root, "val.tsv", TRAIN)
+    write(root, "val.tsv", [("a", "NUM")])
     write(root, "train.tsv", [("", "NUM"), (" ", "0")])
     with pytest.raises(BadData, match="train: no text is left; skipped: 2 texts without a token"):
         prepared(root=str(root), test={})

@@ -144,3 +144,14 @@ def test_a_text_can_be_read_again(tmp_path: Path) -> None:
     write(tmp_path, train_en="a\n", train_de="x\n")
     text = ParallelText(tmp_path / "train.en", tmp_path / "train.de")
     assert list(text) == list(text) == [("a", "x")]
+
+
+def test_unchanged_files_are_known_by_their_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, train_en="a\n", train_de="x\n")
+    assert find_text(path, "en", "de").stamp() is None  # only just written
+    monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)
+    first = find_text(path, "en", "de").stamp()
+    assert first == find_text(path, "en", "de").stamp() is not None
+    (tmp_path / "other").write_text("y\n")
+    (tmp_path / "other").replace(tmp_path / "train.de")
+    assert find_text(path, "en", "de").stamp() != first

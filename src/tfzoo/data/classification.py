@@ -248,6 +248,11 @@ class Cut:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return (row for row in self.whole if self._belongs(row))
 
+    def stamp(self) -> str | None:
+        """What tells that the rows have not changed, if anything does."""
+        known = self.whole.stamp() if hasattr(self.whole, "stamp") else None
+        return known and f"{known}\n{self.share} {self.seed} {self.held}"
+
     def place(self, row: int) -> str:
         """Where a row stands in the file that was cut."""
         rows = (i for i, one in enumerate(self.whole) if self._belongs(one))

@@ -53,6 +53,21 @@ class Scan:
 
 
 def scan(text: Text, name: str, wanted: frozenset[str] = frozenset()) -> Scan:
+    """What reading a split tells, from the cache where the same unchanged files were read to their end before; see :func:`read_through`."""
+    stamp = text.stamp() if hasattr(text, "stamp") else None
+    path = cache.entry("scan", cache.key(FORMAT, stamp or "", *sorted(wanted)))
+    try:
+        found = json.loads((path / "scan").read_text("utf-8")) if stamp else {}
+        return Scan(**{**found, "known": set(found["known"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        result = read_through(text, name, wanted)
+    if stamp:
+        with cache.filling(path) as folder:
+            (folder / "scan").write_text(json.dumps({**vars(result), "known": sorted(result.known)}), "utf-8")
+    return result
+
+
+def read_through(text: Text, name: str, wanted: frozenset[str] = frozenset()) -> Scan:
     """Read a split once, to its end, so that every error in it is met now. ``known``: which wanted sources it has.
 
     Raises:

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tfzoo.data.lines import read_lines
+from tfzoo.data.lines import read_lines, stamp
 from tfzoo.errors import BadData, did_you_mean, listing
 
 Row = tuple[int, str, str]
@@ -43,6 +43,11 @@ class Table:
             yield first, second
         if count == 0:
             raise BadData(f"{self.path}: the file has no rows")
+
+    def stamp(self) -> str | None:
+        """What tells that the file has not changed, if anything does."""
+        known = stamp(self.path)
+        return known and "\n".join((known, str(self.header), *self.columns))
 
     def place(self, row: int) -> str:
         """Where a row stands, for a message: the file, and the line that it begins in."""

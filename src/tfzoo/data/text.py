@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from tfzoo.data.lines import find_file, missing, read_lines
+from tfzoo.data.lines import find_file, missing, read_lines, stamp
 from tfzoo.data.table import FORMS, Table
 from tfzoo.errors import BadData
 
@@ -38,6 +38,10 @@ class ParallelText:
                 count += 1
         if count == 0:
             raise BadData(f"{self.source}: the file is empty; it needs one sentence per line")
+
+    def stamp(self) -> str | None:
+        """What tells that the files have not changed, if anything does."""
+        return stamp(self.source, self.target)
 
     def place(self, row: int) -> str:
         """Where a pair stands, for a message."""
