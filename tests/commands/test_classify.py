@@ -133,6 +133,7 @@ def test_validating_scores_as_training_said(here: Path) -> None:
         (["predict", "runs/toy/1", "--format", "csv"], ["no format named 'csv'", "tsv"]),
         (["test", "runs/toy/1", "--model.pooling", "max"], ["the run is trained"]),
         (["test", "runs/toy/1", "--loss.class_weights", "balanced"], ["the run is trained"]),
+        (["test", "runs/toy/1", "--data.tokenizer", "word"], ["--data.tokenizer does not match the checkpoint"]),
         (["test", "runs/toy/1", "--search.beam", "5"], ["no section 'search'"]),
         (["fit", "toy.yaml", "--model.pooling", "maen"], ["no pooling named 'maen'", "Did you mean 'mean'"]),
         (["fit", "toy.yaml", "--model.classes", "6"], ["`classes` is not for a recipe to say"]),

@@ -245,3 +245,26 @@ def test_loaders_of_ones_own_need_no_data_module(data: tfzoo.ClassificationData,
     trainer.fit(task, train_dataloaders=data.train_dataloader(), val_dataloaders=data.val_dataloader())
     trainer.test(task, dataloaders=data.test_dataloader()[0], verbose=False)
     assert "test/accuracy" in trainer.callback_metrics
+
+
+def test_data_of_another_tokenizer_is_refused(folder: Path, data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    other = tfzoo.ClassificationData(root=str(folder), tokenizer="word")
+    with pytest.raises(BadOption, match=r"another tokenizer.*set data\.vocabulary = task\.tokenizer"):
+        trainer_in(tmp_path).test(task_of(data), datamodule=other, verbose=False)
+    other.vocabulary = data.vocabulary
+    trainer_in(tmp_path).test(task_of(data), datamodule=other, verbose=False)
+
+
+def test_a_checkpoint_of_another_tokenizer_is_refused(folder: Path, data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+    trainer = trainer_in(tmp_path, max_steps=1)
+    trainer.fit(task_of(data), datamodule=data)
+    path = tmp_path / "one.ckpt"
+    trainer.save_checkpoint(path)
+    other = tfzoo.ClassificationData(root=str(folder), tokenizer="word", max_tokens=300)
+    other.prepare_data()
+    with pytest.raises(BadRun, match="another tokenizer"):
+        trainer_in(tmp_path).fit(task_of(other), datamodule=other, ckpt_path=path)
+    mixed = torch.load(path, weights_only=True)
+    mixed["tfzoo"]["tokenizer"] = other.vocabulary.state()
+    with pytest.raises(BadRun, match="do not fit"):
+        tfzoo.ClassificationTask.from_checkpoint(mixed)

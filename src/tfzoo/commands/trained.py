@@ -63,6 +63,8 @@ def open_run(command: str, args: list[str], text: str, options: Sequence[str] = 
     for key, _ in arguments.options:
         if key.partition(".")[0] in {"model", "checkpoint", "task", "seed", *task_class(checkpoint["tfzoo"]["task"]).of_training}:
             raise TfzooError(f"--{key}: the run is trained; only how it is used and on what can differ (data, search, trainer)")
+        if key.startswith("data.tokenizer"):
+            raise TfzooError(f"--{key} does not match the checkpoint, which has a tokenizer of its own: leave it out")
     kept = checkpoint["tfzoo"]["recipe"]
     own = {**kept, "trainer": evaluation(kept.get("trainer") or {}), "checkpoint": {}}
     changed = {key for key, _ in arguments.options}

@@ -13,6 +13,7 @@ import lightning.pytorch as L
 import torch
 from torch import Tensor, nn
 
+from tfzoo.errors import BadOption, BadRun
 from tfzoo.models.start import seed_of, start
 from tfzoo.runs import checkpoints
 from tfzoo.tasks.optim import Optim
@@ -136,7 +137,13 @@ class Task(L.LightningModule):
         """The task that a checkpoint, already read and checked, holds."""
         kept = checkpoint["tfzoo"]
         task = cls.build(kept["recipe"], cls.restore_tokenizer(kept["tokenizer"]))
-        task.load_state_dict(checkpoint["state_dict"])
+        try:
+            task.load_state_dict(checkpoint["state_dict"])
+        except RuntimeError as error:
+            first = str(error).splitlines()[1].strip()
+            raise BadRun(
+                f"the checkpoint's parameters do not fit its own recipe and tokenizer ({first}); it was put together wrongly"
+            ) from None
         task.batches = kept["batches"]
         return task.eval()
 
@@ -153,7 +160,18 @@ class Task(L.LightningModule):
             "batches": self.batches,
         }
 
+    def setup(self, stage: str) -> None:
+        """See that the data is of the tokenizer that the model knows: another one's ids mean other words."""
+        theirs = getattr(getattr(self.trainer, "datamodule", None), self.tokenizer_of_data, None)
+        if theirs is not None and theirs is not self.tokenizer and theirs.state() != self.tokenizer_state():
+            raise BadOption(
+                f"the data was prepared with another tokenizer than the model's; set data.{self.tokenizer_of_data} = task.tokenizer before "
+                "data.prepare_data()"
+            )
+
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        if checkpoint["tfzoo"]["tokenizer"] != self.tokenizer_state():
+            raise BadRun("the checkpoint has another tokenizer than this training's data; go on with the text that it was trained on")
         self.batches = checkpoint["tfzoo"]["batches"]
 
     def on_train_start(self) -> None:
