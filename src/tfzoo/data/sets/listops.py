@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from random import Random
 
+from tfzoo.data.progress import watched
 from tfzoo.errors import BadOption
 from tfzoo.registry import register
 
@@ -73,14 +75,15 @@ class ListOps:
         drawn: dict[str, list[Row]] = {}
         scored: set[str] = set()
         for split, size in self.sizes.items():
-            random = Random(f"listops {split} {seed}")
             rows: list[Row] = []
-            while len(rows) < size:
-                row = self._draw(random)
-                if row is not None and row[0] not in scored:
-                    rows.append(row)
-                    if split != "train":
-                        scored.add(row[0])
+            for row in watched(self._expressions(Random(f"listops {split} {seed}")), f"drawing {split}"):
+                if row[0] in scored:
+                    continue
+                rows.append(row)
+                if split != "train":
+                    scored.add(row[0])
+                if len(rows) == size:
+                    break
             drawn[split] = rows
         return {split: drawn[split] for split in ("train", "val", "test")}
 
@@ -93,15 +96,14 @@ class ListOps:
         right = [best.get(text.partition(" ")[0]) == value for text, value in test]
         return {"root operator": sum(right) / len(right)}
 
-    def _draw(self, random: Random) -> Row | None:
-        tokens: list[str] = []
-        if random.random() > LIST:
-            return None  # a digit alone, as the grammar would have it: no expression
-        try:
-            value = self._list(random, 1, tokens)
-        except TooLong:
-            return None
-        return (" ".join(tokens), str(value)) if len(tokens) > self.min_length else None
+    def _expressions(self, random: Random) -> Iterator[Row]:
+        """Expressions without end. The grammar's digits alone are left out: no length allows them."""
+        while True:
+            tokens: list[str] = []
+            with suppress(TooLong):
+                value = self._list(random, 1, tokens)
+                if len(tokens) > self.min_length:
+                    yield " ".join(tokens), str(value)
 
     def _list(self, random: Random, depth: int, tokens: list[str]) -> int:
         operator = random.choice(OPERATORS)
