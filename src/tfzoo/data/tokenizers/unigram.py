@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from tfzoo.data.library import BYTES, SMALLEST, SPECIAL, LibraryTokenizer, untrained
@@ -35,4 +36,10 @@ class Unigram(LibraryTokenizer):
         )
         fresh = untrained(models.Unigram(), lowercase=self.lowercase)
         fresh.train_from_iterator(lines, trainer)
-        self._keep(fresh, byte_fallback=True)
+        self._keep(fresh, byte_fallback=True, vocab=ordered(json.loads(fresh.to_str())["model"]["vocab"]))
+
+
+def ordered(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """By score, then by spelling: the library adds in any order, so that its last digits, and with them ids, would change by chance."""
+    first, rest = pieces[:SMALLEST], pieces[SMALLEST:]
+    return first + sorted(((piece, round(score, 9)) for piece, score in rest), key=lambda pair: (-pair[1], pair[0]))
