@@ -108,3 +108,10 @@ def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(data: tfzoo
         others = -(log_p[:, 1:].sum() - log_p.gather(1, target[0, 1:, None]).sum())
         parts += float(0.9 * nll + 0.1 / (log_p.shape[1] - 2) * others)
     assert float(summed) == pytest.approx(parts, rel=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_gradients_are_clipped_at_any_precision(data: tfzoo.TranslationData, tmp_path: Path, precision: Any) -> None:
+    trainer = trainer_in(tmp_path, precision=precision, gradient_clip_val=0.1, enable_checkpointing=False, limit_val_batches=0)
+    trainer.fit(task_of(data), datamodule=data)
+    assert trainer.global_step == 3

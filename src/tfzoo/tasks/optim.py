@@ -54,6 +54,8 @@ class Optim:
         optimizer = torch.optim.AdamW(
             [group for group in groups if group["params"]], lr=self.lr, betas=self.betas, eps=self.eps, fused=True
         )
+        # Lightning refuses to clip gradients beside an optimiser that says it unscales them itself.
+        optimizer._step_supports_amp_scaling = False
         schedule: Schedule = create("schedule", self.schedule, max_steps=max_steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: schedule.factor(done + 1))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
