@@ -93,6 +93,7 @@ def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(data: tfzoo.Tra
     torch.testing.assert_close(weights(1), weights(2), rtol=0, atol=0)
 
 
+@torch.no_grad()
 def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(data: tfzoo.TranslationData) -> None:
     task = task_of(data, dropout=0.0).eval()
     batch = next(iter(data.val_dataloader()))
