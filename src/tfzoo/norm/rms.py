@@ -46,7 +46,7 @@ class RMS(Norm):
 
 
 class RootMeanSquare(torch.autograd.Function):
-    """PyTorch runs ``F.rms_norm`` one operation at a time on a CPU; this is more than 3 times faster.
+    """PyTorch runs ``F.rms_norm`` one operation at a time on a CPU; this takes fewer passes over memory.
 
     Backwards it is the layer norm of a mean that happens to be zero, but for that mean's own share in the gradient,
     which is given back.
