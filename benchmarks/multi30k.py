@@ -34,11 +34,12 @@ def main() -> None:
     parser.add_argument("--root", required=True)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--run", type=Path, help="a new folder in which our run is kept")
     options = parser.parse_args()
     seconds = int(options.minutes * 60)
     limit = f"00:{seconds // 3600:02}:{seconds % 3600 // 60:02}:{seconds % 60:02}"
     with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
+        run = options.run or Path(folder) / "run"
         command = [sys.executable, "-m", "tfzoo", "fit", "translation/multi30k", "--run", str(run), "--seed", str(options.seed)]
         command += ["--data.root", options.root, "--trainer.max_time", limit]
         log = Path(folder) / "log"

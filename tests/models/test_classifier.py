@@ -58,6 +58,7 @@ def test_dropout_on_the_pooled_vector_acts_in_training_alone() -> None:
     [
         ({"classes": 1}, "classes=1 must be at least 2"),
         ({"pooled_dropout": 1.0}, "pooled_dropout=1.0 is a probability"),
+        ({"init_std": -1.0}, "init_std=-1.0 must be over 0"),
         ({"heads": 3}, "heads=3 do not divide dim=8"),
         ({"dim": 0}, "dim=0"),
         ({"pooling": {"name": "mean", "eps": 1.0}}, "pooling 'mean' has no option 'eps'"),

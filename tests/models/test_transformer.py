@@ -47,6 +47,21 @@ def test_embeddings_are_multiplied_by_the_root_of_dim() -> None:
     torch.testing.assert_close(scaled.source_embedding(IDS), plain.source_embedding(IDS) * 8**0.5)
 
 
+@pytest.mark.parametrize("tie", ["all", "none"])
+def test_init_std_is_what_matrices_start_with(tie: str) -> None:
+    model = small(vocab_size=200, dim=64, tie=tie, init_std=0.02, position="learned")
+    for name, weight in model.named_parameters():
+        if weight.dim() == 2 and "position" not in name:
+            torch.testing.assert_close(weight.square().mean().sqrt().item(), 0.02, rtol=0.05, atol=0.0)
+
+
+def test_init_std_changes_no_direction_and_nothing_else() -> None:
+    model, own = small(init_std=0.02, norm="rms"), small(norm="rms")
+    for name, weight in own.named_parameters():
+        scale = 0.02 / weight.square().mean().sqrt() if weight.dim() == 2 else 1.0
+        torch.testing.assert_close(model.get_parameter(name), weight * scale)
+
+
 def test_the_sides_may_differ() -> None:
     model = small(layers=2, norm="layer", encoder={"norm": "batch", "layers": 3}, decoder={"head_dim": "6"})
     assert [len(model.encoder.layers), len(model.decoder.layers)] == [3, 2]
@@ -67,6 +82,7 @@ def test_the_sides_may_differ() -> None:
         ({"share_query_key": True, "kv_heads": 1}, "leave kv_heads unset"),
         ({"residual": "middle"}, "'middle' is not 'pre' or 'post' or 'none'"),
         ({"dim": 0}, "dim=0"),
+        ({"init_std": 0.0}, "init_std=0.0 must be over 0"),
     ],
 )
 def test_options_that_fit_no_model_are_refused(options: dict[str, Any], says: str) -> None:

@@ -14,6 +14,7 @@ from tfzoo.contracts import Pooling
 from tfzoo.dropout import dropout
 from tfzoo.errors import BadOption
 from tfzoo.models.embedding import Embedding
+from tfzoo.models.start import rescale
 from tfzoo.models.transformer import PAD
 from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PoolingSpec, PositionSpec, create
 
@@ -34,6 +35,7 @@ class TransformerClassifier(nn.Module):
         pooling: how the states of a text's tokens become one vector; see ``tfzoo list pooling``.
         pooled_dropout: dropout on that vector.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
+        init_std: start embeddings and linear maps with entries of this root mean square; None: each as its paper has it.
         allow: names of clashes to run with all the same.
 
     Raises:
@@ -66,6 +68,7 @@ class TransformerClassifier(nn.Module):
         residual: Residual = "pre",
         max_length: int = 1024,
         scale_embeddings: bool = True,
+        init_std: float | None = None,
         allow: list[str] | None = None,
     ) -> None:
         given = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
@@ -75,6 +78,8 @@ class TransformerClassifier(nn.Module):
             raise BadOption(f"dim={dim} and vocab_size={vocab_size} must be at least 1")
         if classes < 2:
             raise BadOption(f"classes={classes} must be at least 2: with fewer there is nothing to tell apart")
+        if init_std is not None and not init_std > 0:
+            raise BadOption(f"init_std={init_std} must be over 0")
         if not 0 <= pooled_dropout < 1:
             raise BadOption(f"pooled_dropout={pooled_dropout} is a probability: at least 0 and under 1")
         options = StackOptions().but({key: given[key] for key in given.keys() & StackOptions.__dataclass_fields__.keys()})
@@ -84,6 +89,13 @@ class TransformerClassifier(nn.Module):
         self.pooling: Pooling = create("pooling", pooling, dim=dim)
         self.pooled_dropout = pooled_dropout
         self.head = Linear(dim, classes)
+        self.init_std = init_std
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Nothing of its own: scales what its parts started with, where ``init_std`` says so."""
+        if self.init_std is not None:
+            rescale(self, self.init_std)
 
     @property
     def pad(self) -> int:

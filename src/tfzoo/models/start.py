@@ -23,3 +23,12 @@ def start(model: nn.Module, seed: int) -> None:
             if callable(reset := getattr(module, "reset_parameters", None)):
                 torch.manual_seed(seed_of(seed, name))
                 reset()
+
+
+@torch.no_grad()
+def rescale(model: nn.Module, std: float) -> None:
+    """Scale each embedding and linear map, as it was started, to entries of this root mean square."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            rms = module.weight.square().mean().sqrt()
+            module.weight.mul_(std / rms.clamp(min=torch.finfo(rms.dtype).tiny))

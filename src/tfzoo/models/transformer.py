@@ -14,6 +14,7 @@ from tfzoo.blocks.stack import Padding, Stack
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.embedding import Embedding
+from tfzoo.models.start import rescale
 from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PositionSpec
 
 PAD = 0
@@ -34,6 +35,8 @@ class Transformer(nn.Module):
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
         tie: which embeddings are one matrix: ``all`` (source, target and output; Press and Wolf 2017), ``target`` (target and
             output) or ``none``.
+        init_std: start embeddings and linear maps with entries of this root mean square, as BERT and its kin do with 0.02 (Devlin et al.
+            2019); None: each as its paper has it. Small, it lets post-norm learn fast, for a step changes more of a small matrix.
         encoder, decoder: options of :class:`~tfzoo.blocks.options.StackOptions` in which one side differs, ``{norm: batch, layers: 3}``.
         allow: names of clashes to run with all the same.
 
@@ -65,6 +68,7 @@ class Transformer(nn.Module):
         max_length: int = 1024,
         scale_embeddings: bool = True,
         tie: Literal["all", "target", "none"] = "all",
+        init_std: float | None = None,
         source_vocab_size: int | None = None,
         encoder: dict[str, Any] | None = None,
         decoder: dict[str, Any] | None = None,
@@ -75,6 +79,8 @@ class Transformer(nn.Module):
         self.config: dict[str, Any] = given
         if dim < 1 or vocab_size < 1:
             raise BadOption(f"dim={dim} and vocab_size={vocab_size} must be at least 1")
+        if init_std is not None and not init_std > 0:
+            raise BadOption(f"init_std={init_std} must be over 0")
         if tie == "all" and source_vocab_size is not None:
             raise BadOption("tie: all makes one matrix of source and target embeddings, but their vocabularies differ. Use tie: target")
         common = StackOptions().but({key: given[key] for key in given.keys() & StackOptions.__dataclass_fields__.keys()})
@@ -85,13 +91,15 @@ class Transformer(nn.Module):
         shared = self.target_embedding
         self.source_embedding = shared if tie == "all" else Embedding(source_vocab_size or vocab_size, dim, scale=scale_embeddings)
         self.projection = None if tie != "none" else nn.Parameter(torch.empty(vocab_size, dim))
-        if self.projection is not None:
-            self.reset_parameters()
+        self.init_std = init_std
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The untied output projection starts as an embedding does: ``N(0, 1/dim)``."""
+        """The untied output projection starts as an embedding does: ``N(0, 1/dim)``, or of ``init_std``."""
         if self.projection is not None:
-            nn.init.normal_(self.projection, std=self.projection.shape[1] ** -0.5)
+            nn.init.normal_(self.projection, std=self.init_std or self.projection.shape[1] ** -0.5)
+        if self.init_std is not None:
+            rescale(self, self.init_std)
 
     @property
     def pad(self) -> int:
