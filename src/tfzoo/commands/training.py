@@ -11,7 +11,7 @@ import lightning.pytorch as L
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from tfzoo.commands import trainer
-from tfzoo.commands.output import complain, near, say
+from tfzoo.commands.output import complain, near, number, say
 from tfzoo.commands.progress import Bar
 from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints, summary
@@ -115,7 +115,7 @@ class Training:
         if "tokens_per_second" in facts:
             rows.append(("tokens per second", f"{facts['tokens_per_second']:,}"))
         rows += [(f"best {name}", f"{value:.4g}") for name, value in facts["best"].items()]
-        rows += [(name, f"{value:.4g}") for name, value in sorted(self.tested.items())]
+        rows += [(name, number(value)) for name, value in sorted(self.tested.items())]
         folder = near(self.folder)
         if self.checkpoint:
             rows += [("checkpoint", near(self.checkpoint))]

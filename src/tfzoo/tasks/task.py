@@ -198,6 +198,12 @@ class Task(Learner):
             prefix = "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
             self._log_results(prefix, index)
 
+    def on_predict_start(self) -> None:
+        shards.gather(self.model)
+
+    def on_predict_epoch_end(self) -> None:
+        shards.release(self.model)
+
     def test_names(self) -> list[str]:
         """The test sets of the data that is tested on; loaders of one's own have no names."""
         return list(getattr(getattr(self.trainer, "datamodule", None), "test_names", []))
