@@ -7,7 +7,9 @@ from difflib import get_close_matches
 
 
 class TfzooError(Exception):
-    """Bad input. The command line prints the message alone and exits with code 2."""
+    """Bad input. The command line prints the message alone and exits with ``code``."""
+
+    code = 2
 
 
 class UnknownName(TfzooError):
@@ -44,6 +46,18 @@ class BadRecipe(TfzooError):
 
 class BadRun(TfzooError):
     """A run folder or a checkpoint that is missing, damaged or refused."""
+
+
+class NotFinite(TfzooError):
+    """A training whose loss or gradients were not finite for too many steps in a row; ``first`` says where that began."""
+
+    code = 1
+
+    def __init__(self, steps: int, first: str) -> None:
+        super().__init__(
+            f"training stopped: loss or gradient was not finite in {steps} step{'s' * (steps != 1)} in a row, none of which was taken; "
+            f"first not finite: {first}. Lower optim.lr, set trainer.gradient_clip_val, or use trainer.precision 32-true"
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

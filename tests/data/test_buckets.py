@@ -110,6 +110,34 @@ def test_processes_share_an_epoch_and_take_equally_many_steps(shuffle: bool, cou
         assert all(batch for share in shares for batch in share)
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("world", [2, 3, 8, 64])
+def test_processes_together_see_what_one_alone_would(shuffle: bool, world: int) -> None:
+    alone, together = buckets(shuffle=shuffle), buckets(world=world, shuffle=shuffle)
+    for epoch in (0, 1):
+        batches, turns = ([rows.tolist() for rows in b.epoch_batches(epoch)] for b in (alone, together))
+        last = (len(together) - 1) * world
+        assert turns[:last] == batches[:last]
+        assert everything(turns[last:]) == everything(batches[last:])
+
+
+def test_processes_have_about_equally_much_to_do() -> None:
+    b = buckets(20_000, max_tokens=4096, world=8)
+    tokens = np.array([b.source[rows].sum() + b.target[rows].sum() for rows in b.epoch_batches(0)]).reshape(-1, 8)
+    assert tokens.sum(0).max() < 1.1 * tokens.sum(0).mean()
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_processes_take_equally_many_steps_also_where_each_text_fills_a_batch(shuffle: bool) -> None:
+    widths = np.arange(50, 59)
+    shares = [list(Buckets(widths, widths, 40, rank=rank, world=4, shuffle=shuffle)) for rank in range(4)]
+    assert [len(share) for share in shares] == [2, 2, 2, 2]
+    batches = [batch for share in shares for batch in share]
+    assert everything(batches) == list(range(9))
+    assert sorted(map(len, batches))[-2:] == [1, 2]
+    assert [0, 1] in map(sorted, batches)  # the two shortest
+
+
 def test_fewer_pairs_than_processes_are_refused() -> None:
     with pytest.raises(BadData, match="3 texts are too few for 4"):
         buckets(3, world=4)

@@ -44,7 +44,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return code
     except TfzooError as error:
         complain(error)
-        return 2
+        return error.code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read our output has enough

@@ -32,6 +32,11 @@ def complain(error: object) -> None:
     say("\n       ".join([f"tfzoo: {lines[0]}", *(line.strip() for line in lines[1:MOST_LINES])]))
 
 
+def number(value: float) -> str:
+    """Four digits, but a large count whole."""
+    return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1000 else f"{value:.4g}"
+
+
 def quiet() -> None:
     """Leave out what Lightning says of itself; call it once lightning is imported, which sets its own levels."""
     os.environ.setdefault("WANDB_SILENT", "true")

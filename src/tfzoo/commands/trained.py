@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.commands.fit import FLAGS, Job, prepare
-from tfzoo.commands.output import near, put, say, table
+from tfzoo.commands.output import near, number, put, say, table
 from tfzoo.commands.recipe import split
 from tfzoo.commands.sections import task_class
 from tfzoo.errors import TfzooError
@@ -98,7 +98,7 @@ def score(command: str, args: list[str], text: str) -> int:
     if not found:
         raise TfzooError(f"{command}: the run's data has nothing to score")
     trained.record(command, {"scores": found})
-    rows = [(key, f"{value:.4g}") for key, value in sorted(found.items())]
+    rows = [(key, number(value)) for key, value in sorted(found.items())]
     if folder := checkpoints.folder_of(trained.path):
         rows += [("picture", near(path)) for path in (trained.task.draw(folder) if not rank() else ())]
     table(rows, f"{command} {near(trained.path)}")

@@ -11,7 +11,7 @@ import lightning.pytorch as L
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from tfzoo.commands import trainer
-from tfzoo.commands.output import complain, near, say
+from tfzoo.commands.output import complain, near, number, say
 from tfzoo.commands.progress import Bar
 from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints, summary
@@ -66,7 +66,7 @@ class Training:
         except TfzooError as error:
             self.ended = f"failed: {error}"
             complain(error)
-            return 2
+            return error.code
         except Exception as error:
             self.ended = f"failed: {type(error).__name__}: {error}"
             traceback.print_exc()
@@ -100,6 +100,7 @@ class Training:
             "scores": scores(self.trainer, "val/"),
             "best": {str(self.best.monitor): float(self.best.best_model_score)} if self.best.best_model_score is not None else {},
             **self.meter.counts(),
+            "skipped": self.task.skipped,
             "parameters": self.parameters,
             "checkpoint": str(self.checkpoint) if self.checkpoint else None,
             **summary.surroundings(["fit", *self.args]),
@@ -109,10 +110,12 @@ class Training:
         """The table at the end."""
         facts = self.facts()
         rows = [("steps", f"{facts['steps']:,}"), ("time", f"{timedelta(seconds=round(facts['seconds']))}")]
+        if facts["skipped"]:
+            rows.append(("skipped, not finite", f"{facts['skipped']:,}"))
         if "tokens_per_second" in facts:
             rows.append(("tokens per second", f"{facts['tokens_per_second']:,}"))
         rows += [(f"best {name}", f"{value:.4g}") for name, value in facts["best"].items()]
-        rows += [(name, f"{value:.4g}") for name, value in sorted(self.tested.items())]
+        rows += [(name, number(value)) for name, value in sorted(self.tested.items())]
         folder = near(self.folder)
         if self.checkpoint:
             rows += [("checkpoint", near(self.checkpoint))]

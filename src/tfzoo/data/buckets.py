@@ -31,9 +31,11 @@ class Buckets(Sampler[list[int]]):
     A sentence counts its end too. One that is longer than ``max_tokens`` is a batch of its own.
 
     The batches of an epoch are a function of ``(seed, epoch)``: lengths are blurred a little, pairs sorted by them and cut into
-    batches, batches shuffled. Their number is the same in every epoch, and the same for each of ``world`` processes, of which this is
-    number ``rank``; to get there the largest batches are split, and nothing is dropped or repeated. Without ``shuffle``, the longest
-    pairs come first, and every epoch is the same.
+    batches, batches shuffled. Their number is the same in every epoch; to get there the largest batches are split, and nothing is dropped
+    or repeated. Without ``shuffle``, the longest pairs come first, and every epoch is the same.
+
+    Of ``world`` processes this is number ``rank``; they take turns. Each gets equally many batches, of the order that one process alone
+    would see; only the last turn is cut up so that it is enough for all.
 
     As a DataLoader's ``batch_sampler`` it is told the epoch by Lightning's Trainer, through :attr:`sampler`.
 
@@ -51,8 +53,8 @@ class Buckets(Sampler[list[int]]):
         self.epoch = 0
         self.start = 0
         fewest = len(self._cut(self._order(None, 0.0)))
-        count = int(fewest * SPARE) if shuffle else fewest
-        self.batches = min(-(-count // world) * world, len(source) // world * world)
+        self.count = min(int(fewest * SPARE) if shuffle else fewest, len(source))
+        self.batches = min(-(-self.count // world) * world, len(source) // world * world)
 
     @property
     def sampler(self) -> Buckets:
@@ -74,20 +76,35 @@ class Buckets(Sampler[list[int]]):
     def epoch_batches(self, epoch: int) -> list[Rows]:
         """The batches of an epoch, those of all processes."""
         if not self.shuffle:
-            return split_largest(self._cut(self._order(None, 0.0)), self.batches)
+            return self._for_all(self._cut(self._order(None, 0.0)))
         for mixing in MIXING:
             random = np.random.default_rng([self.seed, epoch])
             batches = self._cut(self._order(random, mixing))
-            if len(batches) <= self.batches:
+            if len(batches) <= self.count:
                 break
-        batches = split_largest(batches, self.batches)
-        return [batches[i] for i in random.permutation(len(batches))]
+        batches = split_largest(batches, self.count)
+        return self._for_all([batches[i] for i in random.permutation(len(batches))])
 
     def padding(self) -> float:
         """The share of padding among all tokens of an epoch, both sides together."""
         real = int(self.source.sum() + self.target.sum())
         padded = sum(len(rows) * int(self.source[rows].max() + self.target[rows].max()) for rows in self.epoch_batches(self.epoch))
         return 1 - real / padded
+
+    def _for_all(self, batches: list[Rows]) -> list[Rows]:
+        """These batches in this order, but equally many for each process: the last turn is cut up, or more turns where it has too few rows.
+
+        Where each text fills a batch there is nothing to cut: then the smallest batches are joined, over the limit.
+        """
+        width = np.maximum(self.source, self.target)
+        while len(batches) > self.batches:
+            cells = [len(rows) * int(width[rows].max()) for rows in batches]
+            first, second = sorted(np.argsort(cells, kind="stable")[:2])
+            batches[first] = np.concatenate([batches[first], batches.pop(second)])
+        kept = len(batches) // self.world * self.world
+        while sum(map(len, batches[kept:])) < self.batches - kept:
+            kept -= self.world
+        return [*batches[:kept], *split_largest(batches[kept:], self.batches - kept)]
 
     def _batch(self, rows: Rows, epoch: int) -> Batch:
         batch = Batch(rows.tolist())

@@ -71,8 +71,10 @@ class Batch(Norm):
         with torch.no_grad():
             step = torch.where(count > 1.0, self.momentum, 0.0)
             step = step.to(self.running_mean.dtype)
-            self.running_mean.lerp_(mean.to(step.dtype), step)
-            self.running_var.lerp_((squares / (count - 1.0).clamp(min=1.0)).to(step.dtype), step)
+            variance = squares / (count - 1.0).clamp(min=1.0)
+            for running, seen in ((self.running_mean, mean), (self.running_var, variance)):
+                # A step that is not finite is left out, but what is running would never be finite again.
+                running.lerp_(torch.where(seen.isfinite(), seen.to(running.dtype), running), step)
         return mean, squares / count.clamp(min=1.0)
 
 

@@ -24,6 +24,7 @@ class Optim:
         weight_decay: decoupled (Loshchilov and Hutter 2019), on matrices only: no bias, no norm.
         schedule: see ``tfzoo list schedule``.
         label_smoothing: probability spread over all classes but the right one and padding (Szegedy et al. 2016, section 7).
+        max_skipped: a step whose loss or gradient is not finite is left out; so many in a row end the training.
 
     Raises:
         BadOption: a number that no training can have.
@@ -35,6 +36,7 @@ class Optim:
     weight_decay: float = 0.0
     schedule: ScheduleSpec = "inverse_sqrt"
     label_smoothing: float = 0.1
+    max_skipped: int = 10
 
     def __post_init__(self) -> None:
         self.betas = (float(self.betas[0]), float(self.betas[1]))
@@ -42,6 +44,8 @@ class Optim:
             raise BadOption(f"lr={self.lr} must be over 0")
         if not 0 <= self.label_smoothing < 1:
             raise BadOption(f"label_smoothing={self.label_smoothing} is a probability: at least 0 and under 1")
+        if self.max_skipped < 1:
+            raise BadOption(f"max_skipped={self.max_skipped} must be at least 1")
         create("schedule", self.schedule, max_steps=1)  # so that a misspelt schedule is known before data is read
 
     def configure(self, parameters: Iterable[nn.Parameter], max_steps: int) -> dict[str, Any]:

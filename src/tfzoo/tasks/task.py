@@ -1,9 +1,8 @@
-"""What every task does alike: its optimiser, its random state, its speed, and what its checkpoints hold."""
+"""What every task does alike: how it is built from a recipe, what its checkpoints hold, and how it is scored."""
 
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -12,11 +11,13 @@ from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 import lightning.pytorch as L
 import torch
 from torch import Tensor, nn
+from torchmetrics import SumMetric
 
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.models.start import seed_of, start
+from tfzoo.models.start import start
 from tfzoo.runs import checkpoints
-from tfzoo.tasks.optim import Optim
+from tfzoo.tasks import shards
+from tfzoo.tasks.learner import Learner
 
 FORMAT = 1
 """The version of what a checkpoint's key ``tfzoo`` holds."""
@@ -27,7 +28,7 @@ SMALL = 16
 T = TypeVar("T")
 
 
-class Task(L.LightningModule):
+class Task(Learner):
     """A model, its loss and its optimiser, for any ``lightning.pytorch.Trainer``.
 
     The random state of a step is a function of the seed, the batches trained on and the rank; what was drawn before does not matter.
@@ -56,15 +57,13 @@ class Task(L.LightningModule):
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
-        self.optim: Optim = settings["optim"]
+        self.optim = settings["optim"]
         self.seed = seed
-        self.batches = 0
         config = {key: value for key, value in self.model.config.items() if key not in self.sizes(tokenizer)}
         self.recipe: dict[str, Any] = {"task": self.name, "seed": seed, "model": config}
         self.recipe |= {section: asdict(value) for section, value in settings.items()}
         self.scores = nn.ModuleList()
-        self.tokens: Tensor | int = 0  # trained on by this process
-        self._counted, self._since = 0.0, time.perf_counter()
+        self.items = nn.ModuleList()
 
     @classmethod
     def sizes(cls, tokenizer: Any = None, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -147,10 +146,6 @@ class Task(L.LightningModule):
         task.batches = kept["batches"]
         return task.eval()
 
-    def configure_optimizers(self) -> Any:
-        steps = self.trainer.estimated_stepping_batches
-        return self.optim.configure(self.parameters(), max_steps=int(steps) if steps != float("inf") else 2**31)
-
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["tfzoo"] = {
             "format": FORMAT,
@@ -158,10 +153,12 @@ class Task(L.LightningModule):
             "recipe": self.recipe,
             "tokenizer": self.tokenizer_state(),
             "batches": self.batches,
+            "skipped": self.skipped,
         }
 
     def setup(self, stage: str) -> None:
         """See that the data is of the tokenizer that the model knows: another one's ids mean other words."""
+        super().setup(stage)
         theirs = getattr(getattr(self.trainer, "datamodule", None), self.tokenizer_of_data, None)
         if theirs is not None and theirs is not self.tokenizer and theirs.state() != self.tokenizer_state():
             raise BadOption(
@@ -172,16 +169,7 @@ class Task(L.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if checkpoint["tfzoo"]["tokenizer"] != self.tokenizer_state():
             raise BadRun("the checkpoint has another tokenizer than this training's data; go on with the text that it was trained on")
-        self.batches = checkpoint["tfzoo"]["batches"]
-
-    def on_train_start(self) -> None:
-        self._restart_clock()
-
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        torch.manual_seed(seed_of(self.seed, "step", self.batches, self.global_rank))
-
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self.batches += 1
+        self.batches, self.skipped = checkpoint["tfzoo"]["batches"], checkpoint["tfzoo"].get("skipped", 0)
 
     def on_validation_start(self) -> None:
         self._start_scoring(1)
@@ -190,7 +178,8 @@ class Task(L.LightningModule):
         self._score(batch, dataloader_idx)
 
     def on_validation_epoch_end(self) -> None:
-        self.log_dict({f"val/{name}": value for name, value in self._results(0).items()}, prog_bar=True)
+        shards.release(self.model)
+        self._log_results("val", 0, prog_bar=True)
 
     def on_validation_end(self) -> None:
         self._restart_clock()  # validation is no training time
@@ -202,11 +191,18 @@ class Task(L.LightningModule):
         self._score(batch, dataloader_idx)
 
     def on_test_epoch_end(self) -> None:
+        shards.release(self.model)
         names = self.test_names()
         for index in range(len(self.scores)):
             # One set is the test set, and so is one of that name among others.
             prefix = "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
-            self.log_dict({f"{prefix}/{name}": value for name, value in self._results(index).items()})
+            self._log_results(prefix, index)
+
+    def on_predict_start(self) -> None:
+        shards.gather(self.model)
+
+    def on_predict_epoch_end(self) -> None:
+        shards.release(self.model)
 
     def test_names(self) -> list[str]:
         """The test sets of the data that is tested on; loaders of one's own have no names."""
@@ -234,41 +230,24 @@ class Task(L.LightningModule):
             self.train(training)
         return [found[index] for index in sorted(found)]
 
-    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._logs_now():
-            gradients = [p.grad for p in self.parameters() if p.grad is not None]
-            self.log("train/grad_norm", nn.utils.get_total_norm(gradients))
-
-    def log_training(self, values: Mapping[str, Tensor], tokens: Tensor | int) -> None:
-        """Log a step's values, the learning rate and, at the Trainer's logging steps, tokens per second since the last one.
-
-        A count that lies on the device is fetched at these steps alone.
-        """
-        self.tokens = self.tokens + tokens
-        self.log("train/loss", values["train/loss"], prog_bar=True)
-        if self._logs_now():
-            now, counted = time.perf_counter(), float(self.tokens)
-            speed = (counted - self._counted) / max(now - self._since, 1e-9)
-            self._counted, self._since = counted, now
-            self.log_dict({key: value for key, value in values.items() if key != "train/loss"})
-            self.log("train/lr", self.trainer.optimizers[0].param_groups[0]["lr"])
-            self.log("train/tokens_per_second", float(speed), prog_bar=True)
-
-    def _restart_clock(self) -> None:
-        self._counted, self._since = float(self.tokens), time.perf_counter()
-
     def _start_scoring(self, sets: int) -> None:
-        self.scores = nn.ModuleList(self.new_scores() for _ in range(sets)).to(self.device)
+        self.scores, self.items = nn.ModuleList(), nn.ModuleList()
+        for _ in range(sets):
+            self._add_set()
+        shards.gather(self.model)
+
+    def _add_set(self) -> None:
+        self.scores.append(self.new_scores().to(self.device))
+        self.items.append(SumMetric().to(self.device))
 
     def _score(self, batch: Any, dataloader: int) -> None:
         while len(self.scores) <= dataloader:  # loaders of one's own have no names
-            self.scores.append(self.new_scores().to(self.device))
+            self._add_set()
         self.score(batch, self.scores[dataloader])
+        self.items[dataloader].update(len(batch.index))  # type: ignore[operator]  # a metric has it
 
-    def _results(self, index: int) -> dict[str, Tensor]:
+    def _log_results(self, prefix: str, index: int, prog_bar: bool = False) -> None:
+        """Log the scores of a set, and how many items they are of, over all processes."""
         results: dict[str, Tensor] = self.scores[index].compute()  # type: ignore[operator]  # scores have it
-        return results
-
-    def _logs_now(self) -> bool:
-        every = getattr(self.trainer, "log_every_n_steps", 0)
-        return bool(every) and (self.trainer.global_step + 1) % every == 0
+        self.log_dict({f"{prefix}/{name}": value for name, value in results.items()}, prog_bar=prog_bar)
+        self.log(f"{prefix}/items", self.items[index].compute())  # type: ignore[operator]

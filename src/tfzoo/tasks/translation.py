@@ -86,9 +86,8 @@ class TranslationTask(Task):
 
     def training_step(self, batch: Pairs, batch_idx: int) -> Tensor:
         smoothed, nll, tokens = self.loss(batch)
-        loss = smoothed / tokens
-        self.log_training({"train/loss": loss.detach(), "train/perplexity": (nll / tokens).exp()}, tokens)
-        return loss
+        self.log_training({"train/perplexity": (nll / tokens).exp()}, tokens)
+        return self.summed(smoothed, tokens)
 
     def on_validation_start(self) -> None:
         super().on_validation_start()

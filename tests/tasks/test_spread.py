@@ -1,0 +1,244 @@
+"""One process and two train and score alike: two real processes run every case, and each is compared with one process alone."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+from lightning.pytorch.strategies import ModelParallelStrategy
+from torch import Tensor
+from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+from torch.utils.data import DataLoader
+
+import tfzoo
+from tfzoo.data.batch import as_is
+from tfzoo.tasks.task import Task
+
+ITEMS = 101
+NORMS = tfzoo.list_components()["norm"]
+TASKS = ("translation", "classification")
+ROWS = [[[0, 1, 2], [5, 6]], [[3, 4], [7, 8, 9, 10, 11]]]
+"""Training: by process, by micro-batch, the rows; differing in number and length."""
+SCORED = [[[*range(0, 20)], [*range(20, 26)], [*range(26, 41)], [41]], [[*range(42, ITEMS)]]]
+"""Validation: four batches here, one there."""
+
+
+@dataclass(frozen=True)
+class Case:
+    task: str
+    norm: str = "layer"
+    accumulate: int = 1
+    sharded: bool = False
+
+
+SHARDED = [Case(task, accumulate=2, sharded=True) for task in TASKS]
+CASES = [Case(*one) for one in product(TASKS, NORMS, (1, 2))] + SHARDED
+
+
+class Sharded:
+    """What ``fully_shard`` needs: each layer, then the rest, entered by methods that it knows."""
+
+    model: Any
+
+    def configure_model(self) -> None:
+        for stack in (self.model.encoder, getattr(self.model, "decoder", None)):
+            for layer in stack.layers if stack else ():
+                fully_shard(layer)
+        fully_shard(self.model)
+        if isinstance(self.model, tfzoo.Transformer):
+            register_fsdp_forward_method(self.model, "hidden")
+
+
+class ShardedTranslation(Sharded, tfzoo.TranslationTask): ...
+
+
+class ShardedClassification(Sharded, tfzoo.ClassificationTask): ...
+
+
+def data_of(task: str, folder: Path) -> Any:
+    """Built once in the cache by the parent, and found there by the others."""
+    tokenizer = {"name": "bpe", "vocab_size": 300}
+    if task == "translation":
+        small = {"name": "numbers", "train": 400, "val": ITEMS, "test": ITEMS, "long": 4}
+        data: Any = tfzoo.TranslationData(dataset=small, tokenizer=tokenizer, max_tokens=300)
+    else:
+        data = tfzoo.ClassificationData(root=str(folder / "texts"), tokenizer=tokenizer, max_tokens=100)
+    data.prepare_data()
+    data.setup()
+    return data
+
+
+def write_texts(folder: Path) -> None:
+    draw = torch.Generator().manual_seed(0)
+    (folder / "texts").mkdir()
+    for name in ("train", "val", "test"):
+        drawn = [torch.randint(0, 10, (int(length),), generator=draw).tolist() for length in torch.randint(1, 12, (ITEMS,), generator=draw)]
+        rows = "".join(f"{' '.join(map(str, digits))}\t{'odd' if digits[0] % 2 else 'even'}\n" for digits in drawn)
+        (folder / "texts" / f"{name}.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
+
+
+def task_of(case: Case, data: Any) -> Task:
+    model: dict[str, Any] = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.0, "norm": case.norm, "allow": ["leaky-norm"]}
+    if case.task == "translation" and case.norm == "instance":  # no causal stack can have it
+        model |= {"norm": "layer", "encoder": {"norm": case.norm}}
+    recipe = {"seed": 1, "model": model, "optim": {"lr": 5e-3, "schedule": "constant"}}
+    if case.task == "translation":
+        return (ShardedTranslation if case.sharded else tfzoo.TranslationTask).build(recipe, data.languages)
+    recipe |= {"loss": {"class_weights": {"odd": 3.0}}}
+    model["pooling"] = "max"  # after an instance norm there is no mean to pool
+    return (ShardedClassification if case.sharded else tfzoo.ClassificationTask).build(recipe, data.vocabulary)
+
+
+def loader(data: Any, split: str, batches: list[list[int]]) -> DataLoader[Any]:
+    return DataLoader(data.sets[split], batch_sampler=batches, collate_fn=as_is)  # type: ignore[arg-type]  # a list of batches is one
+
+
+def training_rows(rank: int | None, accumulate: int) -> list[list[int]]:
+    """One optimiser step: the micro-batches of a process, or those of both together."""
+    if rank is not None:
+        return ROWS[rank][:accumulate]
+    return [[row for share in ROWS for row in share[micro]] for micro in range(accumulate)]
+
+
+def train(case: Case, data: Any, rank: int | None, folder: Path, weights: Any = None) -> dict[str, Any]:
+    """One step, with validation before it where there are weights to score, and what came of it."""
+    task, inputs = task_of(case, data), []
+    if weights is not None:
+        task.load_state_dict(weights)
+
+    def keep(module: Any, given: Any, output: Tensor) -> None:
+        if output.requires_grad:
+            place = len(inputs)
+            inputs.append(None)
+            output.register_hook(lambda grad: inputs.__setitem__(place, grad))
+
+    for name in {"source_embedding", "target_embedding", "embedding"} & dict(task.model.named_children()).keys():
+        getattr(task.model, name).register_forward_hook(keep)
+    strategy: Any = "auto" if rank is None else "ddp"
+    if case.sharded and rank is not None:
+        strategy = ModelParallelStrategy(data_parallel_size=2, tensor_parallel_size=1, process_group_backend="gloo")
+    scored = SCORED[rank] if rank is not None else [batch for share in SCORED for batch in share]
+    trainer = L.Trainer(
+        default_root_dir=folder,
+        accelerator="cpu",
+        devices=1 if rank is None else 2,
+        strategy=strategy,
+        max_steps=1,
+        accumulate_grad_batches=case.accumulate,
+        gradient_clip_val=1e9,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=-1 if weights is not None else 0,
+        limit_val_batches=1.0 if weights is not None else 0,
+        use_distributed_sampler=False,
+    )
+    if case.sharded and rank is None:
+        task.configure_model = lambda: None  # type: ignore[method-assign]
+    seen: dict[str, float] = {}
+    gradients: dict[str, Tensor] = {}
+    finish, clip = task.on_validation_end, task.configure_gradient_clipping
+
+    def take(*args: Any, **options: Any) -> None:
+        clip(*args, **options)
+        gradients.update((name, p.grad) for name, p in task.named_parameters())  # validation forgets them
+
+    task.configure_gradient_clipping = take  # type: ignore[method-assign]
+    task.on_validation_end = lambda: (seen.update(numbers(trainer)), finish())  # type: ignore[method-assign, assignment]
+    val = loader(data, "val", scored) if weights is not None else None
+    trainer.fit(task, loader(data, "train", training_rows(rank, case.accumulate)), val)
+    whole = {name: grad.full_tensor() if hasattr(grad, "full_tensor") else grad for name, grad in gradients.items()}
+    found = {"loss": task.step.loss, "norm": task.step.norm, "gradients": whole, "inputs": inputs, "val": seen}
+    if weights is not None and not case.sharded:
+        trainer.test(task, datamodule=data, verbose=False)
+        found["test"] = numbers(trainer)
+    return found
+
+
+def numbers(trainer: L.Trainer) -> dict[str, float]:
+    return {key: float(value) for key, value in trainer.callback_metrics.items() if not key.startswith("train/")}
+
+
+def two_processes(rank: int, port: int, folder: str) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {"TORCHELASTIC_RUN_ID": "spread", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    torch.save(all_cases(rank, Path(folder)), f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def all_cases(rank: int | None, folder: Path) -> dict[Case, Any]:
+    torch.set_num_threads(1)
+    data = {task: data_of(task, folder) for task in TASKS}
+    weights = {task: torch.load(folder / f"{task}.pt") for task in TASKS}
+    # Scored once without and once with shards; the rest is about training alone.
+    scored = {Case(task) for task in TASKS} | set(SHARDED)
+    return {case: train(case, data[case.task], rank, folder, weights[case.task] if case in scored else None) for case in CASES}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[Case, Any]]:
+    folder = tmp_path_factory.mktemp("spread")
+    write_texts(folder)
+    for task in TASKS:
+        data = data_of(task, folder)
+        trained = task_of(Case(task), data)
+        quiet: dict[str, Any] = {
+            "logger": False,
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+            "enable_checkpointing": False,
+        }
+        L.Trainer(accelerator="cpu", max_steps=100, limit_val_batches=0, default_root_dir=folder, **quiet).fit(trained, data)
+        torch.save(trained.state_dict(), folder / f"{task}.pt")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(two_processes, (port, str(folder)), nprocs=2)
+    both = [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in (0, 1)]
+    return {"one": all_cases(None, folder), "first": both[0], "second": both[1]}
+
+
+def test_loss_and_gradients_of_two_processes_are_those_of_one(results: dict[str, dict[Case, Any]]) -> None:
+    for case in CASES:
+        one = results["one"][case]
+        largest = max(float(grad.abs().max()) for grad in one["gradients"].values())
+        for other in (results["first"][case], results["second"][case]):
+            assert other["loss"] == pytest.approx(one["loss"], rel=1e-5), case
+            assert other["norm"] == pytest.approx(one["norm"], rel=1e-5), case
+            for name, wanted in one["gradients"].items():
+                off = float((other["gradients"][name] - wanted).abs().max())
+                # What softmax or a norm cancels has no gradient but rounding.
+                assert off <= 1e-5 * max(float(wanted.abs().max()), 1e-2 * largest), (case, name)
+
+
+def test_input_gradients_of_two_processes_are_those_of_one(results: dict[str, dict[Case, Any]]) -> None:
+    for case in CASES:
+        one, shares = results["one"][case]["inputs"], [results[name][case]["inputs"] for name in ("first", "second")]
+        assert len(one) == len(shares[0]) == len(shares[1]) == case.accumulate * (2 if case.task == "translation" else 1)
+        for wanted, *got in zip(one, *shares, strict=True):
+            width, largest = wanted.shape[1], float(wanted.abs().max())
+            both = torch.cat([torch.nn.functional.pad(part, (0, 0, 0, width - part.shape[1])) for part in got])
+            assert largest > 0
+            assert float((both - wanted).abs().max()) <= 1e-5 * largest, case
+
+
+def test_scores_of_two_processes_are_those_of_one_over_the_same_items(results: dict[str, dict[Case, Any]]) -> None:
+    for case, one in results["one"].items():
+        for name in ("val", "test"):
+            if not one.get(name):
+                continue
+            assert one[name][f"{name}/items"] == ITEMS
+            assert one[name].get(f"{name}/bleu", 50.0) > 5.0, "nothing to compare"
+            assert one[name].get(f"{name}/accuracy", 0.75) > 0.6, "nothing to compare"
+            for other in (results["first"][case], results["second"][case]):
+                if name in other:
+                    assert other[name] == pytest.approx(one[name], rel=1e-6, abs=1e-6), (case, name)
+    assert sum(bool(one["val"]) for one in results["one"].values()) == 4
