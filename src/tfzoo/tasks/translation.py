@@ -77,7 +77,9 @@ class TranslationTask(Task):
         """The smoothed loss and the cross entropy, summed over the real tokens, in nats, and how many these are."""
         source_padding = "right" if batch.source_padding else "none"
         target_padding = "right" if batch.target_padding else "none"
-        inputs, wanted = batch.target[:, :-1], batch.target[:, 1:].flatten()
+        wanted = batch.target[:, 1:]
+        # The end of a sentence predicts nothing: the longest has none here, so that others must not either where a norm counts tokens.
+        inputs, wanted = batch.target[:, :-1] * (wanted != self.model.pad), wanted.flatten()
         hidden = self.model.hidden(batch.source, inputs, source_padding=source_padding, target_padding=target_padding)  # type: ignore[arg-type]
         # Only real tokens are worth a column of logits.
         hidden, wanted = hidden.flatten(0, 1).index_select(0, batch.real), wanted.index_select(0, batch.real)
