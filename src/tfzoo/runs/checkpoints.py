@@ -45,6 +45,19 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
     return (best or last)[0]
 
 
+def newest(folder: Path) -> tuple[Path, list[str]] | None:
+    """The checkpoint that a run goes on from, and what is to be said of those passed over; None where it has none.
+
+    Raises:
+        BadRun: there are checkpoints, but none can be read.
+    """
+    if not any((folder / FOLDER).glob("*.ckpt")):
+        return None
+    path = resolve(folder, prefer="last")
+    read(path)
+    return path, []
+
+
 def named_best(best: list[Path], last: list[Path]) -> Path | None:
     """Of several, the one that the last checkpoint remembers as the best."""
     if not last:

@@ -18,6 +18,7 @@ class MetricsFile(Logger):
         super().__init__()
         self.path = folder / "metrics.csv"
         self.columns: list[str] = ["step"]
+        self.rows = 0
 
     @property
     def name(self) -> str:
@@ -43,13 +44,29 @@ class MetricsFile(Logger):
             self._widen(new)
         with self.path.open("a", newline="", encoding="utf-8") as stream:
             csv.DictWriter(stream, self.columns).writerow(row)
+        self.rows += 1
+
+    def go_on(self, rows: int, pending: Mapping[str, float] | None = None) -> None:
+        """Keep the first ``rows``, those that a checkpoint knows of, and what its last step logged but had not written."""
+        kept = self._read()[:rows]
+        self.columns = list(kept[0]) if kept else ["step"]
+        self._rewrite(kept)
+        self.rows = len(kept)
+        if pending is not None:
+            self.log_metrics({key: value for key, value in pending.items() if key != "step"}, int(pending["step"]))
 
     def _widen(self, new: list[str]) -> None:
-        rows: list[dict[str, str]] = []
-        if self.path.exists():
-            with self.path.open(newline="", encoding="utf-8") as stream:
-                rows = list(csv.DictReader(stream))
+        rows = self._read()
         self.columns += new
+        self._rewrite(rows)
+
+    def _read(self) -> list[dict[str, str]]:
+        if not self.path.exists():
+            return []
+        with self.path.open(newline="", encoding="utf-8") as stream:
+            return list(csv.DictReader(stream))
+
+    def _rewrite(self, rows: list[dict[str, str]]) -> None:
         draft = self.path.with_suffix(".tmp")
         with draft.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.DictWriter(stream, self.columns)
