@@ -73,10 +73,15 @@ class Training:
             complain(f"training failed after step {self.trainer.global_step}: {type(error).__name__}: {error}")
             return 1
         self.ended = "interrupted" if self.signals.code else "completed"
-        return self.signals.code
+        if self.finish.failed:
+            self.ended = f"failed: could not write {', '.join(f'{name} ({why})' for name, why in self.finish.failed.items())}"
+            complain(f"training ended after step {self.trainer.global_step}, but {self.ended.removeprefix('failed: ')}")
+        return self.signals.code or int(bool(self.finish.failed))
 
     def _test(self) -> None:
-        path = Path(self.best.best_model_path or self.finish.folder / checkpoints.LAST)
+        path = self.checkpoint
+        if path is None:
+            return
         self.task.load_state_dict(checkpoints.read(path)["state_dict"])
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
         self.tested = scores(self.trainer, "test/")
