@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import resource
 import signal
@@ -15,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.kill import Events
 from tfzoo.errors import BadRun
-from tfzoo.runs import files
 from tfzoo.runs.checkpoints import newest, read
 from tfzoo.runs.files import Files, sweep
 
@@ -41,47 +40,6 @@ def room(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-class Events:
-    """Counts what a save asks of the file system, and kills this process at one of them."""
-
-    def __init__(self, fatal: int = 0) -> None:
-        self.seen: list[str] = []
-        self.fatal = fatal
-
-    def note(self, what: str) -> None:
-        self.seen.append(what)
-        if len(self.seen) == self.fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        events = self
-
-        class Watched(io.FileIO):
-            def write(self, data: Any) -> int:
-                events.note("write")
-                half = memoryview(data)[: max(1, len(data) // 2)]  # a kill can fall into a write: the buffer comes back with the rest
-                return super().write(half)
-
-        def opened(path: Any, mode: str) -> io.BufferedWriter:
-            events.note(f"open {Path(path).name}")
-            return io.BufferedWriter(Watched(path, mode))
-
-        def synced(handle: int, real: Any = os.fsync) -> None:
-            events.note("sync folder" if Path(f"/proc/self/fd/{handle}").resolve().is_dir() else "sync file")
-            real(handle)
-
-        def replaced(old: Any, new: Any, real: Any = os.replace) -> None:
-            events.note(f"rename {Path(old).name} {Path(new).name}")
-            real(old, new)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(files, "open", opened, raising=False)
-            patch.setattr(os, "fsync", synced)
-            patch.setattr(os, "replace", replaced)
-            yield
 
 
 def test_a_file_gets_its_name_when_all_of_it_is_on_the_disk(folder: Path) -> None:

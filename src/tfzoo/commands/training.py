@@ -48,10 +48,19 @@ class Training:
     def run(self) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
         code = self._fit()
-        summary.write(self.folder, "fit", self.facts()) if not rank() else None
+        code = code if self._record("fit", self.facts()) else code or 1
         if code == 0 and self.job.recipe["data"].get("dataset") and not getattr(self.trainer, "fast_dev_run", False):
             self._test()
         return code
+
+    def _record(self, command: str, section: dict[str, Any]) -> bool:
+        """Write a section of the summary; whether the disk took it."""
+        try:
+            summary.write(self.folder, command, section) if not rank() else None
+        except OSError as error:
+            complain(f"cannot write {self.folder / summary.FILE}: {error.strerror}")
+            return False
+        return True
 
     def _fit(self) -> int:
         for logger in self.trainer.loggers:
@@ -88,7 +97,7 @@ class Training:
         if not rank():
             self.task.draw(self.folder)
             section = {"scores": self.tested, "checkpoint": str(path), "ended": "completed"}
-            summary.write(self.folder, "test", {**section, **summary.surroundings(["fit", *self.args])})
+            self._record("test", {**section, **summary.surroundings(["fit", *self.args])})
 
     @property
     def checkpoint(self) -> Path | None:
