@@ -51,10 +51,19 @@ class Training:
     def run(self) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
         code = self._fit()
-        summary.write(self.folder, "fit", self.facts()) if not rank() else None
+        code = code if self._record("fit", self.facts()) else code or 1
         if code == 0 and self.job.recipe["data"].get("dataset") and not getattr(self.trainer, "fast_dev_run", False):
             self._test()
         return code
+
+    def _record(self, command: str, section: dict[str, Any]) -> bool:
+        """Write a section of the summary; whether the disk took it."""
+        try:
+            summary.write(self.folder, command, section) if not rank() else None
+        except OSError as error:
+            complain(f"cannot write {self.folder / summary.FILE}: {error.strerror}")
+            return False
+        return True
 
     def _fit(self) -> int:
         for logger in self.trainer.loggers:
@@ -76,17 +85,22 @@ class Training:
             complain(f"training failed after step {self.trainer.global_step}: {type(error).__name__}: {error}")
             return 1
         self.ended = "interrupted" if self.signals.code else "completed"
-        return self.signals.code
+        if self.finish.failed:
+            self.ended = f"failed: could not write {', '.join(f'{name} ({why})' for name, why in self.finish.failed.items())}"
+            complain(f"training ended after step {self.trainer.global_step}, but {self.ended.removeprefix('failed: ')}")
+        return self.signals.code or int(bool(self.finish.failed))
 
     def _test(self) -> None:
-        path = Path(self.best.best_model_path or self.finish.folder / checkpoints.LAST)
+        path = self.checkpoint
+        if path is None:
+            return
         self.task.load_state_dict(checkpoints.read(path)["state_dict"])
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
         self.tested = scores(self.trainer, "test/")
         if not rank():
             self.task.draw(self.folder)
             section = {"scores": self.tested, "checkpoint": str(path), "ended": "completed"}
-            summary.write(self.folder, "test", {**section, **summary.surroundings(["fit", *self.args])})
+            self._record("test", {**section, **summary.surroundings(["fit", *self.args])})
 
     @property
     def checkpoint(self) -> Path | None:
