@@ -267,7 +267,7 @@ def random_kills(trainings: Trainings, kills: int, draw: random.Random) -> tuple
 
 def event_kills(trainings: Trainings, events: int | None) -> list[str]:
     """Kill at each file event of one save, or at ``events`` of them, evenly spread; each restarted and run to its end."""
-    seen, wrong, of_save = trainings.folder / "events", [], 3
+    seen, wrong, of_save = trainings.folder / "events.txt", [], 5
     trainings.start("events", lambda: at_event(0, of_save, seen))
     names = seen.read_text().split("\n")
     numbers = range(1, len(names) + 1)
