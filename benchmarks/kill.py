@@ -67,9 +67,11 @@ class Events:
 
         class Watched(io.FileIO):
             def write(self, data: Any) -> int:
-                events.note("write")
-                half = memoryview(data)[: max(1, len(data) // 2)]  # a kill can fall into a write: the buffer comes back with the rest
-                return super().write(half)
+                whole, half = memoryview(data), len(data) // 2  # a kill can fall into a write
+                for part in (whole[:half], whole[half:]):
+                    events.note("write")
+                    super().write(part)
+                return len(data)
 
         def opened(path: Any, mode: str) -> io.BufferedWriter:
             events.note(f"open {Path(path).name}")
