@@ -110,7 +110,7 @@ def _try(tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, 
 
 
 def train(job: Job, given: str | None, args: list[str], source: str | None = None) -> int:
-    """Train, validate, test; returns the exit code. In the folder of a run that exists, go on with it, else begin with ``source``'s weights."""
+    """Train, validate, test; returns the exit code. In a run's own folder go on with it, else begin with ``source``'s weights."""
     from tfzoo.commands.trainer import launching
     from tfzoo.commands.training import Training
     from tfzoo.runs import config
