@@ -89,7 +89,7 @@ SAME_STEPS = {
     "plain": ([], {"training 3", "training 6", "validation 6", "training 7", "validation 8"}),
     "accumulation": (["--trainer.accumulate_grad_batches", "2"], {"training 4", "training 6", "validation 9", "validation 14"}),
     "epochs": (["--trainer.max_steps", "-1", "--trainer.max_epochs", "2"], {"training 5", "training 6", "training 8", "validation 10"}),
-    "two processes": (["--trainer.devices", "2"], {"training 4", "training 6"}),
+    "two processes": (["--trainer.devices", "2"], {"training 6"}),
     "workers and averaged weights": (
         ["--data.workers", "1", "--trainer.callbacks", "EMAWeightAveraging", "--trainer.callbacks.decay", "0.7"],
         {"training 6", "validation 6"},
