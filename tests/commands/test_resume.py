@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,48 +59,101 @@ def rows(folder: Path = RUN) -> list[dict[str, str]]:
         return [{key: value for key, value in row.items() if key != "train/tokens_per_second"} for row in csv.DictReader(stream)]
 
 
-def assert_same(folder: Path) -> None:
+def assert_same(folder: Path, moment: str) -> None:
     found, wanted = state(), state(folder)
-    assert [name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)] == []
-    assert rows() == rows(folder)
-    assert fitted("run")["fit"]["scores"] == fitted(str(folder))["fit"]["scores"]
-    assert fitted("run")["fit"]["steps"] == STEPS
+    assert [name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)] == [], moment
+    assert rows() == rows(folder), moment
+    for key in ("scores", "best", "steps"):
+        assert fitted("run")["fit"][key] == fitted(str(folder))["fit"][key], moment
 
 
 class Copies:
     """Copies of a run's folder while it trains: what SIGKILL would leave behind."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.made: list[Path] = []
+    def __init__(self, patch: pytest.MonkeyPatch, moments: set[str]) -> None:
+        self.moments = moments
         for name in ("training_step", "validation_step"):
-            patch.setattr(TranslationTask, name, self._copying(name, getattr(TranslationTask, name)))
+            patch.setattr(TranslationTask, name, self._copying(name.partition("_")[0], getattr(TranslationTask, name)))
 
-    def _copying(self, name: str, step: Any) -> Any:
+    def _copying(self, kind: str, step: Any) -> Any:
         def copying(task: TranslationTask, batch: Any, index: int) -> Any:
-            if task.global_rank == 0 and (RUN / "checkpoints/last.ckpt").is_file():
-                self.made.append(Path(f"copy-{name}-{task.batches}"))
-                shutil.rmtree(self.made[-1], ignore_errors=True)
-                shutil.copytree(RUN, self.made[-1])
+            moment = f"{kind} {task.batches}"
+            if moment in self.moments and not Path(moment).exists():
+                shutil.copytree(RUN, moment)
             return step(task, batch, index)
 
         return copying
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param([], id="plain"),
-        pytest.param(["--trainer.accumulate_grad_batches", "2"], id="accumulation"),
-        pytest.param(["--trainer.max_steps", "-1", "--trainer.max_epochs", "2"], id="epochs"),
-    ],
-)
-def test_a_killed_run_goes_on_to_the_same_end(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+SAME_STEPS = {
+    "plain": ([], {"training 3", "training 6", "validation 6", "training 7", "validation 8"}),
+    "accumulation": (["--trainer.accumulate_grad_batches", "2"], {"training 4", "training 6", "validation 9", "validation 14"}),
+    "epochs": (["--trainer.max_steps", "-1", "--trainer.max_epochs", "2"], {"training 5", "training 6", "training 8", "validation 10"}),
+    "two processes": (["--trainer.devices", "2"], {"training 6"}),
+    "workers and averaged weights": (
+        ["--data.workers", "1", "--trainer.callbacks", "EMAWeightAveraging", "--trainer.callbacks.decay", "0.7"],
+        {"training 6", "validation 6"},
+    ),
+}
+"""Options, and the moments of a kill: in the training or validation after so many batches began."""
+
+
+@pytest.mark.parametrize("name", SAME_STEPS)
+def test_a_killed_run_goes_on_to_the_same_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, moments = SAME_STEPS[name]
     with monkeypatch.context() as patch:
-        copies = Copies(patch)
+        Copies(patch, moments)
         assert fit(*options) == 0
     RUN.rename("whole")
-    for copy in dict.fromkeys(copies.made):
-        copy.rename(RUN)
+    for moment in sorted(moments):
+        Path(moment).rename(RUN)
         assert fit(*options) == 0
-        assert_same(Path("whole"))
+        assert_same(Path("whole"), moment)
+        assert [one["ended"] for one in fitted("run")["fit"]["attempts"]] == ["killed", "completed"]
         shutil.rmtree(RUN)
+
+
+def test_a_signal_before_a_validation_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also at the last step, which Lightning alone would not come back to."""
+    assert fit() == 0
+    RUN.rename("whole")
+    step = TranslationTask.training_step
+    stops = [6, STEPS]
+
+    def stopping(self: TranslationTask, batch: Any, index: int) -> Any:
+        if stops and self.batches == stops[0]:
+            stops.pop(0)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, batch, index)
+
+    monkeypatch.setattr(TranslationTask, "training_step", stopping)
+    assert fit() == 75
+    assert "go on" in capsys.readouterr().out
+    assert not any(row["val/bleu"] and row["step"] == "5" for row in rows())
+    assert fit() == 75
+    assert fit() == 0
+    assert_same(Path("whole"), "a signal")
+    assert [one["from"] for one in fitted("run")["fit"]["attempts"]] == [0, 6, STEPS]
+
+
+def test_a_run_goes_on_with_its_own_configuration_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--trainer.max_steps", "2", "--trainer.limit_val_batches", "0", "--data.dataset.test", "1")
+    assert fit(*few) == 0
+    before = (RUN / "checkpoints/last.ckpt").read_bytes()
+    capsys.readouterr()
+    assert fit(*few, "--model.dim", "32", "--optim.lr", "0.5") == 2
+    assert "model.dim was 16, is 32; optim.lr was 0.002, is 0.5" in capsys.readouterr().err
+    assert fit(*few, "--trainer.accumulate_grad_batches", "2") == 2
+    assert "a step of this run took 1 batches" in capsys.readouterr().err
+    assert (RUN / "checkpoints/last.ckpt").read_bytes() == before
+    assert fit(*few, "--trainer.max_steps", "3", "--data.workers", "1", "--trainer.log_every_n_steps", "2") == 0
+    assert torch.load(RUN / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
+    (RUN / "checkpoints/last.ckpt").write_bytes(before[: len(before) // 2])
+    assert fit(*few) == 2, "never a silent start at step 0"
+    assert main(["fit", "translation/numbers", *TINY, *few, "--from", "run", "--run", "new"]) == 2
+    (RUN / "checkpoints/last.ckpt").write_bytes(before)
+    capsys.readouterr()
+    assert main(["fit", "translation/numbers", *TINY, *few, "--from", "run", "--run", "new", "--model.norm", "rms"]) == 0
+    err = capsys.readouterr().err
+    assert "weights are those of run/checkpoints/last.ckpt" in err
+    assert "not in this model: " in err

@@ -86,7 +86,7 @@ def test_a_stop_waits_until_the_step_is_over(asked: str, saved: list[tuple[int, 
     step = TranslationTask.training_step
 
     def stopped(self: TranslationTask, batch: Any, index: int) -> Any:
-        if self.batches == 3:
+        if self.batches == 4:
             if asked == "time":
                 self.trainer.should_stop = True
             else:

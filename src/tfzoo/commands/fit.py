@@ -16,11 +16,13 @@ from tfzoo.commands.tree import read
 from tfzoo.errors import BadRecipe, TfzooError
 
 HELP = """\
-usage: tfzoo fit RECIPE [--run FOLDER] [--SECTION.KEY VALUE ...] [--config FILE] [--print_config] [--trust]
+usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...] [--config FILE] [--print_config] [--trust]
 
 Train what a recipe describes. RECIPE is a packaged name (tfzoo recipes) or the path of a YAML file.
 
-  --run FOLDER      where everything about this training lies; default runs/<recipe>/<n>
+  --run FOLDER      where everything about this training lies; default runs/<recipe>/<n>. The folder of a run that was stopped, with the
+                    same recipe and options: it goes on where its last checkpoint stood
+  --from RUN        begin with the weights of another run, or of one of its checkpoints, as far as they fit
   --SECTION.KEY V   any value of the recipe: --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
                     sections: model, data, optim, trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint), and
                     search (of a translator) or loss (of a classifier)
@@ -49,7 +51,8 @@ def run(args: Sequence[str]) -> int:
         raise BadRecipe("fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)")
     if len(arguments.words) > 1:
         raise BadRecipe(f"one recipe a time, but also given: {' '.join(arguments.words[1:])}")
-    folder, shows, helps = arguments.take("run"), arguments.take("print_config"), arguments.take("help")
+    folder, source = arguments.take("run"), arguments.take("from")
+    shows, helps = arguments.take("print_config"), arguments.take("help")
     trust = arguments.take("trust") is not None
     path = find(arguments.words[0])
     untried = None if helps is not None else {"data"} if shows is not None else set()
@@ -62,7 +65,7 @@ def run(args: Sequence[str]) -> int:
 
         put(yaml.safe_dump(job.recipe, sort_keys=False, allow_unicode=True).rstrip())
         return 0
-    return train(job, folder, list(args))
+    return train(job, folder, list(args), source)
 
 
 def prepare(
@@ -106,8 +109,8 @@ def _try(tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, 
             raise
 
 
-def train(job: Job, given: str | None, args: list[str]) -> int:
-    """Train, validate, test; returns the exit code. In the folder of a run that exists, go on with it."""
+def train(job: Job, given: str | None, args: list[str], source: str | None = None) -> int:
+    """Train, validate, test; returns the exit code. In a run's own folder go on with it, else begin with ``source``'s weights."""
     from tfzoo.commands.trainer import launching
     from tfzoo.commands.training import Training
     from tfzoo.runs import config
@@ -120,6 +123,7 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
         data.prepare_data()
         data.setup("fit")
         task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
+        taken = begin(task, source) if source and not found else []
         training = Training(job, folder, task, data, args, found)
     except BaseException:
         with suppress(OSError):  # nothing was trained: leave no empty folder, but keep one with something in it
@@ -132,6 +136,8 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
     say(f"run: {near(folder)}")
     if found:
         say(f"goes on from {near(found)}")
+    for line in taken:
+        say(f"from: {line}")
     say(data.describe())
     say(f"model: {training.parameters:,} parameters")
     with launching(["fit", *args]):
@@ -164,6 +170,19 @@ def going_on(folder: Path, job: Job) -> Path | None:
     for line in passed_over:
         say(f"passed over: {line}")
     return path
+
+
+def begin(task: Any, source: str) -> list[str]:
+    """Give a new task the weights of another run; returns what is to be said of it.
+
+    Raises:
+        BadRun: no such run, or nothing of it fits.
+    """
+    from tfzoo.runs import checkpoints
+    from tfzoo.runs.weights import adopt
+
+    path = checkpoints.resolve(source)
+    return adopt(task, checkpoints.read(path), task.tokenizer_state(), near(path))
 
 
 def _shown(path: Path, asked: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import traceback
 from datetime import timedelta
 from pathlib import Path
@@ -34,6 +35,7 @@ class Training:
         self.job, self.folder, self.task, self.data, self.args, self.found = job, folder, task, data, args, found
         self.ended = "not started"
         self.tested: dict[str, float] = {}
+        self.earlier = earlier(folder) if found else []
         self.parameters = sum(parameter.numel() for parameter in task.parameters())
         settings = dict(job.recipe["checkpoint"])
         interval = job.values.checkpoint.train_time_interval
@@ -50,6 +52,7 @@ class Training:
 
     def run(self) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
+        self._record("fit", {"ended": "running", "attempts": self._attempts("running"), **summary.surroundings(["fit", *self.args])})
         code = self._fit()
         code = code if self._record("fit", self.facts()) else code or 1
         if code == 0 and self.job.recipe["data"].get("dataset") and not getattr(self.trainer, "fast_dev_run", False):
@@ -66,6 +69,8 @@ class Training:
         return True
 
     def _fit(self) -> int:
+        if not self.found and not rank():  # rows of an attempt that was killed before its first checkpoint
+            self.resume.file.path.unlink(missing_ok=True)
         for logger in self.trainer.loggers:
             logger.log_hyperparams({**self.job.recipe, "versions": summary.versions()})
         try:
@@ -114,6 +119,7 @@ class Training:
         """The section of ``summary.json``."""
         return {
             "ended": self.ended,
+            "attempts": self._attempts(self.ended),
             "scores": self.resume.scores,
             "best": {str(self.best.monitor): float(self.best.best_model_score)} if self.best.best_model_score is not None else {},
             **self.meter.counts(),
@@ -121,6 +127,10 @@ class Training:
             "checkpoint": str(self.checkpoint) if self.checkpoint else None,
             **summary.surroundings(["fit", *self.args]),
         }
+
+    def _attempts(self, ended: str) -> list[dict[str, Any]]:
+        """All trainings of this run, each with the step that it went on from and how it ended."""
+        return [*self.earlier, {"from": self.resume.start, "ended": ended}]
 
     def rows(self) -> list[tuple[str, str]]:
         """The table at the end."""
@@ -134,11 +144,25 @@ class Training:
         if self.checkpoint:
             rows += [("checkpoint", near(self.checkpoint))]
             rows += [(self.task.command, f'echo "{self._example()}" | tfzoo {self.task.command} {folder}')]
+        if (self.finish.folder / checkpoints.LAST).exists():
+            rows += [("go on", again(self.args, folder))]
         return rows
 
     def _example(self) -> str:
         texts = self.data.val_dataloader().dataset[range(1)].source_text  # of a batch of one
         return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
+
+
+def earlier(folder: Path) -> list[dict[str, Any]]:
+    """The attempts that the summary of a run knows of; one that did not live to tell its end was killed."""
+    attempts = summary.read(folder).get("fit", {}).get("attempts", [])
+    return [{**one, "ended": "killed" if one.get("ended") == "running" else one.get("ended")} for one in attempts if isinstance(one, dict)]
+
+
+def again(args: list[str], folder: str) -> str:
+    """The command that goes on with a run."""
+    named = any(arg == "--run" or arg.startswith("--run=") for arg in args)
+    return shlex.join(["tfzoo", "fit", *args, *([] if named else ["--run", folder])])
 
 
 def keeper(settings: dict[str, Any], folder: Path) -> ModelCheckpoint:

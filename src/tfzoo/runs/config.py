@@ -47,7 +47,7 @@ def check(folder: Path, recipe: Mapping[str, Any]) -> None:
     old, new = leaves(before), leaves(yaml.safe_load(yaml.safe_dump(dict(recipe))))
     names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name) and not is_free(name)]
     if names:
-        said = [f"{name} was {old.get(name, 'not set')!r}, is {new.get(name, 'not set')!r}" for name in names[:MOST]]
+        said = [f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}" for name in names[:MOST]]
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
         raise BadRun(
             f"{folder} has another configuration: {'; '.join(said)}{more}. It goes on with its own alone; for a new run, name a new --run"

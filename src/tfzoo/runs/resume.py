@@ -6,6 +6,7 @@ from typing import Any
 
 import lightning.pytorch as L
 
+from tfzoo.errors import BadRun
 from tfzoo.runs.finish import Finish
 from tfzoo.runs.metrics import MetricsFile
 
@@ -36,23 +37,36 @@ class Resume(L.Callback):
         if self.trainer is None:
             return {}
         rows = {"rows": self.file.rows, "row": pending(self.trainer)}
-        return {"scores": self.scores, "processes": self.trainer.world_size, **rows}
+        shape = {"processes": self.trainer.world_size, "accumulated": self.trainer.accumulate_grad_batches}
+        return {"scores": self.scores, **shape, **rows}
 
     def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
         if trainer.state.fn != "fit":
             return
         kept = checkpoint["callbacks"].get(self.state_key, {})
+        before, now = kept.get("processes", trainer.world_size), trainer.world_size
+        accumulated = kept.get("accumulated", trainer.accumulate_grad_batches)
+        if before * accumulated != now * trainer.accumulate_grad_batches:
+            raise BadRun(
+                f"a step of this run took {before * accumulated} batches ({before} processes, {accumulated} accumulated), not "
+                f"{now * trainer.accumulate_grad_batches}: set --trainer.devices or --trainer.accumulate_grad_batches so that it does again"
+            )
         self.scores, self.start = kept.get("scores", {}), checkpoint["global_step"]
         if trainer.is_global_zero:
             self.file.go_on(kept.get("rows", 0), kept.get("row"))
         loops = checkpoint["loops"]["fit_loop"]
         batch = loops["epoch_loop.batch_progress"]["current"]
         self.missed = batch["completed"] < batch["processed"]
-        done: Any = rescaled(pl_module.batches, kept.get("processes", trainer.world_size), trainer.world_size)  # type: ignore[arg-type]  # a Task counts
-        pl_module.batches = trainer.datamodule.start = done  # type: ignore[attr-defined]  # a Trainer has it, and it is a TextData
+        task: Any = pl_module
+        task.batches = done = task.batches * before // now  # each process counts its own
+        trainer.datamodule.start = done  # type: ignore[attr-defined]  # a Trainer has it, and it is a TextData
+        if trainer.strategy.restore_checkpoint_after_setup:
+            trainer.fit_loop._combined_loader = None  # made before it could know where to start
         trainer.fit_loop.setup_data()
-        passed = loops["epoch_progress"]["current"]["processed"]
-        loops |= account(done, int(trainer.num_training_batches), passed, self.start)
+        loops |= account(done, int(trainer.num_training_batches), loops["epoch_progress"]["current"]["processed"], self.start)
+        if 0 <= trainer.max_steps <= self.start and not self.missed:  # no step is left: the last one has ended its epoch
+            for kind in loops["epoch_progress"].values():
+                kind["processed"] = kind["completed"] = kind["ready"]
         if trainer.strategy.restore_checkpoint_after_setup:
             self._raise_limit(trainer)
 
@@ -64,17 +78,20 @@ class Resume(L.Callback):
             return
         fit, loop = trainer.fit_loop, trainer.fit_loop.epoch_loop
         due = loop.restarting and fit._data_fetcher is not None and loop._should_check_val_fx(fit._data_fetcher)
-        if self.limit >= 0:
+        ended = self.limit >= 0
+        if ended:
             loop.max_steps, self.limit = self.limit, -1
         if self.missed and trainer.enable_validation and (due or self.finish._is_last(trainer)):
             loop._batches_that_stepped = self.start - 1  # as it is when a validation comes in its own time
             trainer.validating = True
             loop.val_loop.run()
             trainer.training = True
-            due = due and not loop.batch_progress.is_last_batch
+            due = due and not ended and not loop.batch_progress.is_last_batch
         # Lightning passes over a validation that is due and done, and counts a step while it does.
         loop._batches_that_stepped = self.start - 1 if due else self.start
         self.missed = False
+        if ended:
+            fit.on_advance_end()  # the epoch that the last step ends
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
@@ -95,11 +112,6 @@ def pending(trainer: L.Trainer) -> dict[str, float] | None:
         return None
     logged = {key: float(value) for key, value in connector.metrics["log"].items()}
     return {**logged, "epoch": trainer.current_epoch, "step": loop._batches_that_stepped}
-
-
-def rescaled(batches: int, before: int, now: int) -> int:
-    """Batches of one process among ``before``, as of one among ``now``."""
-    return batches * before // now
 
 
 def account(done: int, epoch_batches: int, passed: int, step: int) -> dict[str, Any]:
