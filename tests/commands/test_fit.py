@@ -90,7 +90,7 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(number: int, co
     step = TranslationTask.training_step
 
     def interrupted(self: TranslationTask, batch: Any, index: int) -> Any:
-        if self.batches == 2:
+        if self.batches == 3:
             os.kill(os.getpid(), number)
         return step(self, batch, index)
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tfzoo.commands.job import Job
 from tfzoo.commands.output import near, put, quiet, say, table
 from tfzoo.commands.packaged import find
 from tfzoo.commands.recipe import Arguments, Draft, absolute, draft, split
 from tfzoo.commands.tree import read
 from tfzoo.errors import BadRecipe, TfzooError
 
-if TYPE_CHECKING:
-    from jsonargparse import Namespace
-
-    from tfzoo.commands.trainer import Parser
-
 HELP = """\
-usage: tfzoo fit RECIPE [--run FOLDER] [--SECTION.KEY VALUE ...] [--config FILE] [--print_config] [--trust]
+usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...] [--config FILE] [--print_config] [--trust]
 
 Train what a recipe describes. RECIPE is a packaged name (tfzoo recipes) or the path of a YAML file.
 
-  --run FOLDER      where everything about this training lies; default runs/<recipe>/<n>
+  --run FOLDER      where everything about this training lies; default runs/<recipe>/<n>. The folder of a run that was stopped, with the
+                    same recipe and options: it goes on where its last checkpoint stood
+  --from RUN        begin with the weights of another run, or of one of its checkpoints, as far as they fit
   --SECTION.KEY V   any value of the recipe: --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
                     sections: model, data, optim, trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint), and
                     search (of a translator) or loss (of a classifier)
@@ -44,18 +41,6 @@ TRAINERS = {"trainer", "checkpoint"}
 """Sections that Lightning checks."""
 
 
-@dataclass
-class Job:
-    """A training that was found possible."""
-
-    name: str
-    task: Any
-    draft: Draft
-    parser: Parser
-    values: Namespace
-    recipe: dict[str, Any]
-
-
 def run(args: Sequence[str]) -> int:
     """Train, or print the resolved recipe or its keys."""
     arguments = split(args, FLAGS)
@@ -66,7 +51,8 @@ def run(args: Sequence[str]) -> int:
         raise BadRecipe("fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)")
     if len(arguments.words) > 1:
         raise BadRecipe(f"one recipe a time, but also given: {' '.join(arguments.words[1:])}")
-    folder, shows, helps = arguments.take("run"), arguments.take("print_config"), arguments.take("help")
+    folder, source = arguments.take("run"), arguments.take("from")
+    shows, helps = arguments.take("print_config"), arguments.take("help")
     trust = arguments.take("trust") is not None
     path = find(arguments.words[0])
     untried = None if helps is not None else {"data"} if shows is not None else set()
@@ -79,7 +65,7 @@ def run(args: Sequence[str]) -> int:
 
         put(yaml.safe_dump(job.recipe, sort_keys=False, allow_unicode=True).rstrip())
         return 0
-    return train(job, folder, list(args))
+    return train(job, folder, list(args), source)
 
 
 def prepare(
@@ -123,21 +109,22 @@ def _try(tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, 
             raise
 
 
-def train(job: Job, given: str | None, args: list[str]) -> int:
-    """Train, validate, test; returns the exit code."""
-    import yaml
-
+def train(job: Job, given: str | None, args: list[str], source: str | None = None) -> int:
+    """Train, validate, test; returns the exit code. In a run's own folder go on with it, else begin with ``source``'s weights."""
     from tfzoo.commands.trainer import launching
     from tfzoo.commands.training import Training
+    from tfzoo.runs import config
     from tfzoo.runs.folder import choose, rank
 
     folder = choose(job.name, given)
     try:
+        found = going_on(folder, job)
         data = job.task.Data(**job.recipe["data"], seed=job.recipe["seed"])
         data.prepare_data()
         data.setup("fit")
         task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
-        training = Training(job, folder, task, data, args)
+        taken = begin(task, source) if source and not found else []
+        training = Training(job, folder, task, data, args, found)
     except BaseException:
         with suppress(OSError):  # nothing was trained: leave no empty folder, but keep one with something in it
             if not rank():
@@ -145,8 +132,12 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
                 folder.parent.rmdir()
         raise
     if not rank():
-        (folder / "config.yaml").write_text(yaml.safe_dump(job.recipe, sort_keys=False, allow_unicode=True), "utf-8")
+        config.write(folder, job.recipe)
     say(f"run: {near(folder)}")
+    if found:
+        say(f"goes on from {near(found)}")
+    for line in taken:
+        say(f"from: {line}")
     say(data.describe())
     say(f"model: {training.parameters:,} parameters")
     with launching(["fit", *args]):
@@ -159,6 +150,39 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
     except Exception:  # the training is what counts
         traceback.print_exc()
     return code
+
+
+def going_on(folder: Path, job: Job) -> Path | None:
+    """The checkpoint to go on from, if the folder is that of a run with one.
+
+    Raises:
+        BadRun: the run has another configuration, or checkpoints of which none can be read.
+    """
+    from tfzoo.runs import checkpoints, config
+    from tfzoo.runs.folder import rank
+
+    found = checkpoints.newest(folder)
+    if found or (not rank() and (folder / config.FILE).is_file()):  # another process may be just writing it
+        config.check(folder, job.recipe)
+    if not found:
+        return None
+    path, passed_over = found
+    for line in passed_over:
+        say(f"passed over: {line}")
+    return path
+
+
+def begin(task: Any, source: str) -> list[str]:
+    """Give a new task the weights of another run; returns what is to be said of it.
+
+    Raises:
+        BadRun: no such run, or nothing of it fits.
+    """
+    from tfzoo.runs import checkpoints
+    from tfzoo.runs.weights import adopt
+
+    path = checkpoints.resolve(source)
+    return adopt(task, checkpoints.read(path), task.tokenizer_state(), near(path))
 
 
 def _shown(path: Path, asked: str) -> str:

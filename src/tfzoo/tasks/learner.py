@@ -57,10 +57,8 @@ class Learner(L.LightningModule):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         self._reseed(self.batches)
+        self.batches += 1  # before callbacks hear of the batch's end and save
         self.step.batches.append(batch)
-
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self.batches += 1
 
     def summed(self, loss: Tensor, count: Tensor | float) -> Tensor:
         """What ``training_step`` returns: the sum of a loss over a batch, to be divided by all that ``count`` adds up to in a step."""

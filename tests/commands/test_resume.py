@@ -1,0 +1,159 @@
+"""A run that was stopped, however and wherever, goes on to the same end as one that was not."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.commands.test_fit import TINY, fitted
+from tfzoo import TranslationTask
+from tfzoo.commands.main import main
+
+RUN = Path("run")
+STEPS = 8
+EPOCH = 5
+"""Batches of an epoch of these runs."""
+
+
+@pytest.fixture(autouse=True)
+def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
+
+
+def fit(*args: str) -> int:
+    trainer = ("--trainer.max_steps", str(STEPS), "--trainer.val_check_interval", "3", "--trainer.limit_train_batches", str(EPOCH))
+    often = ("--data.max_tokens", "256", "--checkpoint.every_n_train_steps", "1")
+    return main(["fit", "translation/numbers", *TINY, *trainer, *often, "--run", str(RUN), *args])
+
+
+def state(folder: Path = RUN) -> dict[str, Any]:
+    """All of a run's last checkpoint that training depends on."""
+    last = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)
+    names = ("state_dict", "optimizer_states", "lr_schedulers", "global_step", "epoch", "tfzoo", "current_model_state", "averaging_state")
+    return {path: value for name in names if name in last for path, value in leaves(last[name], name)}
+
+
+def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """By dotted name; of a tensor, all its bits."""
+    if isinstance(value, torch.Tensor):
+        yield name, (value.dtype, value.shape, value.contiguous().view(-1).view(torch.uint8).tolist())
+    elif isinstance(value, dict | list | tuple):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, f"{name}.{key}")
+    else:
+        yield name, value
+
+
+def rows(folder: Path = RUN) -> list[dict[str, str]]:
+    """Of ``metrics.csv``, but for what a clock says."""
+    with (folder / "metrics.csv").open(newline="") as stream:
+        return [{key: value for key, value in row.items() if key != "train/tokens_per_second"} for row in csv.DictReader(stream)]
+
+
+def assert_same(folder: Path, moment: str) -> None:
+    found, wanted = state(), state(folder)
+    assert [name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)] == [], moment
+    assert rows() == rows(folder), moment
+    for key in ("scores", "best", "steps"):
+        assert fitted("run")["fit"][key] == fitted(str(folder))["fit"][key], moment
+
+
+class Copies:
+    """Copies of a run's folder while it trains: what SIGKILL would leave behind."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, moments: set[str]) -> None:
+        self.moments = moments
+        for name in ("training_step", "validation_step"):
+            patch.setattr(TranslationTask, name, self._copying(name.partition("_")[0], getattr(TranslationTask, name)))
+
+    def _copying(self, kind: str, step: Any) -> Any:
+        def copying(task: TranslationTask, batch: Any, index: int) -> Any:
+            moment = f"{kind} {task.batches}"
+            if moment in self.moments and not Path(moment).exists():
+                shutil.copytree(RUN, moment)
+            return step(task, batch, index)
+
+        return copying
+
+
+SAME_STEPS = {
+    "plain": ([], {"training 3", "training 6", "validation 6", "training 7", "validation 8"}),
+    "accumulation": (["--trainer.accumulate_grad_batches", "2"], {"training 4", "training 6", "validation 9", "validation 14"}),
+    "epochs": (["--trainer.max_steps", "-1", "--trainer.max_epochs", "2"], {"training 5", "training 6", "training 8", "validation 10"}),
+    "two processes": (["--trainer.devices", "2"], {"training 6"}),
+    "workers and averaged weights": (
+        ["--data.workers", "1", "--trainer.callbacks", "EMAWeightAveraging", "--trainer.callbacks.decay", "0.7"],
+        {"training 6", "validation 6"},
+    ),
+}
+"""Options, and the moments of a kill: in the training or validation after so many batches began."""
+
+
+@pytest.mark.parametrize("name", SAME_STEPS)
+def test_a_killed_run_goes_on_to_the_same_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, moments = SAME_STEPS[name]
+    with monkeypatch.context() as patch:
+        Copies(patch, moments)
+        assert fit(*options) == 0
+    RUN.rename("whole")
+    for moment in sorted(moments):
+        Path(moment).rename(RUN)
+        assert fit(*options) == 0
+        assert_same(Path("whole"), moment)
+        assert [one["ended"] for one in fitted("run")["fit"]["attempts"]] == ["killed", "completed"]
+        shutil.rmtree(RUN)
+
+
+def test_a_signal_before_a_validation_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also at the last step, which Lightning alone would not come back to."""
+    assert fit() == 0
+    RUN.rename("whole")
+    step = TranslationTask.training_step
+    stops = [6, STEPS]
+
+    def stopping(self: TranslationTask, batch: Any, index: int) -> Any:
+        if stops and self.batches == stops[0]:
+            stops.pop(0)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, batch, index)
+
+    monkeypatch.setattr(TranslationTask, "training_step", stopping)
+    assert fit() == 75
+    assert "go on" in capsys.readouterr().out
+    assert not any(row["val/bleu"] and row["step"] == "5" for row in rows())
+    assert fit() == 75
+    assert fit() == 0
+    assert_same(Path("whole"), "a signal")
+    assert [one["from"] for one in fitted("run")["fit"]["attempts"]] == [0, 6, STEPS]
+
+
+def test_a_run_goes_on_with_its_own_configuration_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--trainer.max_steps", "2", "--trainer.limit_val_batches", "0", "--data.dataset.test", "1")
+    assert fit(*few) == 0
+    before = (RUN / "checkpoints/last.ckpt").read_bytes()
+    capsys.readouterr()
+    assert fit(*few, "--model.dim", "32", "--optim.lr", "0.5") == 2
+    assert "model.dim was 16, is 32; optim.lr was 0.002, is 0.5" in capsys.readouterr().err
+    assert fit(*few, "--trainer.accumulate_grad_batches", "2") == 2
+    assert "a step of this run took 1 batches" in capsys.readouterr().err
+    assert (RUN / "checkpoints/last.ckpt").read_bytes() == before
+    assert fit(*few, "--trainer.max_steps", "3", "--data.workers", "1", "--trainer.log_every_n_steps", "2") == 0
+    assert torch.load(RUN / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
+    (RUN / "checkpoints/last.ckpt").write_bytes(before[: len(before) // 2])
+    assert fit(*few) == 2, "never a silent start at step 0"
+    assert main(["fit", "translation/numbers", *TINY, *few, "--from", "run", "--run", "new"]) == 2
+    (RUN / "checkpoints/last.ckpt").write_bytes(before)
+    capsys.readouterr()
+    assert main(["fit", "translation/numbers", *TINY, *few, "--from", "run", "--run", "new", "--model.norm", "rms"]) == 0
+    err = capsys.readouterr().err
+    assert "weights are those of run/checkpoints/last.ckpt" in err
+    assert "not in this model: " in err
