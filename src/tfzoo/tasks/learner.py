@@ -129,7 +129,7 @@ class Learner(L.LightningModule):
         batches = self.step.batches
 
         def loss_of(place: int) -> Any:
-            self._reseed(self.batches - len(batches) + 1 + place)
+            self._reseed(self.batches - len(batches) + place)
             with self.trainer.precision_plugin.train_step_context():
                 return self.training_step(batches[place], place)
 
