@@ -42,7 +42,7 @@ class Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """A node, counted with all that aliases repeat in it, before any value is made of it."""
-        mark = self.peek_event().start_mark
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         is_alias, before, above = self.check_event(yaml.AliasEvent), self.nodes, self.reach
         self.depth += 1
         self._limit(self.depth > DEPTH, f"nested deeper than {DEPTH} levels", mark)

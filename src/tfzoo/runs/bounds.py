@@ -28,8 +28,8 @@ CALLED = "_instantiator"
 """The key that Lightning once called a function by."""
 
 
-def numbers(tree: Mapping[str, Any], where: str) -> None:
-    """Refuse numbers with which building a model would take hours or all memory.
+def numbers(tree: Mapping[str, Any], where: str, layers: int = LAYERS) -> None:
+    """Refuse numbers with which building a model would take hours or all memory; ``layers`` is the most of a stack.
 
     Raises:
         BadRecipe: naming the key and the most that it can be.
@@ -37,7 +37,7 @@ def numbers(tree: Mapping[str, Any], where: str) -> None:
     for path, value in leaves(tree):
         if not isinstance(value, int | float) or isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
             continue
-        most = (LAYERS if path[-1] == "layers" else WIDTH) if path[0] == "model" and len(path) > 1 else NUMBER
+        most = (layers if path[-1] == "layers" else WIDTH) if path[0] == "model" and len(path) > 1 else NUMBER
         if abs(value) > most:
             key = ".".join(path)
             raise BadRecipe(f"{where if where == f'--{key}' else f'{where}: {key}'} is {value:.6g}; the most is {most:,}")
@@ -55,8 +55,8 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
         yield path, value
 
 
-def entries(archive: ZipFile, path: object) -> None:
-    """Refuse an archive that holds more than its size: deflated, or with entries that lie over each other.
+def entries(archive: ZipFile, path: object) -> int:
+    """Bytes of tensors in an archive. Refuses one that holds more than its size: deflated, or with entries that lie over each other.
 
     Raises:
         BadRun: before anything of it is unpacked.
@@ -68,11 +68,12 @@ def entries(archive: ZipFile, path: object) -> None:
     size = archive.fp.tell()  # type: ignore[union-attr]
     if sum(entry.file_size for entry in found) > size or len({entry.filename for entry in found}) < len(found):
         raise BadRun(f"{path} says that it holds more than its {size:,} bytes. It was not unpacked")
+    return sum(entry.file_size for entry in found if "/data/" in entry.filename)
 
 
-def content(checkpoint: Any, path: object) -> None:
+def content(checkpoint: Any, path: object, size: int) -> None:
     """Refuse what no checkpoint of tfzoo holds: other values than tensors and plain ones, tensors larger than what is stored of them,
-    what others call functions by.
+    what others call functions by. ``size`` is the bytes of tensors that the file holds.
 
     Raises:
         BadRun: naming what it is.
@@ -81,7 +82,7 @@ def content(checkpoint: Any, path: object) -> None:
         for key in ("hyper_parameters", "datamodule_hyper_parameters"):
             if key in checkpoint:
                 raise BadRun(f"{path} holds {key!r}, from which Lightning makes objects; tfzoo writes none. It was refused")
-    left = NODES
+    left, storages = NODES, {}
     waiting: list[tuple[Any, int]] = [(checkpoint, 0)]
     while waiting:
         value, depth = waiting.pop()
@@ -96,6 +97,10 @@ def content(checkpoint: Any, path: object) -> None:
             waiting += ((inner, depth + 1) for inner in value)
         elif not isinstance(value, PLAIN):
             tensor(value, path)
+            if hasattr(value, "untyped_storage"):
+                storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+    if sum(storages.values()) > size:
+        raise BadRun(f"{path} is damaged: it says that its tensors have {sum(storages.values()):,} bytes, and holds {size:,}")
 
 
 def tensor(value: Any, path: object) -> None:
@@ -109,7 +114,9 @@ def tensor(value: Any, path: object) -> None:
     if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
         raise BadRun(f"{path} holds a tensor of a kind that tfzoo does not write ({value.layout}, {value.device}). It was refused")
     if value.numel() * value.element_size() > value.untyped_storage().nbytes():
-        raise BadRun(f"{path} holds a tensor of shape {list(value.shape)} of which only {value.untyped_storage().nbytes()} bytes are stored")
+        raise BadRun(
+            f"{path} holds a tensor of shape {list(value.shape)} of which only {value.untyped_storage().nbytes()} bytes are stored"
+        )
 
 
 def fitting(model: nn.Module, state: Mapping[str, Tensor], prefix: str = "model.") -> None:
@@ -122,7 +129,9 @@ def fitting(model: nn.Module, state: Mapping[str, Tensor], prefix: str = "model.
         found = state.get(name)
         if getattr(found, "shape", None) != wanted.shape:
             has = "it is missing" if found is None else f"stored is {list(getattr(found, 'shape', []))}"
-            raise BadRun(f"the checkpoint's parameters do not fit its own recipe and tokenizer: {name} would be {list(wanted.shape)}, {has}")
+            raise BadRun(
+                f"the checkpoint's parameters do not fit its own recipe and tokenizer: {name} would be {list(wanted.shape)}, {has}"
+            )
     stored = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() // one.element_size() for one in state.values()}
     if sum(one.numel() for one in model.parameters()) > sum(stored.values()):
         raise BadRun("the checkpoint's recipe describes a model of more parameters than the checkpoint holds")

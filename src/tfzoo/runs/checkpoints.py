@@ -68,7 +68,7 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
         BadRun: damaged, cut short, holding code, not of tfzoo, of a newer tfzoo, or of another task.
     """
     path = Path(path)
-    check_sums(path)
+    size = check_sums(path)
     try:
         # Explicit: the default can be turned off by an environment variable. Mapped: torch believes a file that says how large a
         # tensor in it is, and would read memory beyond it; of a mapped file, it can read no more than the file.
@@ -77,7 +77,7 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
         raise BadRun(f"{path} holds more than tensors and plain values{named(error)}. It was refused and nothing in it was run") from None
     except Exception as error:
         raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
-    bounds.content(checkpoint, path)
+    bounds.content(checkpoint, path, size)
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
@@ -91,13 +91,13 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
     return dict(checkpoint)
 
 
-def check_sums(path: Path) -> None:
-    """Find a flipped bit or a torn file, which loading alone would let pass."""
+def check_sums(path: Path) -> int:
+    """Find a flipped bit or a torn file, which loading alone would let pass. Returns the bytes of tensors in it."""
     try:
         with path.open("rb") as stream:
             start = stream.read(4)
         with zipfile.ZipFile(path) as archive:
-            bounds.entries(archive, path)
+            size = bounds.entries(archive, path)
             broken = archive.testzip()
     except OSError as error:
         raise BadRun(f"cannot read {path}: {error.strerror}") from None
@@ -113,6 +113,7 @@ def check_sums(path: Path) -> None:
         raise BadRun(f"{path} is damaged ({type(error).__name__}). Use another checkpoint of the run") from None
     if broken is not None:
         raise BadRun(f"{path} is damaged: the sum of {broken} is wrong. Use another checkpoint of the run")
+    return size
 
 
 def named(error: Exception) -> str:

@@ -137,7 +137,7 @@ class Task(L.LightningModule):
         """The task that a checkpoint, already read and checked, holds."""
         kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
         try:
-            bounds.numbers(kept["recipe"], "the checkpoint's recipe")
+            bounds.numbers(kept["recipe"], "the checkpoint's recipe", layers=min(bounds.LAYERS, len(state)))
             tokenizer = cls.restore_tokenizer(kept["tokenizer"])
             with torch.device("meta"):  # no memory is taken before it is known to be what is stored
                 bounds.fitting(cls.Model(**cls.sizes(tokenizer), **kept["recipe"].get("model", {})), state)
