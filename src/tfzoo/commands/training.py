@@ -17,6 +17,7 @@ from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.finish import Finish
 from tfzoo.runs.folder import rank
+from tfzoo.runs.memory import UnderWay, advice, is_out_of_memory
 from tfzoo.runs.meter import Meter
 from tfzoo.runs.metrics import MetricsFile
 from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
@@ -42,7 +43,8 @@ class Training:
         )
         self.signals, self.meter = Signals(self.finish), Meter()
         self.best = keeper({"monitor": task.monitor, **settings}, folder / checkpoints.FOLDER)
-        callbacks = [Bar(), self.meter, self.signals, self.best, self.finish]
+        self.under_way = UnderWay()
+        callbacks = [Bar(), self.meter, self.under_way, self.signals, self.best, self.finish]
         self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [MetricsFile(folder)])
 
     def run(self) -> int:
@@ -68,12 +70,19 @@ class Training:
             complain(error)
             return 2
         except Exception as error:
-            self.ended = f"failed: {type(error).__name__}: {error}"
-            traceback.print_exc()
-            complain(f"training failed after step {self.trainer.global_step}: {type(error).__name__}: {error}")
-            return 1
+            return self._failed(error)
         self.ended = "interrupted" if self.signals.code else "completed"
         return self.signals.code
+
+    def _failed(self, error: Exception) -> int:
+        if is_out_of_memory(error):
+            said = advice(self.under_way.shape, self.data.max_tokens)
+        else:
+            said = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        self.ended = f"failed: {said}"
+        complain(f"training failed after step {self.trainer.global_step}: {said}")
+        return 1
 
     def _test(self) -> None:
         path = Path(self.best.best_model_path or self.finish.folder / checkpoints.LAST)
