@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from tfzoo.commands import trainer
+from tfzoo.commands import tracking, trainer
 from tfzoo.commands.output import complain, near, say
 from tfzoo.commands.progress import Bar
 from tfzoo.errors import TfzooError
@@ -20,7 +22,9 @@ from tfzoo.runs.folder import rank
 from tfzoo.runs.memory import UnderWay, advice, is_out_of_memory
 from tfzoo.runs.meter import Meter
 from tfzoo.runs.metrics import MetricsFile
+from tfzoo.runs.requeue import requeue
 from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
+from tfzoo.runs.watch import Watch
 
 if TYPE_CHECKING:
     from tfzoo.commands.fit import Job
@@ -44,11 +48,19 @@ class Training:
         self.signals, self.meter = Signals(self.finish), Meter()
         self.best = keeper({"monitor": task.monitor, **settings}, folder / checkpoints.FOLDER)
         self.under_way = UnderWay()
-        callbacks = [Bar(), self.meter, self.under_way, self.signals, self.best, self.finish]
+        self.watch = Watch(job.recipe["timeout"], self._give_up)
+        callbacks = [Bar(), self.meter, self.under_way, self.watch, self.signals, self.best, self.finish]
         self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [MetricsFile(folder)])
 
     def run(self) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
+        tracking.begin(self.trainer.loggers)
+        try:
+            return self._run()
+        finally:
+            tracking.end(self.trainer.loggers)
+
+    def _run(self) -> int:
         code = self._fit()
         summary.write(self.folder, "fit", self.facts()) if not rank() else None
         if code == 0 and self.job.recipe["data"].get("dataset") and not getattr(self.trainer, "fast_dev_run", False):
@@ -58,12 +70,15 @@ class Training:
     def _fit(self) -> int:
         for logger in self.trainer.loggers:
             logger.log_hyperparams({**self.job.recipe, "versions": summary.versions()})
+        self.watch.begin(self.trainer)
         try:
             self.trainer.fit(self.task, datamodule=self.data)
         except (SystemExit, KeyboardInterrupt) as stop:
             stopped = isinstance(stop, SystemExit) and stop.code == STOPPED
             self.ended = "interrupted" if stopped else "interrupted at once"
             say(f"tfzoo: stopped by a signal after step {self.trainer.global_step}")
+            if stopped and self.signals.asks_again and not rank() and (told := requeue()):
+                say(f"tfzoo: {told}")
             return STOPPED if stopped else INTERRUPTED
         except TfzooError as error:
             self.ended = f"failed: {error}"
@@ -71,18 +86,32 @@ class Training:
             return 2
         except Exception as error:
             return self._failed(error)
+        finally:
+            self.watch.end()
         self.ended = "interrupted" if self.signals.code else "completed"
         return self.signals.code
 
     def _failed(self, error: Exception) -> int:
         if is_out_of_memory(error):
             said = advice(self.under_way.shape, self.data.max_tokens)
+        elif blamed := self.watch.blame(error):
+            said = blamed
         else:
             said = f"{type(error).__name__}: {error}"
             traceback.print_exc()
         self.ended = f"failed: {said}"
         complain(f"training failed after step {self.trainer.global_step}: {said}")
         return 1
+
+    def _give_up(self, said: str) -> None:
+        """Say it and note it, from another thread: this process ends with it, for training waits for a process that is lost."""
+        self.ended = f"failed: {said}"
+        said = f"training failed after step {self.trainer.global_step}: {said}"
+        with suppress(Exception):
+            summary.write(self.folder, "fit", self.facts()) if not rank() else None
+        if rank() == 1 and "rank 0" in said:  # which can say nothing itself
+            print(f"tfzoo: {said}", file=sys.stderr, flush=True)
+        complain(said)
 
     def _test(self) -> None:
         path = Path(self.best.best_model_path or self.finish.folder / checkpoints.LAST)
