@@ -84,7 +84,7 @@ def running(folder: Path, *args: str, processes: int = 2, launcher: tuple[str, .
     (folder / "recipe.yaml").write_text(
         "task: translation\ndata: {dataset: numbers, max_tokens: 1024}\ntrainer: {check_val_every_n_epoch: null}\n", "utf-8"
     )
-    start = [*(launcher or (sys.executable,)), "-m", "tfzoo", "fit", "recipe.yaml", *TINY, "--run", "mine", "--timeout", str(TIMEOUT)]
+    start = [*(launcher or (sys.executable, "-m")), "tfzoo", "fit", "recipe.yaml", *TINY, "--run", "mine", "--timeout", str(TIMEOUT)]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "TFZOO_CACHE": str(folder / "cache"), **env}
     variables["PYTHONPATH"] = f"{Path(__file__).resolve().parents[1] / 'src'}{os.pathsep}{variables.get('PYTHONPATH', '')}"
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
@@ -162,7 +162,7 @@ def under_slurm(folder: Path) -> Outcome:
 
 def under_torchrun(folder: Path) -> Outcome:
     """One of two processes that torchrun started is killed."""
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0")
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "--")
     with running(folder, launcher=launcher) as run:
         run.wait_for_steps()
         processes = run.processes()

@@ -23,6 +23,8 @@ TICK = 0.25
 """Seconds between two looks at the processes that this one started."""
 GRACE = 5.0
 """Seconds in which a process that has lost another may end by itself, as it does where its collective fails."""
+ENDING = 15.0
+"""Seconds in which a process that failed ends, once the others have noticed."""
 LOST = re.compile(r"gloo|NCCL|Connection (?:closed|reset|refused)|peer|Broken pipe|TCPStore|\bsocket\b", re.IGNORECASE)
 PHASES = ("reading", "forward", "backward", "the optimiser's step", "validation")
 
@@ -58,11 +60,13 @@ class Watch(L.Callback):
         """Which process an error comes from, where it says that another was lost; ``""`` for an error of our own."""
         if self.trainer.world_size < 2 or not LOST.search(f"{type(error).__name__} {error}"):
             return ""
-        until = time.monotonic() + GRACE
-        while not self.lost and time.monotonic() < until:  # the process may not quite have ended
-            self.lost = self._dead()
+        until = time.monotonic() + ENDING
+        while not (found := self._dead() or self.lost) and time.monotonic() < until:  # the process may not quite have ended
+            if not self.children and self.errors:
+                break
             time.sleep(TICK)
-        return self.lost or f"another process is gone ({str(error).splitlines()[0][:120]})"
+        told = [f"rank {one} failed; its last error: {text}" for one, text in sorted(self.errors.items())]
+        return found or next(iter(told), "") or f"another process is gone ({str(error).splitlines()[0][:120]})"
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if trainer.world_size > 1 and stage == "fit" and dist.is_initialized():
