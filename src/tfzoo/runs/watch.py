@@ -70,7 +70,9 @@ class Watch(L.Callback):
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if trainer.world_size > 1 and stage == "fit" and dist.is_initialized():
-            Thread(target=self._watch, args=(Ring(trainer.global_rank, trainer.world_size),), daemon=True, name="watch").start()
+            ring = Ring(trainer.global_rank, trainer.world_size)
+            ring.meet()
+            Thread(target=self._watch, args=(ring,), daemon=True, name="watch").start()
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._at(trainer, 0)
@@ -187,6 +189,12 @@ class Ring:
         self.alive: dict[int, float] = {}
         self.progress = self.answered = time.monotonic()
         self.verdict = ""
+
+    def meet(self) -> None:
+        """Wait until those that this one looks at have told their line once, so that each is known before anything can happen."""
+        self.exchange(0, 0, {})
+        self.store.wait([f"tfzoo/{one}" for one in self.seen], timedelta(minutes=5))
+        self.exchange(0, 0, {})
 
     def exchange(self, place: int, ticks: int, errors: dict[int, str]) -> None:
         """Tell the own line, read the others'."""
