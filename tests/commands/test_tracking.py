@@ -48,7 +48,8 @@ class Answers(BaseHTTPRequestHandler):
         elif "query Viewer" in query and mode != "errors":
             self.reply({"viewer": None} if mode == "stranger" else VIEWER)
         elif "UpsertBucket" in query and mode in ("lost", "mute"):
-            self.reply({"upsertBucket": {"bucket": OPENED, "inserted": True}})
+            name = json.loads(query)["variables"]["name"]
+            self.reply({"upsertBucket": {"bucket": {**OPENED, "name": name}, "inserted": True}})
         elif mode == "mute":
             self.server.closing.wait(120)
         else:
