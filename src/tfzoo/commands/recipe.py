@@ -17,6 +17,7 @@ from tfzoo.commands.sections import TOP, Section, misplaced, parts, sections, ta
 from tfzoo.commands.tree import parse, police, read
 from tfzoo.errors import BadOption, BadRecipe, UnknownName
 from tfzoo.registry import registry
+from tfzoo.runs.bounds import numbers
 from tfzoo.values import convert, is_plain, type_name
 
 
@@ -192,11 +193,11 @@ def draft(layers: Sequence[tuple[Mapping[str, Any], str]], arguments: Arguments,
     """
     layers = [*layers, *((config(value), str(value)) for key, value in arguments.options if key == "config")]
     options = [(key, value) for key, value in arguments.options if key != "config"]
-    if not trust:
-        for tree, where in layers:
+    given = [*layers, *((nested(key.rstrip("+"), parse(value or "", f"--{key}")), f"--{key}") for key, value in options)]
+    for tree, where in given:
+        numbers(tree, where)
+        if not trust:
             police(tree, where)
-        for key, value in options:
-            police(nested(key.rstrip("+"), parse(value or "", f"--{key}")), f"--{key}")
     name = next((value for key, value in reversed(options) if key == "task"), None)
     named = [(tree["task"], where) for tree, where in layers if "task" in tree]
     try:

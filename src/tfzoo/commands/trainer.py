@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,13 @@ from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
+from tfzoo.commands import tracking
 from tfzoo.commands.recipe import Draft
-from tfzoo.commands.sections import TOP
+from tfzoo.commands.sections import DEFAULTS, TOP
 from tfzoo.commands.tree import ALLOWED, walk
 from tfzoo.errors import BadRecipe, did_you_mean
 from tfzoo.runs.files import Files
+from tfzoo.runs.folder import rank
 
 LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 FILLED_IN = "<the run's folder>"
@@ -52,7 +52,7 @@ def parser(draft: Draft, trust: bool = False) -> Parser:
     )
     result = Parser(prog="tfzoo fit RECIPE", description="Every value of a recipe, with its type and default.", allow_abbrev=False)
     for key, kind in TOP.items():
-        result.add_argument(f"--{key}", type=kind, default={"seed": 0}.get(key))
+        result.add_argument(f"--{key}", type=kind, default=DEFAULTS.get(key))
     for name, section in draft.known.items():
         if issubclass(section.cls, L.Trainer):
             result.add_lightning_class_args(section.cls, name)
@@ -186,28 +186,8 @@ def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequen
 def _place(logger: Namespace, folder: Path | None) -> None:
     if logger.init_args.get("save_dir") == FILLED_IN:
         logger.init_args.save_dir = str(folder)
-    if logger.class_path.endswith("WandbLogger") and folder:
-        if "WANDB_MODE" not in os.environ and not online():
-            logger.init_args.offline = True
-        if logger.init_args.get("project") in (None, "lightning_logs"):
-            logger.init_args.project = "tfzoo"
-        if logger.init_args.get("name") is None:
-            logger.init_args.name = "/".join(folder.parts[-2:])
-
-
-def online(host: str = "api.wandb.ai") -> bool:
-    """Whether Weights & Biases can be reached, with an account: without, its client waits for minutes and then fails."""
-    if "WANDB_API_KEY" not in os.environ:
-        try:
-            if netrc().authenticators(host) is None:
-                return False
-        except (OSError, NetrcParseError):
-            return False
-    try:
-        socket.create_connection((host, 443), timeout=3).close()
-    except OSError:
-        return False
-    return True
+    if logger.class_path.endswith("WandbLogger") and folder and not rank():
+        tracking.place(logger, folder)
 
 
 @contextmanager

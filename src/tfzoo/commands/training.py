@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import traceback
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from tfzoo.commands import trainer
+from tfzoo.commands import tracking, trainer
 from tfzoo.commands.job import Job
 from tfzoo.commands.output import complain, near, number, say
 from tfzoo.commands.progress import Bar
@@ -19,10 +21,13 @@ from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.finish import Finish
 from tfzoo.runs.folder import rank
+from tfzoo.runs.memory import UnderWay, advice, is_out_of_memory
 from tfzoo.runs.meter import Meter
 from tfzoo.runs.metrics import MetricsFile
+from tfzoo.runs.requeue import requeue
 from tfzoo.runs.resume import Resume
 from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
+from tfzoo.runs.watch import Watch
 
 
 class Training:
@@ -47,12 +52,21 @@ class Training:
         self.signals, self.meter, file = Signals(self.finish), Meter(), MetricsFile(folder)
         self.resume = Resume(self.finish, file)
         self.best = keeper({"monitor": task.monitor, **settings}, folder / checkpoints.FOLDER)
-        callbacks = [Bar(), self.meter, self.signals, self.resume, self.best, self.finish]
+        self.under_way = UnderWay()
+        self.watch = Watch(job.recipe["timeout"], self._give_up)
+        callbacks = [Bar(), self.meter, self.under_way, self.watch, self.signals, self.resume, self.best, self.finish]
         self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [file])
 
     def run(self) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
         self._record("fit", {"ended": "running", "attempts": self._attempts("running"), **summary.surroundings(["fit", *self.args])})
+        tracking.begin(self.trainer.loggers)
+        try:
+            return self._run()
+        finally:
+            tracking.end(self.trainer.loggers)
+
+    def _run(self) -> int:
         code = self._fit()
         code = code if self._record("fit", self.facts()) else code or 1
         if code == 0 and self.job.recipe["data"].get("dataset") and not getattr(self.trainer, "fast_dev_run", False):
@@ -73,27 +87,51 @@ class Training:
             self.resume.file.path.unlink(missing_ok=True)
         for logger in self.trainer.loggers:
             logger.log_hyperparams({**self.job.recipe, "versions": summary.versions()})
+        self.watch.begin(self.trainer)
         try:
             self.trainer.fit(self.task, datamodule=self.data, ckpt_path=self.found, weights_only=True)
         except (SystemExit, KeyboardInterrupt) as stop:
             stopped = isinstance(stop, SystemExit) and stop.code == STOPPED
             self.ended = "interrupted" if stopped else "interrupted at once"
             say(f"tfzoo: stopped by a signal after step {self.trainer.global_step}")
+            if stopped and self.signals.asks_again and not rank() and (told := requeue()):
+                say(f"tfzoo: {told}")
             return STOPPED if stopped else INTERRUPTED
         except TfzooError as error:
             self.ended = f"failed: {error}"
             complain(error)
             return error.code
         except Exception as error:
-            self.ended = f"failed: {type(error).__name__}: {error}"
-            traceback.print_exc()
-            complain(f"training failed after step {self.trainer.global_step}: {type(error).__name__}: {error}")
-            return 1
+            return self._failed(error)
+        finally:
+            self.watch.end()
         self.ended = "interrupted" if self.signals.code else "completed"
         if self.finish.failed:
             self.ended = f"failed: could not write {', '.join(f'{name} ({why})' for name, why in self.finish.failed.items())}"
             complain(f"training ended after step {self.trainer.global_step}, but {self.ended.removeprefix('failed: ')}")
         return self.signals.code or int(bool(self.finish.failed))
+
+    def _failed(self, error: Exception) -> int:
+        if is_out_of_memory(error):
+            said = advice(self.under_way.shape, self.data.max_tokens)
+        elif blamed := self.watch.blame(error):
+            said = blamed
+        else:
+            said = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        self.ended = f"failed: {said}"
+        complain(f"training failed after step {self.trainer.global_step}: {said}")
+        return 1
+
+    def _give_up(self, said: str) -> None:
+        """Say it and note it, from another thread: this process ends with it, for training waits for a process that is lost."""
+        self.ended = f"failed: {said}"
+        said = f"training failed after step {self.trainer.global_step}: {said}"
+        with suppress(Exception):
+            summary.write(self.folder, "fit", self.facts()) if not rank() else None
+        if rank() == 1 and "rank 0" in said:  # which can say nothing itself
+            print(f"tfzoo: {said}", file=sys.stderr, flush=True)
+        complain(said)
 
     def _test(self) -> None:
         path = self.checkpoint

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from tfzoo.errors import BadRun
+from tfzoo.runs import bounds
 from tfzoo.runs.folder import near
 
 FOLDER = "checkpoints"
@@ -128,14 +129,16 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
         BadRun: damaged, cut short, holding code, not of tfzoo, of a newer tfzoo, or of another task.
     """
     path = Path(path)
-    check_sums(path)
+    size = check_sums(path)
     try:
-        # Explicit: the default can be turned off by an environment variable.
-        checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
+        # Explicit: the default can be turned off by an environment variable. Mapped: torch believes a file that says how large a
+        # tensor in it is, and would read memory beyond it; of a mapped file, it can read no more than the file.
+        checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
         raise BadRun(f"{path} holds more than tensors and plain values{named(error)}. It was refused and nothing in it was run") from None
     except Exception as error:
         raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
+    bounds.content(checkpoint, path, size)
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
@@ -149,15 +152,18 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
     return dict(checkpoint)
 
 
-def check_sums(path: Path) -> None:
-    """Find a flipped bit or a torn file, which loading alone would let pass."""
+def check_sums(path: Path) -> int:
+    """Find a flipped bit or a torn file, which loading alone would let pass. Returns the bytes of tensors in it."""
     try:
         with path.open("rb") as stream:
             start = stream.read(4)
         with zipfile.ZipFile(path) as archive:
+            size = bounds.entries(archive, path)
             broken = archive.testzip()
     except OSError as error:
         raise BadRun(f"cannot read {path}: {error.strerror}") from None
+    except BadRun:
+        raise
     except zipfile.BadZipFile:
         if start.startswith(b"PK"):
             raise BadRun(f"{path} is cut short or damaged: its end is missing. Use another checkpoint of the run") from None
@@ -168,6 +174,7 @@ def check_sums(path: Path) -> None:
         raise BadRun(f"{path} is damaged ({type(error).__name__}). Use another checkpoint of the run") from None
     if broken is not None:
         raise BadRun(f"{path} is damaged: the sum of {broken} is wrong. Use another checkpoint of the run")
+    return size
 
 
 def named(error: Exception) -> str:

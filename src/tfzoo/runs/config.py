@@ -17,7 +17,7 @@ FREE = {
     *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
     *("trainer.logger", "trainer.log_every_n_steps", "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.profiler"),
     *("trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "trainer.accumulate_grad_batches"),
-    "data.workers",
+    *("data.workers", "timeout"),
 }
 """How long training lasts, what it tells, and on which and how many processes it runs. A step must take as many batches as before, which
 is seen when all processes are there; ``limit_train_batches`` is not free, for it says which batches an epoch has."""
@@ -57,7 +57,7 @@ def check(folder: Path, recipe: Mapping[str, Any]) -> None:
 def is_free(name: str) -> bool:
     """Whether a dotted name, or a part that it belongs to, may differ."""
     parts = name.split(".")
-    return any(".".join(parts[:end]) in FREE for end in range(2, len(parts) + 1))
+    return any(".".join(parts[:end]) in FREE for end in range(1, len(parts) + 1))
 
 
 def leaves(value: Any, name: str = "") -> dict[str, Any]:

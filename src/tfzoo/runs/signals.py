@@ -31,6 +31,7 @@ class Signals(L.Callback):
     def __init__(self, finish: Finish) -> None:
         self.finish = finish
         self.code = 0
+        self.asks_again = False  # SIGUSR1 is SLURM's word for "your time is nearly over"
         self.before: dict[int, Any] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -62,4 +63,5 @@ class Signals(L.Callback):
         if number == signal.SIGINT and self.code == INTERRUPTED:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             raise KeyboardInterrupt
+        self.asks_again |= signal.Signals(number).name == "SIGUSR1"
         self.code = max(self.code, CODES[signal.Signals(number)])

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import SumMetric
 
-from tfzoo.errors import BadOption, BadRun
+from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.start import start
-from tfzoo.runs import checkpoints
+from tfzoo.runs import bounds, checkpoints
 from tfzoo.tasks import shards
 from tfzoo.tasks.learner import Learner
 
@@ -134,16 +134,20 @@ class Task(Learner):
     @classmethod
     def from_checkpoint(cls, checkpoint: Mapping[str, Any]) -> Self:
         """The task that a checkpoint, already read and checked, holds."""
-        kept = checkpoint["tfzoo"]
-        task = cls.build(kept["recipe"], cls.restore_tokenizer(kept["tokenizer"]))
+        kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
         try:
-            task.load_state_dict(checkpoint["state_dict"])
-        except RuntimeError as error:
-            first = str(error).splitlines()[1].strip()
-            raise BadRun(
-                f"the checkpoint's parameters do not fit its own recipe and tokenizer ({first}); it was put together wrongly"
-            ) from None
-        task.batches = kept["batches"]
+            bounds.numbers(kept["recipe"], "the checkpoint's recipe", layers=min(bounds.LAYERS, len(state)))
+            tokenizer = cls.restore_tokenizer(kept["tokenizer"])
+            with torch.device("meta"):  # no memory is taken before it is known to be what is stored
+                bounds.fitting(cls.Model(**cls.sizes(tokenizer), **kept["recipe"].get("model", {})), state)
+            task = cls.build(kept["recipe"], tokenizer)
+            task.load_state_dict(state)
+            task.batches = int(kept["batches"])
+        except TfzooError:
+            raise
+        except Exception as error:  # of any kind: whoever put it together chose it
+            why = " ".join(str(error).split())[:200]
+            raise BadRun(f"the checkpoint does not fit together: {type(error).__name__}: {why}") from None
         return task.eval()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
