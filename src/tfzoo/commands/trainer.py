@@ -26,6 +26,7 @@ from tfzoo.commands.recipe import Draft
 from tfzoo.commands.sections import TOP
 from tfzoo.commands.tree import ALLOWED, walk
 from tfzoo.errors import BadRecipe, did_you_mean
+from tfzoo.runs import sharded
 
 LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 FILLED_IN = "<the run's folder>"
@@ -160,6 +161,7 @@ def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequen
     Raises:
         BadRecipe: Lightning refuses what the recipe asks for.
     """
+    sharded.register()
     values = values.clone()
     for logger in _listed(values.trainer.logger):
         if isinstance(logger, Namespace):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.errors import BadOption, BadRun
+from tfzoo.models.shard import shard, whole
 from tfzoo.models.start import seed_of, start
 from tfzoo.runs import checkpoints
 from tfzoo.tasks.optim import Optim
@@ -147,6 +148,11 @@ class Task(L.LightningModule):
         task.batches = kept["batches"]
         return task.eval()
 
+    def configure_model(self) -> None:
+        """Spread the model over the processes, where the strategy does that."""
+        if self.device_mesh is not None:
+            shard(self.model, self.device_mesh["data_parallel"])
+
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches
         return self.optim.configure(self.parameters(), max_steps=int(steps) if steps != float("inf") else 2**31)
@@ -237,7 +243,7 @@ class Task(L.LightningModule):
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self._logs_now():
             gradients = [p.grad for p in self.parameters() if p.grad is not None]
-            self.log("train/grad_norm", nn.utils.get_total_norm(gradients))
+            self.log("train/grad_norm", whole(nn.utils.get_total_norm(gradients)))
 
     def log_training(self, values: Mapping[str, Tensor], tokens: Tensor | int) -> None:
         """Log a step's values, the learning rate and, at the Trainer's logging steps, tokens per second since the last one.
