@@ -10,15 +10,24 @@ from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forwar
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from tfzoo.blocks.layer import Layer
+from tfzoo.errors import BadOption
 
 TRAINED_THROUGH = ("hidden",)
 """Methods that training calls in place of ``forward``."""
 
 
 def shard(model: nn.Module, mesh: DeviceMesh) -> None:
-    """Spread the parameters over the processes of a mesh, each layer on its own and what lies outside of layers together. Once."""
+    """Spread the parameters over the processes of a mesh, each layer on its own and what lies outside of layers together. Once.
+
+    Raises:
+        BadOption: the mesh asks for tensor parallelism.
+    """
     if isinstance(model, FSDPModule):
         return
+    if "tensor_parallel" in (mesh.mesh_dim_names or ()):
+        if mesh["tensor_parallel"].size() > 1:
+            raise BadOption("layers are not split over devices (tensor parallelism), only sharded: use trainer.strategy fsdp2")
+        mesh = mesh["data_parallel"]
     for layer in [module for module in model.modules() if isinstance(module, Layer)]:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)

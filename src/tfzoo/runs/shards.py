@@ -19,7 +19,6 @@ INDEX = ".metadata"
 """Says in which file each piece of each tensor lies."""
 REST = "meta.pt"
 """All that is no tensor of model or optimiser. It is written last."""
-WEIGHTS = "state_dict."
 HARMLESS = {
     "torch.distributed.checkpoint.metadata": {
         *("Metadata", "MetadataIndex", "TensorStorageMetadata", "BytesStorageMetadata", "ChunkStorageMetadata", "TensorProperties"),
@@ -42,7 +41,7 @@ def is_sharded(path: Path) -> bool:
 
 def draft(path: Path) -> Path:
     """Where a checkpoint is written before it gets its name: beside it, not to be taken for a checkpoint."""
-    return path.with_name(f".{path.name}.tmp")
+    return path.with_name(f"{path.name}.tmp")
 
 
 def place(drafted: Path, path: Path) -> None:
@@ -76,16 +75,20 @@ def sync(path: Path) -> None:
         os.close(number)
 
 
-def read(path: Path, prefix: str = WEIGHTS) -> dict[str, Any]:
-    """All but the optimiser's state, as one process would have written it; every sum is checked, nothing in it can run.
+def read(path: Path) -> dict[str, Any]:
+    """What one process would have written; every sum is checked, and nothing in it can run. Of the optimisers, their values by name.
 
     Raises:
         BadRun: incomplete, damaged, or holding more than tensors and plain values.
     """
     index = read_index(path)
     pieces = check(path, index)
-    weights = {name.removeprefix(prefix): join(path, name, index, pieces) for name in index.state_dict_metadata if name.startswith(prefix)}
-    return {**read_rest(path), "state_dict": weights}
+    found: dict[str, dict[str, Any]] = {}
+    for name in index.state_dict_metadata:
+        section, _, key = name.partition(".")
+        found.setdefault(section, {})[key] = join(path, name, index, pieces)
+    optimisers = [found[section] for section in sorted(found) if section.startswith("optimizer_")]
+    return {**read_rest(path), "state_dict": found.get("state_dict", {}), "optimizer_states": optimisers}
 
 
 def read_rest(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tfzoo.errors import BadOption, BadRun
 from tfzoo.models.shard import shard, whole
 from tfzoo.models.start import seed_of, start
 from tfzoo.runs import checkpoints
+from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.optim import Optim
 
 FORMAT = 1
@@ -48,7 +49,7 @@ class Task(L.LightningModule):
     """The command that uses a trained run on text."""
     monitor: ClassVar[str]
     """The score of which more is better, by which the best checkpoint is chosen unless a recipe says another."""
-    of_training: ClassVar[frozenset[str]] = frozenset({"optim"})
+    of_training: ClassVar[frozenset[str]] = frozenset({"optim", "compute"})
     """The settings that a trained run has no more use for."""
     model: Any
     tokenizer: Any
@@ -58,6 +59,7 @@ class Task(L.LightningModule):
         self.model = model
         self.tokenizer = tokenizer
         self.optim: Optim = settings["optim"]
+        self.compute: Compute = settings["compute"]
         self.seed = seed
         self.batches = 0
         config = {key: value for key, value in self.model.config.items() if key not in self.sizes(tokenizer)}
@@ -149,9 +151,10 @@ class Task(L.LightningModule):
         return task.eval()
 
     def configure_model(self) -> None:
-        """Spread the model over the processes, where the strategy does that."""
+        """Compute the model as ``compute`` says, spread over the processes where the strategy does that."""
+        self.compute.apply(self.model)
         if self.device_mesh is not None:
-            shard(self.model, self.device_mesh["data_parallel"])
+            shard(self.model, self.device_mesh)
 
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches
