@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
 import torch
 from lightning.pytorch.strategies import ModelParallelStrategy, StrategyRegistry
+from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
+from torch.optim import Optimizer
 
 from tfzoo.errors import BadRun
-from tfzoo.models.shard import gather, scatter
-from tfzoo.runs import shards
+from tfzoo.models.shard import fill, gather, scatter
+from tfzoo.runs import checkpoints, shards
 
 NAME = "fsdp2"
 
@@ -41,17 +45,19 @@ class Sharded(ModelParallelStrategy):
         self.barrier()
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> dict[str, Any]:
-        """Share out what a folder or a file holds, written by any number of processes; the first process checks it before."""
+        """Share out what a folder or a file holds, written by any number of processes. A folder is checked before, by one process."""
         path = Path(self.broadcast(checkpoint_path))
-        wrong: BadRun | None = None
-        if self.is_global_zero and path.is_dir():
-            try:
-                shards.check(path, shards.read_index(path))
-            except BadRun as error:
-                wrong = error
-        if (wrong := self.broadcast(wrong)) is not None:
-            raise wrong
-        return super().load_checkpoint(path, weights_only=True)
+        if path.is_dir():
+            wrong = self.broadcast(fault(path) if self.is_global_zero else None)
+            if wrong is not None:
+                raise wrong
+            return super().load_checkpoint(path, weights_only=True)
+        checkpoint = checkpoints.read(path)
+        fill(self._module, checkpoint.pop("state_dict"))
+        for optimizer, state in zip(self.optimizers, checkpoint.pop("optimizer_states", []), strict=False):
+            named = by_name(state, optimizer, self._module)
+            set_optimizer_state_dict(self._module, optimizer, named, options=StateDictOptions(full_state_dict=True))
+        return checkpoint
 
     def remove_checkpoint(self, filepath: str | Path) -> None:
         if self.is_global_zero:
@@ -87,6 +93,23 @@ class Sharded(ModelParallelStrategy):
         if self.lightning_module is None:
             raise RuntimeError("the strategy has no module yet")
         return self.lightning_module
+
+
+def fault(path: Path) -> BadRun | None:
+    """What is wrong with a sharded checkpoint."""
+    try:
+        shards.check(path, shards.read_index(path))
+    except BadRun as error:
+        return error
+    return None
+
+
+def by_name(state: Mapping[str, Any], optimizer: Optimizer, module: nn.Module) -> dict[str, Any]:
+    """An optimiser's state with the names of parameters in place of their numbers, which count from group to group."""
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    order = [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
+    groups = [{**group, "params": [order[number] for number in group["params"]]} for group in state["param_groups"]]
+    return {"state": {order[number]: value for number, value in state["state"].items()}, "param_groups": groups}
 
 
 def register() -> None:
