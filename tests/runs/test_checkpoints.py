@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
-from tfzoo.runs.checkpoints import folder_of, read, resolve
+from tfzoo.runs.checkpoints import folder_of, newest, read, resolve
 
 
 def content(**changes: Any) -> dict[str, Any]:
@@ -136,6 +137,81 @@ def test_of_several_the_best_is_what_the_last_remembers(checkpoint: Path) -> Non
     state = {"ModelCheckpoint": {"best_model_path": f"/elsewhere/{names[1].name}"}}
     torch.save({**content(), "callbacks": state}, checkpoint.with_name("last.ckpt"))
     assert resolve(checkpoint.parents[1]) == names[1]
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def dangle(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.with_name("gone.ckpt"))
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    torch.save({**going(9), **changes}, path)
+
+
+def going(batches: int) -> dict[str, Any]:
+    """A checkpoint that a training can go on from."""
+    return {**content(batches=batches), "optimizer_states": [{"state": {}}], "callbacks": {"Finish": {"within_step": False}}}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with three checkpoints; the file of the newest is not the latest written."""
+    folder = tmp_path / "run" / "checkpoints"
+    folder.mkdir(parents=True)
+    for name, batches in (("last", 9), ("b", 6), ("a", 3)):
+        torch.save(going(batches), folder / f"{name}.ckpt")
+    return folder.parent
+
+
+def test_a_run_goes_on_from_its_last_checkpoint(run: Path) -> None:
+    assert newest(run) == (run / "checkpoints/last.ckpt", [])
+
+
+SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "torn": (lambda path: path.write_bytes(path.read_bytes()[:-99]), "is cut short or damaged"),
+    "empty": (lambda path: path.write_bytes(b""), "is empty"),
+    "flipped": (flip, "is damaged"),
+    "dangling": (dangle, "No such file"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), ""),
+    "missing": (Path.unlink, "is missing"),
+    "not finite": (lambda path: rewrite(path, state_dict={"w": torch.tensor([1, float("nan")])}), "not finite (state_dict.w)"),
+    "of a step's middle": (lambda path: rewrite(path, callbacks={"Finish": {"within_step": True}}), "in the middle of a step"),
+    "weights": (lambda path: torch.save(content(), path), "holds weights only"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_where_the_last_is_spoilt_the_newest_good_one_is_used_and_that_is_said(run: Path, name: str) -> None:
+    spoil, says = SPOILT[name]
+    spoil(run / "checkpoints/last.ckpt")
+    chosen = newest(run)
+    assert chosen is not None
+    path, said = chosen
+    assert path == run / "checkpoints/b.ckpt"
+    assert len(said) == 1
+    assert "last.ckpt" in said[0]
+    assert says in said[0]
+
+
+def test_a_run_whose_checkpoints_are_all_spoilt_does_not_start_anew(run: Path) -> None:
+    for path in (run / "checkpoints").iterdir():
+        flip(path)
+    with pytest.raises(BadRun, match=r"none to go on from: .*last\.ckpt is damaged.*; .*a\.ckpt") as error:
+        newest(run)
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_without_checkpoints_has_none_to_go_on_from(tmp_path: Path) -> None:
+    assert newest(tmp_path) is None
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/last.ckpt.tmp").touch()
+    assert newest(tmp_path) is None, "the first save was never finished: nothing is lost"
 
 
 def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint: Path) -> None:

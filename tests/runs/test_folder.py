@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,20 @@ def test_metrics_that_come_later_are_new_columns(tmp_path: Path) -> None:
     file.log_metrics({"b": 2.0}, step=2)
     file.log_metrics({"a": 1e-9, "b": 3.0}, step=3)
     assert (tmp_path / "metrics.csv").read_text("utf-8").split() == ["step,a,b", "1,1.0,", "2,,2.0", "3,1e-09,3.0"]
+
+
+def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = MetricsFile(tmp_path)
+    file.log_metrics({"a": 1.0}, step=1)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.path.stat().st_size + 4, limit[1]))
+    try:
+        file.log_metrics({"a": 0.25}, step=2)
+        file.log_metrics({"b": 3.0}, step=3)
+        assert file.path.read_text("utf-8").split() == ["step,a", "1,1.0"], "no half row"
+        assert [path.name for path in tmp_path.iterdir()] == ["metrics.csv"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    file.log_metrics({"b": 4.0}, step=4)
+    assert file.path.read_text("utf-8").split() == ["step,a,b", "1,1.0,", "2,0.25,", "3,,3.0", "4,,4.0"]
+    assert capsys.readouterr().err.count("Training goes on, the next row tries again") == 1

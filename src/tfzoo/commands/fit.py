@@ -5,20 +5,15 @@ from __future__ import annotations
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tfzoo.commands.job import Job
 from tfzoo.commands.output import near, put, quiet, say, table
 from tfzoo.commands.packaged import find
 from tfzoo.commands.recipe import Arguments, Draft, absolute, draft, split
 from tfzoo.commands.tree import read
 from tfzoo.errors import BadRecipe, TfzooError
-
-if TYPE_CHECKING:
-    from jsonargparse import Namespace
-
-    from tfzoo.commands.trainer import Parser
 
 HELP = """\
 usage: tfzoo fit RECIPE [--run FOLDER] [--SECTION.KEY VALUE ...] [--config FILE] [--print_config] [--trust]
@@ -42,18 +37,6 @@ tfzoo list / show          the components that a slot can take
 FLAGS = ("help", "print_config", "trust")
 TRAINERS = {"trainer", "checkpoint"}
 """Sections that Lightning checks."""
-
-
-@dataclass
-class Job:
-    """A training that was found possible."""
-
-    name: str
-    task: Any
-    draft: Draft
-    parser: Parser
-    values: Namespace
-    recipe: dict[str, Any]
 
 
 def run(args: Sequence[str]) -> int:
@@ -124,20 +107,20 @@ def _try(tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, 
 
 
 def train(job: Job, given: str | None, args: list[str]) -> int:
-    """Train, validate, test; returns the exit code."""
-    import yaml
-
+    """Train, validate, test; returns the exit code. In the folder of a run that exists, go on with it."""
     from tfzoo.commands.trainer import launching
     from tfzoo.commands.training import Training
+    from tfzoo.runs import config
     from tfzoo.runs.folder import choose, rank
 
     folder = choose(job.name, given)
     try:
+        found = going_on(folder, job)
         data = job.task.Data(**job.recipe["data"], seed=job.recipe["seed"])
         data.prepare_data()
         data.setup("fit")
         task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
-        training = Training(job, folder, task, data, args)
+        training = Training(job, folder, task, data, args, found)
     except BaseException:
         with suppress(OSError):  # nothing was trained: leave no empty folder, but keep one with something in it
             if not rank():
@@ -145,8 +128,10 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
                 folder.parent.rmdir()
         raise
     if not rank():
-        (folder / "config.yaml").write_text(yaml.safe_dump(job.recipe, sort_keys=False, allow_unicode=True), "utf-8")
+        config.write(folder, job.recipe)
     say(f"run: {near(folder)}")
+    if found:
+        say(f"goes on from {near(found)}")
     say(data.describe())
     say(f"model: {training.parameters:,} parameters")
     with launching(["fit", *args]):
@@ -159,6 +144,26 @@ def train(job: Job, given: str | None, args: list[str]) -> int:
     except Exception:  # the training is what counts
         traceback.print_exc()
     return code
+
+
+def going_on(folder: Path, job: Job) -> Path | None:
+    """The checkpoint to go on from, if the folder is that of a run with one.
+
+    Raises:
+        BadRun: the run has another configuration, or checkpoints of which none can be read.
+    """
+    from tfzoo.runs import checkpoints, config
+    from tfzoo.runs.folder import rank
+
+    found = checkpoints.newest(folder)
+    if found or (not rank() and (folder / config.FILE).is_file()):  # another process may be just writing it
+        config.check(folder, job.recipe)
+    if not found:
+        return None
+    path, passed_over = found
+    for line in passed_over:
+        say(f"passed over: {line}")
+    return path
 
 
 def _shown(path: Path, asked: str) -> str:

@@ -50,6 +50,7 @@ def quiet() -> None:
         ".*It is recommended to use .*sync_dist=True.*",
         ".*`isinstance\\(treespec.*",
         ".*found .* module\\(s\\) in eval mode.*",
+        ".*your dataloader is not resumable.*",
     ):
         warnings.filterwarnings("ignore", message)
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch|lightning|jsonargparse")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfzoo.commands.fit import FLAGS, Job, prepare
+from tfzoo.commands.fit import FLAGS, prepare
+from tfzoo.commands.job import Job
 from tfzoo.commands.output import near, put, say, table
 from tfzoo.commands.recipe import split
 from tfzoo.commands.sections import task_class

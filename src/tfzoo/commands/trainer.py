@@ -27,6 +27,7 @@ from tfzoo.commands.sections import TOP
 from tfzoo.commands.tree import ALLOWED, walk
 from tfzoo.errors import BadRecipe, did_you_mean
 from tfzoo.runs import sharded
+from tfzoo.runs.files import Files
 
 LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 FILLED_IN = "<the run's folder>"
@@ -176,6 +177,7 @@ def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequen
         arguments |= {"callbacks": [*_listed(arguments["callbacks"] or []), *kept], "enable_checkpointing": None}
         arguments |= {"use_distributed_sampler": False, "default_root_dir": folder, "logger": [*loggers, *own] or False}
         arguments["enable_model_summary"] = bool(arguments["enable_model_summary"])
+        arguments["plugins"] = [*_listed(arguments["plugins"] or []), Files()]
         if arguments["num_sanity_val_steps"] is None:
             arguments["num_sanity_val_steps"] = 0
         return L.Trainer(**arguments)

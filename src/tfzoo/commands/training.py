@@ -5,12 +5,13 @@ from __future__ import annotations
 import traceback
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from tfzoo.commands import trainer
+from tfzoo.commands.job import Job
 from tfzoo.commands.output import complain, near, say
 from tfzoo.commands.progress import Bar
 from tfzoo.errors import TfzooError
@@ -20,17 +21,18 @@ from tfzoo.runs.finish import Finish
 from tfzoo.runs.folder import rank
 from tfzoo.runs.meter import Meter
 from tfzoo.runs.metrics import MetricsFile
+from tfzoo.runs.resume import Resume
 from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
-
-if TYPE_CHECKING:
-    from tfzoo.commands.fit import Job
 
 
 class Training:
-    """A job in its folder: the Trainer with our callbacks, how it ended, and what is to be said of it."""
+    """A job in its folder: the Trainer with our callbacks, how it ended, and what is to be said of it.
 
-    def __init__(self, job: Job, folder: Path, task: Any, data: Any, args: list[str]) -> None:
-        self.job, self.folder, self.task, self.data, self.args = job, folder, task, data, args
+    With ``found``, a checkpoint of the same folder, it goes on from there.
+    """
+
+    def __init__(self, job: Job, folder: Path, task: Any, data: Any, args: list[str], found: Path | None = None) -> None:
+        self.job, self.folder, self.task, self.data, self.args, self.found = job, folder, task, data, args, found
         self.ended = "not started"
         self.tested: dict[str, float] = {}
         self.parameters = sum(parameter.numel() for parameter in task.parameters())
@@ -41,24 +43,34 @@ class Training:
             settings.pop("every_n_train_steps", None),
             interval if isinstance(settings.pop("train_time_interval", None) and interval, timedelta) else None,
         )
-        self.signals, self.meter = Signals(self.finish), Meter()
+        self.signals, self.meter, file = Signals(self.finish), Meter(), MetricsFile(folder)
+        self.resume = Resume(self.finish, file)
         self.best = keeper({"monitor": task.monitor, **settings}, folder / checkpoints.FOLDER)
-        callbacks = [Bar(), self.meter, self.signals, self.best, self.finish]
-        self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [MetricsFile(folder)])
+        callbacks = [Bar(), self.meter, self.signals, self.resume, self.best, self.finish]
+        self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [file])
 
     def run(self) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
         code = self._fit()
-        summary.write(self.folder, "fit", self.facts()) if not rank() else None
+        code = code if self._record("fit", self.facts()) else code or 1
         if code == 0 and self.job.recipe["data"].get("dataset") and not getattr(self.trainer, "fast_dev_run", False):
             self._test()
         return code
+
+    def _record(self, command: str, section: dict[str, Any]) -> bool:
+        """Write a section of the summary; whether the disk took it."""
+        try:
+            summary.write(self.folder, command, section) if not rank() else None
+        except OSError as error:
+            complain(f"cannot write {self.folder / summary.FILE}: {error.strerror}")
+            return False
+        return True
 
     def _fit(self) -> int:
         for logger in self.trainer.loggers:
             logger.log_hyperparams({**self.job.recipe, "versions": summary.versions()})
         try:
-            self.trainer.fit(self.task, datamodule=self.data)
+            self.trainer.fit(self.task, datamodule=self.data, ckpt_path=self.found, weights_only=True)
         except (SystemExit, KeyboardInterrupt) as stop:
             stopped = isinstance(stop, SystemExit) and stop.code == STOPPED
             self.ended = "interrupted" if stopped else "interrupted at once"
@@ -74,17 +86,22 @@ class Training:
             complain(f"training failed after step {self.trainer.global_step}: {type(error).__name__}: {error}")
             return 1
         self.ended = "interrupted" if self.signals.code else "completed"
-        return self.signals.code
+        if self.finish.failed:
+            self.ended = f"failed: could not write {', '.join(f'{name} ({why})' for name, why in self.finish.failed.items())}"
+            complain(f"training ended after step {self.trainer.global_step}, but {self.ended.removeprefix('failed: ')}")
+        return self.signals.code or int(bool(self.finish.failed))
 
     def _test(self) -> None:
-        path = Path(self.best.best_model_path or self.finish.folder / checkpoints.LAST)
+        path = self.checkpoint
+        if path is None:
+            return
         fill(self.task, checkpoints.read(path)["state_dict"])
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
         self.tested = scores(self.trainer, "test/")
         if not rank():
             self.task.draw(self.folder)
             section = {"scores": self.tested, "checkpoint": str(path), "ended": "completed"}
-            summary.write(self.folder, "test", {**section, **summary.surroundings(["fit", *self.args])})
+            self._record("test", {**section, **summary.surroundings(["fit", *self.args])})
 
     @property
     def checkpoint(self) -> Path | None:
@@ -98,7 +115,7 @@ class Training:
         """The section of ``summary.json``."""
         return {
             "ended": self.ended,
-            "scores": scores(self.trainer, "val/"),
+            "scores": self.resume.scores,
             "best": {str(self.best.monitor): float(self.best.best_model_score)} if self.best.best_model_score is not None else {},
             **self.meter.counts(),
             "parameters": self.parameters,

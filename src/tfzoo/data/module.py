@@ -41,6 +41,8 @@ class TextData(L.LightningDataModule):
         self.tokenizer = tokenizer
         self.max_tokens, self.max_length, self.word_dropout = max_tokens, max_length, word_dropout
         self.seed, self.workers = seed, workers
+        self.start = 0
+        """Batches of this process that were trained on before: the next training goes on after them."""
         self.splits: dict[str, Text] = {}
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}
@@ -65,8 +67,14 @@ class TextData(L.LightningDataModule):
         return [name for name in self.splits if name not in ("train", "val")]
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Batches of the epoch that the Trainer is in, those of this process."""
-        return self._loader("train", shuffle=True)
+        """Batches of the epoch that the Trainer is in, those of this process; the first time after :attr:`start`."""
+        loader, done, self.start = self._loader("train", shuffle=True), self.start, 0
+        if done:
+            whole = in_epoch(len(loader), self.trainer.limit_train_batches if self.trainer else None)
+            epoch, last = divmod(done - 1, whole)
+            left = last + 1 < whole  # else nothing, also where the Trainer leaves out a part of an epoch
+            loader.batch_sampler.set_epoch(epoch, last + 1 if left else len(loader))  # type: ignore[union-attr]  # they are Buckets
+        return loader
 
     def val_dataloader(self) -> DataLoader[Any]:
         """All of ``val`` with its texts, the longest first."""
@@ -111,6 +119,11 @@ class TextData(L.LightningDataModule):
             persistent_workers=self.workers > 0,
             pin_memory=torch.cuda.is_available(),
         )
+
+
+def in_epoch(batches: int, limit: int | float | None) -> int:
+    """Batches that a Trainer takes of an epoch's, by its ``limit_train_batches``: a number or a share."""
+    return batches if limit is None else min(batches, limit) if isinstance(limit, int) else int(batches * limit)
 
 
 def counted(counts: Mapping[str, int], unit: str) -> str:

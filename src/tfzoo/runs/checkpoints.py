@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,6 +45,67 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
     if len(best) > 1:
         return named_best(best, last) or max(best, key=lambda file: file.stat().st_mtime)
     return (best or last)[0]
+
+
+def newest(folder: Path) -> tuple[Path, list[str]] | None:
+    """The checkpoint that a run goes on from, and what is to be said of those passed over; None where it has none.
+
+    That is its last; where the last cannot be gone on from, of the others the one that was trained longest.
+
+    Raises:
+        BadRun: there are checkpoints, but none to go on from.
+    """
+    files = sorted((folder / FOLDER).glob("*.ckpt"), key=lambda file: file.name != LAST)
+    passed: list[str] = []
+    found: list[tuple[int, Path]] = []
+    if files and files[0].name != LAST:
+        passed.append(f"{folder / FOLDER / LAST} is missing")
+    for file in files:
+        try:
+            checkpoint = read(file)
+        except BadRun as error:
+            passed.append(str(error))
+            continue
+        if why := unfit(checkpoint):
+            passed.append(f"{file} {why}")
+            continue
+        found.append((checkpoint["tfzoo"]["batches"], file))
+        if file.name == LAST:
+            break
+    if files and not found:
+        raise BadRun(f"{folder} holds checkpoints, but none to go on from: {'; '.join(passed[:3])}")
+    return (max(found)[1], passed) if found else None
+
+
+def unfit(checkpoint: Mapping[str, Any]) -> str:
+    """Why training cannot go on from a checkpoint, if it cannot."""
+    if spoilt := not_finite(checkpoint):
+        return f"holds numbers that are not finite ({spoilt})"
+    if "optimizer_states" not in checkpoint:
+        return "holds weights only"
+    callbacks = checkpoint.get("callbacks")
+    finish = callbacks.get("Finish") if isinstance(callbacks, Mapping) else None
+    within = isinstance(finish, Mapping) and finish.get("within_step")
+    return "was written in the middle of a step" if within else ""
+
+
+def not_finite(checkpoint: Mapping[str, Any]) -> str:
+    """The name of a parameter, buffer or value of the optimiser with a NaN or infinity in it, if there is one."""
+    found = dict(numbers({key: checkpoint.get(key) for key in ("state_dict", "optimizer_states")}))
+    verdicts = [value.isfinite().all() for value in found.values()]
+    if not verdicts or bool(torch.stack([verdict.to(verdicts[0].device) for verdict in verdicts]).all()):  # one wait for the device
+        return ""
+    return next(name for name, verdict in zip(found, verdicts, strict=True) if not verdict)
+
+
+def numbers(values: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """All tensors of fractions in nested values, each with a name."""
+    if isinstance(values, torch.Tensor) and (values.is_floating_point() or values.is_complex()):
+        yield name, values
+    elif isinstance(values, Mapping | list | tuple):
+        pairs = values.items() if isinstance(values, Mapping) else enumerate(values)
+        for key, value in pairs:
+            yield from numbers(value, f"{name}.{key}" if name else str(key))
 
 
 def named_best(best: list[Path], last: list[Path]) -> Path | None:

@@ -1,4 +1,4 @@
-"""Where a run lies: a new folder for each training, the same one for all its processes."""
+"""Where a run lies: a new folder for each training, the same one for all its processes, and again when it goes on."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def rank() -> int:
 
 
 def choose(name: str, given: str | None = None) -> Path:
-    """The folder of a new run: ``given``, else ``runs/<name>/<n>`` with a new n. Made by the first process.
+    """The folder of a run: ``given``, new or of a run that goes on, else ``runs/<name>/<n>`` with a new n. Made by the first process.
 
     Raises:
-        BadRun: the folder given holds something already, or cannot be written.
+        BadRun: the folder given holds something that is no run, or cannot be written.
     """
     if rank() and SHARED in os.environ:
         return Path(os.environ[SHARED])
@@ -32,8 +32,9 @@ def choose(name: str, given: str | None = None) -> Path:
         raise BadRun("processes that were started one by one need one folder for all of them: --run FOLDER")
     if given:
         folder = Path(given).expanduser().absolute()
-        if not rank() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise BadRun(f"--run {given} exists and is not empty. Name a new folder, or leave --run out for a new one under {RUNS}/{name}")
+        taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / "config.yaml").is_file()
+        if taken and not rank():
+            raise BadRun(f"--run {given} is not empty and no run. Name a new folder, or leave --run out for a new one under {RUNS}/{name}")
         make(folder)
     else:
         n = 1 + max((int(path.name) for path in (RUNS / name).glob("*") if path.name.isdigit()), default=0)

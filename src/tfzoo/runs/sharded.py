@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,15 @@ import lightning.pytorch as L
 import torch
 from lightning.pytorch.strategies import ModelParallelStrategy, StrategyRegistry
 from torch import nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from tfzoo.errors import BadRun
 from tfzoo.models.shard import fill, gather, scatter
 from tfzoo.runs import checkpoints, shards
+from tfzoo.runs.files import Files
 
 NAME = "fsdp2"
 
@@ -32,17 +35,29 @@ class Sharded(ModelParallelStrategy):
         super().setup_environment()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None) -> None:
-        """Write the folder under a temporary name; it gets its own when the last file of the last process is on the disk."""
+        """Write the folder under a temporary name; it gets its own when the last file of the last process is on the disk.
+
+        Where one process cannot write, or its share is not finite, none does; that is handled as for a file.
+        """
         path = Path(self.broadcast(filepath))
         draft = shards.draft(path)
         if self.is_global_zero:
             shards.remove(draft)
-        self.barrier()
-        super().save_checkpoint(checkpoint, draft, storage_options)
-        self.barrier()
-        if self.is_global_zero:
-            shards.place(draft, path)
-        self.barrier()
+        spoilt = checkpoints.not_finite(local(checkpoint))
+        why = self._any(f"{spoilt} is not finite" if spoilt else None)
+        why = why or self._any(attempt(super().save_checkpoint, checkpoint, draft, storage_options))
+        why = why or self._any(attempt(shards.place, draft, path) if self.is_global_zero else None)
+        if not isinstance(self.checkpoint_io, Files):
+            if why:
+                raise BadRun(f"cannot write {path}: {why}")
+        elif self.is_global_zero:
+            self.checkpoint_io.settle(path, why)
+
+    def _any(self, why: str | None) -> str | None:
+        """What one of the processes has to say; they wait for each other."""
+        said: list[str | None] = [None] * self.world_size
+        torch.distributed.all_gather_object(said, why)
+        return next((one for one in said if one), None)
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> dict[str, Any]:
         """Share out what a folder or a file holds, written by any number of processes. A folder is checked before, by one process."""
@@ -61,7 +76,7 @@ class Sharded(ModelParallelStrategy):
 
     def remove_checkpoint(self, filepath: str | Path) -> None:
         if self.is_global_zero:
-            shards.remove(Path(filepath))
+            self.checkpoint_io.remove_checkpoint(filepath)
 
     def on_validation_start(self) -> None:
         self._gather()
@@ -93,6 +108,26 @@ class Sharded(ModelParallelStrategy):
         if self.lightning_module is None:
             raise RuntimeError("the strategy has no module yet")
         return self.lightning_module
+
+
+def attempt(write: Callable[..., None], *given: Any) -> str | None:
+    """What the file system said against writing."""
+    try:
+        write(*given)
+    except CheckpointException as error:  # of any process, in all
+        return next((str(failure[0]) for failure in error.failures.values()), str(error))
+    except (OSError, RuntimeError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return None
+
+
+def local(values: Any) -> Any:
+    """Nested values, of each tensor the share that is here."""
+    if isinstance(values, DTensor):
+        return values.to_local()
+    if isinstance(values, Mapping):
+        return {key: local(value) for key, value in values.items()}
+    return [local(value) for value in values] if isinstance(values, list) else values
 
 
 def fault(path: Path) -> BadRun | None:

@@ -17,6 +17,8 @@ from tfzoo.errors import BadRun
 
 INDEX = ".metadata"
 """Says in which file each piece of each tensor lies."""
+BEFORE = ".before"
+"""In the name of a checkpoint that is being replaced; still one, for whoever looks after a crash."""
 REST = "meta.pt"
 """All that is no tensor of model or optimiser. It is written last."""
 HARMLESS = {
@@ -48,7 +50,7 @@ def place(drafted: Path, path: Path) -> None:
     """Give a checkpoint its name. The one that had it stays, as ``last.before.ckpt``, until the new one is there."""
     sync(drafted / REST)
     sync(drafted)
-    before = path.with_name(f"{path.stem}.before{path.suffix}")
+    before = path.with_name(f"{path.stem}{BEFORE}{path.suffix}")
     if path.exists():
         remove(before)
         path.rename(before)
@@ -64,6 +66,13 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove checkpoints that were replaced, where a killed process had no time to."""
+    for before in folder.glob(f"*{BEFORE}.ckpt"):
+        if is_sharded(before.with_name(before.name.replace(BEFORE, ""))):
+            remove(before)
 
 
 def sync(path: Path) -> None:

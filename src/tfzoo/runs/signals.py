@@ -9,7 +9,7 @@ from typing import Any
 import lightning.pytorch as L
 import torch
 
-from tfzoo.runs.finish import Finish
+from tfzoo.runs.finish import Finish, step_is_over
 
 STOPPED = 75
 """Exit code after SIGTERM or SIGUSR1: stopped from outside, can go on."""
@@ -24,7 +24,8 @@ class Signals(L.Callback):
     """Takes signals during training. ``code`` is the exit code that was asked for, 0 while none was.
 
     After Ctrl-C training ends as it would at its last step, with a validation; after SIGTERM or SIGUSR1, which give little time, with
-    a checkpoint alone. All processes agree on it at the end of each step, for a signal may reach one of them or all.
+    a checkpoint alone. All processes agree on it at the end of each step, for a signal may reach one of them or all. A step of several
+    accumulated batches ends with the last of them.
     """
 
     def __init__(self, finish: Finish) -> None:
@@ -40,6 +41,8 @@ class Signals(L.Callback):
                 return
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if not step_is_over(trainer, batch_idx):
+            return
         if trainer.world_size > 1:
             agreed = torch.tensor(self.code, device=pl_module.device)
             self.code = int(trainer.strategy.reduce(agreed, reduce_op="max"))

@@ -9,6 +9,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,13 @@ def write(folder: Path, command: str, section: Mapping[str, Any]) -> None:
     path = folder / FILE
     summary = {**read(folder), command: plain(section)}
     draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    os.replace(draft, path)
+    try:
+        draft.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        os.replace(draft, path)
+    except OSError:  # a full disk
+        with suppress(OSError):
+            draft.unlink()
+        raise
 
 
 def read(folder: Path) -> dict[str, Any]:

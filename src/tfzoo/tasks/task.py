@@ -188,9 +188,7 @@ class Task(L.LightningModule):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         torch.manual_seed(seed_of(self.seed, "step", self.batches, self.global_rank))
-
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self.batches += 1
+        self.batches += 1  # before callbacks hear of the batch's end and save
 
     def on_validation_start(self) -> None:
         self._start_scoring(1)

@@ -1,0 +1,67 @@
+"""``config.yaml``: what a run was started with, and what may differ when it goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tfzoo.errors import BadRun
+
+FILE = "config.yaml"
+FREE = {
+    *(f"trainer.{end}_{unit}" for end in ("max", "min") for unit in ("steps", "epochs", "time")),
+    *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
+    *("trainer.logger", "trainer.log_every_n_steps", "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.profiler"),
+    *("trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "trainer.accumulate_grad_batches"),
+    "data.workers",
+}
+"""How long training lasts, what it tells, and on which and how many processes it runs. A step must take as many batches as before, which
+is seen when all processes are there; ``limit_train_batches`` is not free, for it says which batches an epoch has."""
+
+MOST = 4
+
+
+def write(folder: Path, recipe: Mapping[str, Any]) -> None:
+    """Keep the resolved recipe in the run's folder; never half of it."""
+    draft = folder / f"{FILE}.tmp"
+    draft.write_text(yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True), "utf-8")
+    os.replace(draft, folder / FILE)
+
+
+def check(folder: Path, recipe: Mapping[str, Any]) -> None:
+    """See that a run can go on with this recipe.
+
+    Raises:
+        BadRun: naming what differs from the run's own.
+    """
+    try:
+        before = yaml.safe_load((folder / FILE).read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        before = None
+    if not isinstance(before, dict):
+        raise BadRun(f"{folder / FILE} cannot be read, so nobody knows how this run was configured. Name another folder with --run")
+    old, new = leaves(before), leaves(yaml.safe_load(yaml.safe_dump(dict(recipe))))
+    names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name) and not is_free(name)]
+    if names:
+        said = [f"{name} was {old.get(name, 'not set')!r}, is {new.get(name, 'not set')!r}" for name in names[:MOST]]
+        more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+        raise BadRun(
+            f"{folder} has another configuration: {'; '.join(said)}{more}. It goes on with its own alone; for a new run, name a new --run"
+        )
+
+
+def is_free(name: str) -> bool:
+    """Whether a dotted name, or a part that it belongs to, may differ."""
+    parts = name.split(".")
+    return any(".".join(parts[:end]) in FREE for end in range(2, len(parts) + 1))
+
+
+def leaves(value: Any, name: str = "") -> dict[str, Any]:
+    """Values by dotted name; what is empty is a value too, and what is None is none."""
+    if isinstance(value, dict) and value:
+        return {path: leaf for key, inner in value.items() for path, leaf in leaves(inner, f"{name}.{key}" if name else str(key)).items()}
+    return {} if value is None else {name: value}

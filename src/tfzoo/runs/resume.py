@@ -1,0 +1,125 @@
+"""Going on exactly where a checkpoint stood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning.pytorch as L
+
+from tfzoo.runs.finish import Finish
+from tfzoo.runs.metrics import MetricsFile
+
+
+class Resume(L.Callback):
+    """Takes up training after the last batch that a checkpoint counts: the same batches follow, validations and rows of ``metrics.csv``.
+
+    Lightning's own account of where it stood says different things depending on the hook that saved it: it may leave out a validation
+    that was due, begin an epoch anew, or count a step twice. So it is written again before Lightning reads it, from the one number of
+    batches that the task counts. A checkpoint that a batch ended with comes before what follows the batch, the row of its step and
+    perhaps a validation: the row is kept in the checkpoint, the validation is made up for.
+
+    ``scores`` are those of the last validation, also of one before the checkpoint; ``start`` the step that training went on from.
+    """
+
+    def __init__(self, finish: Finish, file: MetricsFile) -> None:
+        self.finish, self.file = finish, file
+        self.trainer: L.Trainer | None = None
+        self.scores: dict[str, float] = {}
+        self.start = 0
+        self.missed = False
+        self.limit = -1
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self.trainer = trainer
+
+    def state_dict(self) -> dict[str, Any]:
+        if self.trainer is None:
+            return {}
+        rows = {"rows": self.file.rows, "row": pending(self.trainer)}
+        return {"scores": self.scores, "processes": self.trainer.world_size, **rows}
+
+    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        if trainer.state.fn != "fit":
+            return
+        kept = checkpoint["callbacks"].get(self.state_key, {})
+        self.scores, self.start = kept.get("scores", {}), checkpoint["global_step"]
+        if trainer.is_global_zero:
+            self.file.go_on(kept.get("rows", 0), kept.get("row"))
+        loops = checkpoint["loops"]["fit_loop"]
+        batch = loops["epoch_loop.batch_progress"]["current"]
+        self.missed = batch["completed"] < batch["processed"]
+        done: Any = rescaled(pl_module.batches, kept.get("processes", trainer.world_size), trainer.world_size)  # type: ignore[arg-type]  # a Task counts
+        pl_module.batches = trainer.datamodule.start = done  # type: ignore[attr-defined]  # a Trainer has it, and it is a TextData
+        trainer.fit_loop.setup_data()
+        passed = loops["epoch_progress"]["current"]["processed"]
+        loops |= account(done, int(trainer.num_training_batches), passed, self.start)
+        if trainer.strategy.restore_checkpoint_after_setup:
+            self._raise_limit(trainer)
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._raise_limit(trainer)
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if not self.start:
+            return
+        fit, loop = trainer.fit_loop, trainer.fit_loop.epoch_loop
+        due = loop.restarting and fit._data_fetcher is not None and loop._should_check_val_fx(fit._data_fetcher)
+        if self.limit >= 0:
+            loop.max_steps, self.limit = self.limit, -1
+        if self.missed and trainer.enable_validation and (due or self.finish._is_last(trainer)):
+            loop._batches_that_stepped = self.start - 1  # as it is when a validation comes in its own time
+            trainer.validating = True
+            loop.val_loop.run()
+            trainer.training = True
+            due = due and not loop.batch_progress.is_last_batch
+        # Lightning passes over a validation that is due and done, and counts a step while it does.
+        loop._batches_that_stepped = self.start - 1 if due else self.start
+        self.missed = False
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if trainer.state.fn == "fit" and not trainer.sanity_checking:
+            self.scores = {key: float(value) for key, value in trainer.callback_metrics.items() if key.startswith("val/")}
+
+    def _raise_limit(self, trainer: L.Trainer) -> None:
+        """Let Lightning begin, though the last step is reached, where the validation of that step is missing."""
+        loop = trainer.fit_loop.epoch_loop
+        if self.missed and self.limit < 0 and 0 <= loop.max_steps <= self.start and trainer.enable_validation:
+            self.limit, loop.max_steps = loop.max_steps, self.start + 1
+
+
+def pending(trainer: L.Trainer) -> dict[str, float] | None:
+    """What a step logged and Lightning has not yet handed on, because the checkpoint is written first."""
+    loop, connector = trainer.fit_loop.epoch_loop, trainer._logger_connector
+    batch: Any = loop.batch_progress.current
+    if not trainer.training or batch.completed == batch.processed or loop._should_accumulate() or not connector.should_update_logs:
+        return None
+    logged = {key: float(value) for key, value in connector.metrics["log"].items()}
+    return {**logged, "epoch": trainer.current_epoch, "step": loop._batches_that_stepped}
+
+
+def rescaled(batches: int, before: int, now: int) -> int:
+    """Batches of one process among ``before``, as of one among ``now``."""
+    return batches * before // now
+
+
+def account(done: int, epoch_batches: int, passed: int, step: int) -> dict[str, Any]:
+    """Lightning's account of its loops after ``done`` batches and ``passed`` whole epochs.
+
+    An epoch whose batches are done is not passed before its end was told to all callbacks.
+    """
+    epoch, batch = divmod(done, epoch_batches)
+    if done and not batch and passed < epoch:
+        epoch, batch = epoch - 1, epoch_batches
+    begun = epoch + bool(batch)
+    epochs = {"ready": begun, "started": begun, "processed": epoch, "completed": epoch}
+    return {
+        "epoch_progress": {"total": epochs, "current": dict(epochs)},
+        "epoch_loop.batch_progress": {"total": all_four(done), "current": all_four(batch), "is_last_batch": batch == epoch_batches},
+        "epoch_loop.val_loop.batch_progress": {"total": all_four(0), "current": all_four(0), "is_last_batch": False},
+        "epoch_loop.state_dict": {"_batches_that_stepped": step},
+    }
+
+
+def all_four(count: int) -> dict[str, int]:
+    """Lightning's count of what is complete."""
+    return dict.fromkeys(("ready", "started", "processed", "completed"), count)
