@@ -126,6 +126,7 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
     quiet |= {"use_distributed_sampler": False, "limit_val_batches": 0}
     trainer = L.Trainer(accelerator="cpu", devices=1, strategy=Sharded(), max_steps=5, callbacks=[seen], **quiet)
     trainer.fit(task, data, ckpt_path=path)
+    torch.distributed.destroy_process_group()
     assert trainer.global_step == 5
     assert_close(seen.weights, checkpoint["state_dict"], rtol=0, atol=0)
     state = checkpoint["optimizer_states"][0]
@@ -136,6 +137,14 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
         wanted = {names[number]: value["exp_avg"] for number, value in state["state"].items()}
     assert len(wanted) > 10
     assert_close(seen.averages, wanted, rtol=0, atol=0)
+
+
+def test_the_same_command_goes_on_with_another_number_of_processes() -> None:
+    shutil.copytree("fsdp2", "on")
+    args = [*TINY, *HARD, *SPREAD, "--trainer.devices", "1", "--run", "on", "--trainer.max_steps", "5"]
+    assert main(["fit", "translation/numbers", *args]) == 0
+    assert checkpoints.read("on/checkpoints/last.ckpt")["global_step"] == 5
+    assert len(logged("on")["train/loss"]) == len(logged("fsdp2")["train/loss"]) + 1
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])

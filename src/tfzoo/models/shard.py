@@ -33,7 +33,7 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
     fully_shard(model, mesh=mesh)
     for name in TRAINED_THROUGH:
         if hasattr(model, name):
-            register_fsdp_forward_method(model, name)  # type: ignore[arg-type]  # it is one by now
+            register_fsdp_forward_method(model, name)
 
 
 def gather(model: nn.Module) -> None:
