@@ -91,7 +91,7 @@ def _greedy(model: Decodable[K], source: Tensor, how: Search, limits: list[int])
     cache = model.begin(source)
     alive = torch.arange(b, device=device)
     left = torch.tensor(limits, device=device)
-    total = torch.zeros(b, device=device)
+    total = torch.zeros(b, dtype=torch.float32, device=device)
     out = torch.full((b, max(limits)), END, device=device)
     tokens = torch.full((b,), BEGIN, device=device)
     finished = torch.zeros(b, dtype=torch.bool, device=device)
@@ -120,7 +120,7 @@ def _beam(model: Decodable[K], source: Tensor, how: Search, limits: list[int]) -
     cache = model.begin(source)
     alive = list(range(b))  # sentences still searched
     prefixes = torch.empty((b, 1, 0), dtype=torch.long, device=device)
-    scores = torch.zeros((b, 1), device=device)
+    scores = torch.zeros((b, 1), dtype=torch.float32, device=device)
     tokens = torch.full((b,), BEGIN, device=device)
     for t in range(max(limits)):
         log_p = _log_probabilities(model, tokens, cache)

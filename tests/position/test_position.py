@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from tests.golden import load
 from tfzoo.errors import BadOption
-from tfzoo.registry import create
+from tfzoo.registry import create, registry
 
 LIMIT = {"atol": 2e-5, "rtol": 1e-5}
 
@@ -189,3 +189,27 @@ def test_bias_depends_on_distance_alone(name: str) -> None:
     assert_close(position.bias(q + 50, k + 50), position.bias(q, k))
     rows = torch.cat((q, q + 2))
     assert_close(position.bias(rows, k)[1:], position.bias(q + 2, k))
+
+
+@pytest.mark.parametrize("name", registry("position").names())
+def test_numbers_are_as_exact_where_half_precision_is_the_default(name: str) -> None:
+    """As Lightning sets it for ``bf16-true``."""
+    torch.manual_seed(0)
+    position = create("position", name, dim=8, heads=2, head_dim=4, max_length=300, causal=False)
+    pos, x, length = torch.arange(251, 261)[None], torch.randn(1, 10, 8), torch.tensor([[261]])
+    q = torch.randn(1, 2, 10, 4)
+
+    def computed() -> list[torch.Tensor | None]:
+        turn = position.angles(pos)
+        return [position.embed(x, pos, length), position.bias(pos, pos), None if turn is None else turn(q)]
+
+    wanted = computed()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        got = computed()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(got, wanted, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert_close(one, other)

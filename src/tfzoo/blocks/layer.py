@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.multihead import CrossAttention, SelfAttention
 from tfzoo.blocks.options import Residual, StackOptions
+from tfzoo.blocks.recompute import recompute
 from tfzoo.contracts import FeedForward, Norm
 from tfzoo.dropout import dropout
 from tfzoo.registry import create
@@ -38,7 +42,13 @@ class Sublayer(nn.Module):
 
 
 class Layer(nn.Module):
-    """Self-attention, then cross-attention where ``cross``, then the feed-forward sublayer, unless it is an identity."""
+    """Self-attention, then cross-attention where ``cross``, then the feed-forward sublayer, unless it is an identity.
+
+    In training it can be ``compiled``, and ``recomputed`` in the backward instead of kept; decoding does neither.
+    """
+
+    compiled = False
+    recomputed = False
 
     def __init__(self, dim: int, options: StackOptions, *, cross: bool) -> None:
         super().__init__()
@@ -54,9 +64,22 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
+        if not self.training or not torch.is_grad_enabled():
+            return self.sublayers(x, context, layer)
+        run = compiled() if self.compiled else Layer.sublayers
+        return recompute(run, self, self, x, context, 0) if self.recomputed else run(self, x, context, 0)
+
+    def sublayers(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        """One after the other; ``layer`` counts where there is a cache."""
         x = self.self_attention(x, context.valid, context, layer)
         if self.cross_attention is not None:
             x = self.cross_attention(x, context.valid, context, layer)
         if self.feedforward is not None:
             x = self.feedforward(x, context.valid, self.feedforward_dropout if self.training else 0.0)
         return x
+
+
+@cache
+def compiled() -> Callable[[Layer, Tensor, Context, int], Tensor]:
+    """All layers of one kind share what is compiled, also over lengths."""
+    return torch.compile(Layer.sublayers, dynamic=True)

@@ -24,8 +24,8 @@ Train what a recipe describes. RECIPE is a packaged name (tfzoo recipes) or the 
                     same recipe and options: it goes on where its last checkpoint stood
   --from RUN        begin with the weights of another run, or of one of its checkpoints, as far as they fit
   --SECTION.KEY V   any value of the recipe: --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
-                    sections: model, data, optim, trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint), and
-                    search (of a translator) or loss (of a classifier)
+                    sections: model, data, optim, compute, trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint),
+                    and search (of a translator) or loss (of a classifier)
   --seed N          of parameters, batches and dropout
   --config FILE     a YAML laid over the recipe; may be repeated
   --print_config    print the resolved recipe, train nothing

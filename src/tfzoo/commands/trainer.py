@@ -25,6 +25,7 @@ from tfzoo.commands.recipe import Draft
 from tfzoo.commands.sections import DEFAULTS, TOP
 from tfzoo.commands.tree import ALLOWED, walk
 from tfzoo.errors import BadRecipe, did_you_mean
+from tfzoo.runs import sharded
 from tfzoo.runs.files import Files
 from tfzoo.runs.folder import rank
 
@@ -161,6 +162,7 @@ def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequen
     Raises:
         BadRecipe: Lightning refuses what the recipe asks for.
     """
+    sharded.register()
     values = values.clone()
     for logger in _listed(values.trainer.logger):
         if isinstance(logger, Namespace):

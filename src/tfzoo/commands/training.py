@@ -18,6 +18,7 @@ from tfzoo.commands.job import Job
 from tfzoo.commands.output import complain, near, number, say
 from tfzoo.commands.progress import Bar
 from tfzoo.errors import TfzooError
+from tfzoo.models.shard import fill
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.finish import Finish
 from tfzoo.runs.folder import rank
@@ -137,7 +138,7 @@ class Training:
         path = self.checkpoint
         if path is None:
             return
-        self.task.load_state_dict(checkpoints.read(path)["state_dict"])
+        fill(self.task, checkpoints.read(path)["state_dict"])
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
         self.tested = scores(self.trainer, "test/")
         if not rank():
@@ -149,7 +150,7 @@ class Training:
     def checkpoint(self) -> Path | None:
         """The best, or the last where nothing was validated."""
         for path in (self.best.best_model_path, self.finish.folder / checkpoints.LAST):
-            if path and Path(path).is_file():
+            if path and Path(path).exists():
                 return Path(path)
         return None
 

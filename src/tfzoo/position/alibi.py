@@ -31,7 +31,7 @@ class ALiBi(Position):
     def slopes(self, device: torch.device) -> Tensor:
         """One positive number per head, ``(h)``."""
         power = 1 << self.heads.bit_length() - 1
-        head = torch.arange(self.heads, device=device)
+        head = torch.arange(self.heads, dtype=torch.float32, device=device)
         return torch.exp2(torch.where(head < power, -8.0 * (head + 1), -4.0 * (2 * (head - power) + 1)) / power)
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:

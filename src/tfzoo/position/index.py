@@ -35,4 +35,4 @@ class Index(Position):
         nn.init.normal_(self.direction, std=0.02)
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
-        return x + (pos[..., None] * self.direction).to(x.dtype)
+        return x + (pos.float()[..., None] * self.direction).to(x.dtype)

@@ -43,6 +43,6 @@ class Rotary(Position):
         self.head_dim, self.base, self.layout = head_dim, base, layout
 
     def angles(self, pos: Tensor) -> Turn:
-        rates = self.base ** (torch.arange(0, self.head_dim, 2, device=pos.device) / -self.head_dim)
+        rates = self.base ** (torch.arange(0, self.head_dim, 2, dtype=torch.float32, device=pos.device) / -self.head_dim)
         angles = pos[:, None, :, None] * rates
         return Turn(angles.cos(), angles.sin(), halves=self.layout == "half")

@@ -39,6 +39,6 @@ class Sinusoidal(Position):
         self.dim, self.base = dim, base
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
-        rates = self.base ** (torch.arange(0, self.dim, 2, device=pos.device) / -self.dim)
+        rates = self.base ** (torch.arange(0, self.dim, 2, dtype=torch.float32, device=pos.device) / -self.dim)
         angles = pos[..., None] * rates
         return x + torch.stack((angles.sin(), angles.cos()), -1).flatten(-2).to(x.dtype)

@@ -42,5 +42,5 @@ class UnitInterval(Position):
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
         if length is None:
             raise BadOption("position 'unit_interval' divides by the text's length: embed(x, pos, length) needs all three")
-        part = pos / length.clamp(min=1)
+        part = pos.float() / length.clamp(min=1)
         return x + (part[..., None] * self.direction).to(x.dtype)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from tfzoo.errors import BadRun
-from tfzoo.runs import bounds
+from tfzoo.runs import bounds, shards
 from tfzoo.runs.folder import near
 
 FOLDER = "checkpoints"
@@ -26,12 +26,13 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
         BadRun: there is none; the message names runs that are there.
     """
     path = Path(run).expanduser()
-    if path.is_file():
+    if path.is_file() or shards.is_sharded(path):
         return path
     if not path.exists():
         others = near(path)
         raise BadRun(f"no run at {run}." + (f" Runs there are: {', '.join(others)}" if others else " tfzoo fit RECIPE makes one"))
-    files = sorted((path / FOLDER if (path / FOLDER).is_dir() else path).glob("*.ckpt"))
+    found = sorted((path / FOLDER if (path / FOLDER).is_dir() else path).glob("*.ckpt"))
+    files = [file for file in found if not file.is_dir() or shards.is_sharded(file)]
     last = [file for file in files if file.name == LAST]
     best = [file for file in files if file.name != LAST]
     if not files:
@@ -129,16 +130,7 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
         BadRun: damaged, cut short, holding code, not of tfzoo, of a newer tfzoo, or of another task.
     """
     path = Path(path)
-    size = check_sums(path)
-    try:
-        # Explicit: the default can be turned off by an environment variable. Mapped: torch believes a file that says how large a
-        # tensor in it is, and would read memory beyond it; of a mapped file, it can read no more than the file.
-        checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except pickle.UnpicklingError as error:
-        raise BadRun(f"{path} holds more than tensors and plain values{named(error)}. It was refused and nothing in it was run") from None
-    except Exception as error:
-        raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
-    bounds.content(checkpoint, path, size)
+    checkpoint = shards.read(path) if path.is_dir() else load(path)
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
@@ -150,6 +142,21 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
     if task and kept["task"] != task:
         raise BadRun(f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something else")
     return dict(checkpoint)
+
+
+def load(path: Path) -> Any:
+    """What one file holds, its sums checked, within its bounds."""
+    size = check_sums(path)
+    try:
+        # Explicit: the default can be turned off by an environment variable. Mapped: torch believes a file that says how large a
+        # tensor in it is, and would read memory beyond it; of a mapped file, it can read no more than the file.
+        checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except pickle.UnpicklingError as error:
+        raise BadRun(f"{path} holds more than tensors and plain values{named(error)}. It was refused and nothing in it was run") from None
+    except Exception as error:
+        raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
+    bounds.content(checkpoint, path, size)
+    return checkpoint
 
 
 def check_sums(path: Path) -> int:

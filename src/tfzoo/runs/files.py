@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
-from tfzoo.runs import checkpoints
+from tfzoo.runs import checkpoints, shards
 
 DRAFT = ".tmp"
 """Ends the name of a file that is being written: nothing takes it for a checkpoint."""
@@ -31,12 +31,17 @@ class Files(TorchCheckpointIO):
 
     def save_checkpoint(self, checkpoint: Mapping[str, Any], path: str | Path, storage_options: Any | None = None) -> None:
         path = Path(path)
-        before = self.failed.pop(path.name, None)
+        why = None
         if spoilt := checkpoints.not_finite(checkpoint):
             why = f"{spoilt} is not finite"
         elif error := attempt(checkpoint, path):
             why = error.strerror or type(error).__name__
-        else:
+        self.settle(path, why)
+
+    def settle(self, path: Path, why: str | None) -> None:
+        """Remember why a checkpoint could not be written, None where it was, and say what is new."""
+        before = self.failed.pop(path.name, None)
+        if why is None:
             if before:
                 tell(f"{path} is written again")
             return
@@ -99,7 +104,8 @@ def sweep(folder: Path) -> None:
     """Remove what a killed process left half written."""
     for draft in folder.glob(f"*.ckpt{DRAFT}"):
         with suppress(OSError):
-            draft.unlink()
+            shards.remove(draft)
+    shards.sweep(folder)
 
 
 def tell(text: str) -> None:

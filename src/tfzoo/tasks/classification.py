@@ -17,6 +17,7 @@ from tfzoo.data.labelled import Labelled, LabelledSet, Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.tasks.class_scores import ClassScores
+from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.confusion import confusion_picture
 from tfzoo.tasks.loss import Loss, class_losses
 from tfzoo.tasks.optim import Optim
@@ -31,6 +32,7 @@ class ClassificationTask(Task):
         tokenizer: tokenizer and labels, as :class:`~tfzoo.ClassificationData` makes them.
         optim: learning rate, schedule and label smoothing.
         loss: how much the classes weigh.
+        compute: what training does with the layers to be faster, or to need less memory.
         seed: of the random states of training steps.
 
     Raises:
@@ -43,7 +45,7 @@ class ClassificationTask(Task):
     tokenizer_of_data = "vocabulary"
     command = "classify"
     monitor = "val/accuracy"
-    of_training = frozenset({"optim", "loss"})
+    of_training = frozenset({"optim", "loss", "compute"})
     model: TransformerClassifier
     tokenizer: Vocabulary
     class_weights: Tensor
@@ -55,10 +57,11 @@ class ClassificationTask(Task):
         *,
         optim: Optim | None = None,
         loss: Loss | None = None,
+        compute: Compute | None = None,
         seed: int = 0,
     ) -> None:
         weighing = loss or Loss()
-        super().__init__(model, tokenizer, {"optim": optim or Optim(), "loss": weighing}, seed)
+        super().__init__(model, tokenizer, {"optim": optim or Optim(), "loss": weighing, "compute": compute or Compute()}, seed)
         self.weighing = weighing
         weights = weighing.weights(self.labels)
         # In the checkpoint: balanced weights are those of the text that was trained on.

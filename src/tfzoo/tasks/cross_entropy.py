@@ -32,7 +32,7 @@ class CrossEntropy(torch.autograd.Function):
         v = len(weight)
         spread = smoothing / max(v - 2, 1)
         weight_sum = weight.sum(0, dtype=torch.float32)
-        loss = torch.zeros((), device=hidden.device)
+        loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
         nll = torch.zeros_like(loss)
         d_hidden = torch.empty_like(hidden) if train else None
         d_weight = torch.zeros_like(weight) if train else None

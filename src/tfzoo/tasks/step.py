@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
+from tfzoo.models.shard import whole
+
 
 class Step:
     """Sums up the micro-batches of one step, then turns the gradients of their summed losses into those of their mean."""
@@ -66,9 +68,3 @@ def clip(parameters: Sequence[nn.Parameter], norm: float, most: float) -> None:
     gradients = [p.grad for p in parameters if p.grad is not None]
     if norm > most and gradients:
         torch._foreach_mul_(gradients, most / (norm + 1e-6))
-
-
-def whole(value: Tensor) -> Tensor:
-    """The number itself, where each process holds a part of it."""
-    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
-    return full

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torchmetrics import SumMetric
 
 from tfzoo.errors import BadOption, BadRun, TfzooError
+from tfzoo.models.shard import shard
 from tfzoo.models.start import start
 from tfzoo.runs import bounds, checkpoints
-from tfzoo.tasks import shards
+from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.learner import Learner
 
 FORMAT = 1
@@ -48,7 +49,7 @@ class Task(Learner):
     """The command that uses a trained run on text."""
     monitor: ClassVar[str]
     """The score of which more is better, by which the best checkpoint is chosen unless a recipe says another."""
-    of_training: ClassVar[frozenset[str]] = frozenset({"optim"})
+    of_training: ClassVar[frozenset[str]] = frozenset({"optim", "compute"})
     """The settings that a trained run has no more use for."""
     model: Any
     tokenizer: Any
@@ -58,6 +59,7 @@ class Task(Learner):
         self.model = model
         self.tokenizer = tokenizer
         self.optim = settings["optim"]
+        self.compute: Compute = settings["compute"]
         self.seed = seed
         config = {key: value for key, value in self.model.config.items() if key not in self.sizes(tokenizer)}
         self.recipe: dict[str, Any] = {"task": self.name, "seed": seed, "model": config}
@@ -150,6 +152,12 @@ class Task(Learner):
             raise BadRun(f"the checkpoint does not fit together: {type(error).__name__}: {why}") from None
         return task.eval()
 
+    def configure_model(self) -> None:
+        """Compute the model as ``compute`` says, spread over the processes where the strategy does that."""
+        self.compute.apply(self.model)
+        if self.device_mesh is not None:
+            shard(self.model, self.device_mesh)
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["tfzoo"] = {
             "format": FORMAT,
@@ -182,7 +190,6 @@ class Task(Learner):
         self._score(batch, dataloader_idx)
 
     def on_validation_epoch_end(self) -> None:
-        shards.release(self.model)
         self._log_results("val", 0, prog_bar=True)
 
     def on_validation_end(self) -> None:
@@ -195,18 +202,11 @@ class Task(Learner):
         self._score(batch, dataloader_idx)
 
     def on_test_epoch_end(self) -> None:
-        shards.release(self.model)
         names = self.test_names()
         for index in range(len(self.scores)):
             # One set is the test set, and so is one of that name among others.
             prefix = "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
             self._log_results(prefix, index)
-
-    def on_predict_start(self) -> None:
-        shards.gather(self.model)
-
-    def on_predict_epoch_end(self) -> None:
-        shards.release(self.model)
 
     def test_names(self) -> list[str]:
         """The test sets of the data that is tested on; loaders of one's own have no names."""
@@ -238,7 +238,6 @@ class Task(Learner):
         self.scores, self.items = nn.ModuleList(), nn.ModuleList()
         for _ in range(sets):
             self._add_set()
-        shards.gather(self.model)
 
     def _add_set(self) -> None:
         self.scores.append(self.new_scores().to(self.device))

@@ -13,6 +13,7 @@ from tfzoo.data.tokenizer import Languages
 from tfzoo.data.translation import TranslationData, translation_batches
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
+from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.cross_entropy import cross_entropy
 from tfzoo.tasks.metrics import TranslationScores
 from tfzoo.tasks.optim import Optim
@@ -37,6 +38,7 @@ class TranslationTask(Task):
         tokenizer: the tokenizers of both languages, as :class:`~tfzoo.TranslationData` makes them.
         optim: learning rate, schedule and label smoothing.
         search: how translations are decoded, at validation and test too.
+        compute: what training does with the layers to be faster, or to need less memory.
         seed: of the random states of training steps.
     """
 
@@ -56,10 +58,11 @@ class TranslationTask(Task):
         *,
         optim: Optim | None = None,
         search: Search | None = None,
+        compute: Compute | None = None,
         seed: int = 0,
     ) -> None:
         how = search or Search()
-        super().__init__(model, tokenizer, {"optim": optim or Optim(), "search": how}, seed)
+        super().__init__(model, tokenizer, {"optim": optim or Optim(), "search": how, "compute": compute or Compute()}, seed)
         self.search = how
         self._examples: dict[int, tuple[str, str, str]] = {}
 

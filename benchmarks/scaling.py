@@ -1,0 +1,115 @@
+"""How WMT14 big scales from 8 to 512 GPUs under DDP and FSDP2, worked out on paper: the tables of docs/scale.md.
+
+    python benchmarks/scaling.py                       # what the page shows
+    python benchmarks/scaling.py --step 0.030          # with a step that you measured, seconds of one GPU alone
+
+Each input is an option, with its default; nothing is measured by this script. A collective goes in rings within a machine, each GPU's
+share then over its own link between machines: along a tree where DDP reduces, in a ring where FSDP2 gathers and scatters, as NCCL does.
+What is computed at the same time hides it: for DDP the backward (2/3 of the step), for FSDP2 the whole step; the last message of the
+backward, and FSDP2's first of the forward, nothing hides.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from math import log2
+
+GPUS = (8, 16, 32, 64, 128, 256, 512)
+DIM, HIDDEN, LAYERS, VOCAB = 1024, 4096, 6, 37000
+ATTENTION, FEEDFORWARD, NORM = 4 * DIM * (DIM + 1), 2 * DIM * HIDDEN + HIDDEN + DIM, 2 * DIM
+ENCODER, DECODER = ATTENTION + FEEDFORWARD + 2 * NORM, 2 * ATTENTION + FEEDFORWARD + 3 * NORM
+PARAMETERS = VOCAB * DIM + LAYERS * (ENCODER + DECODER)
+BUCKET = 25 * 2**20
+"""Bytes that DDP sends at a time: the default of ``DistributedDataParallel``."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Speeds, in units a second, and a delay in seconds."""
+
+    inner: float
+    outer: float
+    delay: float
+    gpus: int = 8
+
+    def half(self, size: float, messages: float, gpus: int, tree: bool = False) -> float:
+        """Seconds of a reduce-scatter or an all-gather of ``size`` bytes: half an all-reduce."""
+        near, far = min(gpus, self.gpus), max(gpus // self.gpus, 1)
+        within = (near - 1) / near * size / self.inner + messages * (near - 1) * self.delay
+        between = (far - 1) / far * size / near / self.outer + messages * (log2(far) if tree else far - 1) * self.delay
+        return within + between
+
+
+def ddp(machine: Machine, compute: float, update: float, gpus: int) -> float:
+    """Seconds of a step."""
+    size, messages = 4 * PARAMETERS, 4 * PARAMETERS / BUCKET
+    talk, last = 2 * machine.half(size, messages, gpus, True), 2 * machine.half(BUCKET, 1, gpus, True)
+    return compute + max(talk - last - 2 / 3 * compute, 0) + last + update
+
+
+def fsdp2(machine: Machine, compute: float, update: float, gpus: int) -> float:
+    """Seconds of a step: parameters come twice, gradients go once, a message a layer each, and one for what lies outside of layers."""
+    units = 2 * LAYERS + 1
+    talk, unit = 3 * machine.half(4 * PARAMETERS, units, gpus), machine.half(4 * PARAMETERS / units, 1, gpus)
+    return compute + max(talk - 2 * unit - compute, 0) + 2 * unit + update / gpus
+
+
+def operations(tokens: float) -> float:
+    """Of a step of so many tokens a side: 6 for each weight and token, forward and backward."""
+    return 6 * tokens * (LAYERS * (ENCODER + DECODER) + VOCAB * DIM)
+
+
+def memory(gpus: int, sharded: bool) -> float:
+    """GB of parameters, gradients and Adam's two averages in fp32, and the buckets or two layers in flight; without activations."""
+    held = 16 * PARAMETERS / (gpus if sharded else 1)
+    return (held + (2 * 8 * DECODER + 8 * VOCAB * DIM if sharded else 4 * PARAMETERS)) / 1e9
+
+
+def table(machine: Machine, options: argparse.Namespace, fixed: bool) -> list[str]:
+    lines = ["| GPUs | tokens a GPU | DDP, ms | efficiency | FSDP2, ms | efficiency |", "|---|---|---|---|---|---|"]
+    ends: dict[str, int] = {}
+    first: dict[str, float] = {}
+    before: dict[str, float] = {}
+    for gpus in GPUS:
+        tokens = options.tokens * 8 / gpus if fixed else options.tokens
+        compute = (options.step or operations(options.tokens) / options.flops / options.use) * tokens / options.tokens
+        update = 28 * PARAMETERS / options.hbm
+        row = [f"{gpus}", f"{tokens:,.0f}"]
+        for name, strategy in (("DDP", ddp), ("FSDP2", fsdp2)):
+            seconds = strategy(machine, compute, update, gpus)
+            speed = tokens * gpus / seconds
+            row += [f"{1000 * seconds:.1f}", f"{speed / gpus / first.setdefault(name, speed / gpus):.0%}"]
+            if name in before and name not in ends and speed < options.pays * before[name]:
+                ends[name] = gpus // 2
+            before[name] = speed
+        lines.append(f"| {' | '.join(row)} |")
+    said = ", ".join(f"{name} {f'stops paying at {ends[name]}' if name in ends else 'pays all the way'}" for name in before)
+    return [*lines, "", f"{said} (twice the GPUs, at least {options.pays} times the tokens a second)."]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=float, default=3125, help="a GPU and side, on 8 GPUs")
+    parser.add_argument("--step", type=float, help="seconds of one GPU for these; default: from operations")
+    parser.add_argument("--flops", type=float, default=989e12, help="bf16, dense, of an H100 SXM (its data sheet)")
+    parser.add_argument("--use", type=float, default=0.35, help="the share of it that training gets: assumed")
+    parser.add_argument("--hbm", type=float, default=3.35e12, help="bytes a second of memory, of an H100 SXM (its data sheet)")
+    parser.add_argument("--inner", type=float, default=450e9, help="bytes a second and direction within a machine: NVLink of an H100")
+    parser.add_argument("--outer", type=float, default=50e9, help="bytes a second and GPU between machines: 400 Gb/s each")
+    parser.add_argument("--slow", type=float, default=12.5e9 / 8, help="the same where 8 GPUs share 100 Gb/s")
+    parser.add_argument("--delay", type=float, default=5e-6, help="seconds a message and hop: assumed")
+    parser.add_argument("--pays", type=float, default=1.5, help="by how much twice the GPUs must be faster")
+    options = parser.parse_args()
+    compute = options.step or operations(options.tokens) / options.flops / options.use
+    print(f"{PARAMETERS:,} parameters, {4 * PARAMETERS / 1e6:,.0f} MB of gradients; {1000 * compute:.1f} ms of computing a step;")
+    print(f"GB a GPU without activations: DDP {memory(8, False):.1f}; FSDP2 {memory(8, True):.1f} on 8, {memory(512, True):.1f} on 512.")
+    for fixed in (False, True):
+        for name, outer in (("400 Gb/s a GPU", options.outer), ("100 Gb/s a machine", options.slow)):
+            kept = f"{8 * options.tokens:,.0f} tokens a step" if fixed else f"{options.tokens:,.0f} tokens a GPU and step"
+            print(f"\n**{kept}, {name}**\n")
+            print("\n".join(table(Machine(options.inner, outer, options.delay), options, fixed)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""Trainings that are spread over processes: FSDP2 beside DDP, its checkpoints as folders, what it is started by."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+from torch.testing import assert_close
+
+import tfzoo
+from tfzoo.commands.main import main
+from tfzoo.models.shard import whole
+from tfzoo.runs import checkpoints, shards
+from tfzoo.runs.sharded import Sharded
+
+TINY = (
+    *("--data.dataset.train", "200", "--data.dataset.val", "9", "--data.dataset.test", "5", "--data.dataset.long", "4"),
+    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2", "--trainer.accelerator", "cpu"),
+    *("--trainer.log_every_n_steps", "1", "--trainer.max_steps", "4", "--trainer.val_check_interval", "4"),
+)
+HARD = (
+    *("--trainer.gradient_clip_val", "0.5", "--trainer.accumulate_grad_batches", "2"),
+    *("--model.norm", "batch", "--model.allow", "[leaky-norm]", "--model.encoder.dropout", "0.1"),
+)
+SPREAD = ("--trainer.strategy", "fsdp2", "--compute.activation_checkpointing", "true")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """``ddp`` and ``fsdp2``, the same training on two processes each."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("OMP_NUM_THREADS", "1")
+        for name, args in {"ddp": (), "fsdp2": SPREAD}.items():
+            assert main(["fit", "translation/numbers", *TINY, *HARD, "--trainer.devices", "2", "--run", name, *args]) == 0
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def beside_them(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(runs)
+    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
+
+
+def logged(run: str) -> dict[str, list[float]]:
+    with Path(run, "metrics.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    return {key: [float(row[key]) for row in rows if row[key]] for key in rows[0] if not key.endswith("tokens_per_second")}
+
+
+def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do() -> None:
+    """Clipped and accumulated, with dropout, and with statistics of all processes, counted once."""
+    assert_close(logged("fsdp2"), logged("ddp"), rtol=2e-4, atol=1e-5)
+    assert len(logged("ddp")["train/loss"]) >= 4
+    sharded, plain = (checkpoints.read(checkpoints.resolve(run, "last"))["state_dict"] for run in ("fsdp2", "ddp"))
+    assert sharded.keys() == plain.keys()
+    counted = [name for name in plain if "running" in name]
+    assert counted
+    assert_close({name: sharded[name] for name in counted}, {name: plain[name] for name in counted}, rtol=0.01, atol=1e-3)
+
+
+def test_each_checkpoint_is_a_folder_with_a_share_of_every_process() -> None:
+    kept = Path("fsdp2/checkpoints")
+    assert {path.name for path in kept.iterdir()} == {"best.ckpt", "last.ckpt"}
+    for path in kept.iterdir():
+        assert {file.name for file in path.iterdir()} == {shards.INDEX, shards.REST, "__0_0.distcp", "__1_0.distcp"}
+
+
+def test_an_export_is_one_file_that_other_commands_read(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("lines").write_text("two\nthree\n", "utf-8")
+    assert main(["export", "fsdp2"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "fsdp2/export.ckpt\n"
+    assert "checkpoint: fsdp2/checkpoints/best.ckpt" in err
+    said = []
+    for run in ("fsdp2/export.ckpt", "fsdp2"):
+        assert main(["translate", run, "lines"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert said[0].count("\n") == 2
+    assert main(["validate", "fsdp2/export.ckpt"]) == 0
+    assert "val/loss" in capsys.readouterr().out
+    assert "optimizer_states" not in torch.load("fsdp2/export.ckpt", weights_only=True)
+    assert main(["export", "ddp", "--output", "mine.ckpt"]) == 0
+    assert Path("mine.ckpt").stat().st_size < Path("ddp/checkpoints/best.ckpt").stat().st_size / 2
+    assert main(["export", "mine.ckpt"]) == 2
+    assert main(["export", "ddp", "--output", "no/such/folder.ckpt"]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+class Seen(L.Callback):
+    """What a training begins with."""
+
+    weights: dict[str, Any]
+    averages: dict[str, Any]
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.weights = {name: whole(value).clone() for name, value in pl_module.state_dict().items()}
+        names = {id(p): name for name, p in pl_module.named_parameters()}
+        states = trainer.optimizers[0].state
+        self.averages = {names[id(p)]: whole(state["exp_avg"]).clone() for p, state in states.items()}
+
+
+@pytest.mark.parametrize("run", ["fsdp2", "ddp"])
+def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
+    """Sharded, from a folder as from a file."""
+    path = checkpoints.resolve(run, "last")
+    checkpoint = checkpoints.read(path)
+    task = tfzoo.TranslationTask.from_checkpoint(checkpoint)
+    tfzoo.models.start.start(task.model, 5)  # other weights than those to be loaded
+    recipe = checkpoint["tfzoo"]["recipe"]
+    data = tfzoo.TranslationData(**recipe["data"], seed=recipe["seed"])
+    data.tokenizers = task.tokenizer
+    seen = Seen()
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    quiet |= {"use_distributed_sampler": False, "limit_val_batches": 0}
+    trainer = L.Trainer(accelerator="cpu", devices=1, strategy=Sharded(), max_steps=5, callbacks=[seen], **quiet)
+    trainer.fit(task, data, ckpt_path=path)
+    torch.distributed.destroy_process_group()
+    assert trainer.global_step == 5
+    assert_close(seen.weights, checkpoint["state_dict"], rtol=0, atol=0)
+    state = checkpoint["optimizer_states"][0]
+    if run == "fsdp2":  # by name
+        wanted = {name: state[f"state.{name}.exp_avg"] for name in seen.averages}
+    else:  # matrices are one group and numbered first
+        names = [name for name, p in sorted(task.named_parameters(), key=lambda pair: pair[1].dim() <= 1)]
+        wanted = {names[number]: value["exp_avg"] for number, value in state["state"].items()}
+    assert len(wanted) > 10
+    assert_close(seen.averages, wanted, rtol=0, atol=0)
+
+
+def test_the_same_command_goes_on_with_another_number_of_processes() -> None:
+    shutil.copytree("fsdp2", "on")
+    args = [*TINY, *HARD, *SPREAD, "--trainer.devices", "1", "--run", "on", "--trainer.max_steps", "5"]
+    assert main(["fit", "translation/numbers", *args]) == 0
+    assert checkpoints.read("on/checkpoints/last.ckpt")["global_step"] == 5
+    assert len(logged("on")["train/loss"]) == len(logged("fsdp2")["train/loss"]) + 1
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
+def test_half_precision_trains_close_to_full(precision: str) -> None:
+    shutil.rmtree("half", ignore_errors=True)
+    args = ("--trainer.devices", "1", *SPREAD, "--trainer.precision", precision, "--run", "half", "--model.position", "rotary")
+    assert main(["fit", "translation/numbers", *TINY, *args]) == 0
+    wanted = torch.bfloat16 if precision == "bf16-true" else torch.float32
+    assert {value.dtype for value in checkpoints.read("half/checkpoints/last.ckpt")["state_dict"].values()} == {wanted}
+    assert logged("half")["train/loss"] == pytest.approx([6.8] * 4, rel=0.05)
+
+
+def test_a_split_of_layers_over_devices_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("split.yaml").write_text("trainer: {strategy: {class_path: lightning.pytorch.strategies.ModelParallelStrategy}}", "utf-8")
+    args = ("--trainer.devices", "2", "--config", "split.yaml", "--run", "split")
+    assert main(["fit", "translation/numbers", *TINY, *args]) == 2
+    assert "use trainer.strategy fsdp2" in capsys.readouterr().err
+
+
+def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
+    env = {**os.environ, "PYTHONPATH": str(Path(tfzoo.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    fit = ["fit", "translation/numbers", *TINY, *HARD, "--trainer.devices", "2"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29533"]
+    done = subprocess.run([*launcher, "-m", "tfzoo", "--", *fit, "--run", "torchrun"], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert_close(logged("torchrun"), logged("ddp"), rtol=2e-4, atol=1e-5)
+    slurm = {
+        "SLURM_NTASKS": "2",
+        "SLURM_NTASKS_PER_NODE": "2",
+        "SLURM_JOB_ID": "1234",
+        "SLURM_JOB_NAME": "fit",
+        "SLURM_NODELIST": "localhost",
+    }
+    slurm |= {"SLURM_NNODES": "1", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29534"}
+    tasks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tfzoo", *fit, "--run", "slurm"],
+            env={**env, **slurm, "SLURM_PROCID": rank, "SLURM_LOCALID": rank},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in ("0", "1")
+    ]
+    said = [task.communicate(timeout=300)[1] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], said[0][-3000:]
+    assert_close(logged("slurm"), logged("ddp"), rtol=2e-4, atol=1e-5)
