@@ -111,7 +111,7 @@ def test_a_skipped_step_leaves_out_all_its_micro_batches(data: Any, tmp_path: Pa
     ("what", "first"),
     [
         ("output", "the output of model.encoder.layers.1.feedforward.inner"),
-        ("gradient", "the gradient at the output of model.encoder.layers.1.feedforward.inner.outer"),
+        ("gradient", "the gradient at the output of model.encoder.layers.1.feedforward.inner.inner"),
         ("loss", "the loss"),
     ],
 )
