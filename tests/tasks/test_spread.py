@@ -12,13 +12,12 @@ from typing import Any
 import lightning.pytorch as L
 import pytest
 import torch
-from lightning.pytorch.strategies import ModelParallelStrategy
 from torch import Tensor
-from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.utils.data import DataLoader
 
 import tfzoo
 from tfzoo.data.batch import as_is
+from tfzoo.runs.sharded import Sharded
 from tfzoo.tasks.task import Task
 
 ITEMS = 101
@@ -40,26 +39,6 @@ class Case:
 
 SHARDED = [Case(task, accumulate=2, sharded=True) for task in TASKS]
 CASES = [Case(*one) for one in product(TASKS, NORMS, (1, 2))] + SHARDED
-
-
-class Sharded:
-    """What ``fully_shard`` needs: each layer, then the rest, entered by methods that it knows."""
-
-    model: Any
-
-    def configure_model(self) -> None:
-        for stack in (self.model.encoder, getattr(self.model, "decoder", None)):
-            for layer in stack.layers if stack else ():
-                fully_shard(layer)
-        fully_shard(self.model)
-        if isinstance(self.model, tfzoo.Transformer):
-            register_fsdp_forward_method(self.model, "hidden")
-
-
-class ShardedTranslation(Sharded, tfzoo.TranslationTask): ...
-
-
-class ShardedClassification(Sharded, tfzoo.ClassificationTask): ...
 
 
 def data_of(task: str, folder: Path) -> Any:
@@ -90,10 +69,10 @@ def task_of(case: Case, data: Any) -> Task:
         model |= {"norm": "layer", "encoder": {"norm": case.norm}}
     recipe = {"seed": 1, "model": model, "optim": {"lr": 5e-3, "schedule": "constant"}}
     if case.task == "translation":
-        return (ShardedTranslation if case.sharded else tfzoo.TranslationTask).build(recipe, data.languages)
+        return tfzoo.TranslationTask.build(recipe, data.languages)
     recipe |= {"loss": {"class_weights": {"odd": 3.0}}}
     model["pooling"] = "max"  # after an instance norm there is no mean to pool
-    return (ShardedClassification if case.sharded else tfzoo.ClassificationTask).build(recipe, data.vocabulary)
+    return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
 
 
 def loader(data: Any, split: str, batches: list[list[int]]) -> DataLoader[Any]:
@@ -123,7 +102,7 @@ def train(case: Case, data: Any, rank: int | None, folder: Path, weights: Any = 
         getattr(task.model, name).register_forward_hook(keep)
     strategy: Any = "auto" if rank is None else "ddp"
     if case.sharded and rank is not None:
-        strategy = ModelParallelStrategy(data_parallel_size=2, tensor_parallel_size=1, process_group_backend="gloo")
+        strategy = Sharded(process_group_backend="gloo")
     scored = SCORED[rank] if rank is not None else [batch for share in SCORED for batch in share]
     trainer = L.Trainer(
         default_root_dir=folder,
@@ -141,8 +120,6 @@ def train(case: Case, data: Any, rank: int | None, folder: Path, weights: Any = 
         limit_val_batches=1.0 if weights is not None else 0,
         use_distributed_sampler=False,
     )
-    if case.sharded and rank is None:
-        task.configure_model = lambda: None  # type: ignore[method-assign]
     seen: dict[str, float] = {}
     gradients: dict[str, Tensor] = {}
     finish, clip = task.on_validation_end, task.configure_gradient_clipping
