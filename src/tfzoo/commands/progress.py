@@ -66,7 +66,8 @@ class Bar(ProgressBar):
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.on and trainer.state.fn == "fit" and not trainer.sanity_checking:
-            scores = {key: float(value) for key, value in trainer.callback_metrics.items() if key.startswith("val/")}
+            known = {key: value for key, value in trainer.callback_metrics.items() if key.startswith("val/") and key != "val/items"}
+            scores = {key: float(value) for key, value in known.items()}
             text = "  ".join(f"{key} {value:.4g}" for key, value in sorted(scores.items()))
             self.print(f"{monotonic() - self.started:6.0f} s  step {trainer.global_step}  {text}")
 
