@@ -18,6 +18,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tfzoo.commands.main import main
+from tfzoo.commands.trainer import launching
 from tfzoo.models.shard import whole
 from tfzoo.runs import checkpoints, shards
 from tfzoo.runs.sharded import Sharded
@@ -125,8 +126,8 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
     quiet |= {"use_distributed_sampler": False, "limit_val_batches": 0}
     trainer = L.Trainer(accelerator="cpu", devices=1, strategy=Sharded(), max_steps=5, callbacks=[seen], **quiet)
-    trainer.fit(task, data, ckpt_path=path)
-    torch.distributed.destroy_process_group()
+    with launching([]):  # which takes back what a Trainer leaves behind in this process
+        trainer.fit(task, data, ckpt_path=path)
     assert trainer.global_step == 5
     assert_close(seen.weights, checkpoint["state_dict"], rtol=0, atol=0)
     state = checkpoint["optimizer_states"][0]
