@@ -193,7 +193,7 @@ def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused
 def test_a_run_folder_that_holds_something_is_not_overwritten(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious", "utf-8")
-    assert "mine exists and is not empty" in refused("fit", NUMBERS, "--run", "mine")
+    assert "mine is not empty and no run" in refused("fit", NUMBERS, "--run", "mine")
 
 
 @pytest.mark.parametrize("command", ["validate", "test", "predict", "translate", "classify"])

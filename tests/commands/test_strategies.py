@@ -143,6 +143,7 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
 def test_the_same_command_goes_on_with_another_number_of_processes() -> None:
     shutil.copytree("fsdp2", "on")
     args = [*TINY, *HARD, *SPREAD, "--trainer.devices", "1", "--run", "on", "--trainer.max_steps", "5"]
+    args += ["--trainer.accumulate_grad_batches", "4"]  # a step takes as many batches as before
     assert main(["fit", "translation/numbers", *args]) == 0
     assert checkpoints.read("on/checkpoints/last.ckpt")["global_step"] == 5
     assert len(logged("on")["train/loss"]) == len(logged("fsdp2")["train/loss"]) + 1

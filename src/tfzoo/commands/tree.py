@@ -138,7 +138,7 @@ def police(tree: Mapping[str, Any], where: str) -> None:
         inside = path.startswith(("trainer.", "checkpoint."))
         if inside and value is not None and (key in OUTPUT or (isinstance(value, str) and OUTSIDE.search(value))):
             raise BadRecipe(f"{what}: a run writes into its own folder alone. Choose it with --run FOLDER")
-        if inside and PASSED_ON & {*path.split(".")}:
+        if inside and value is not None and PASSED_ON & {*path.split(".")}:
             raise BadRecipe(f"{what}: could start a program. If you trust whoever wrote it: --trust")
         if not isinstance(value, str):
             continue

@@ -59,7 +59,7 @@ class Task(Learner):
         self.model = model
         self.tokenizer = tokenizer
         self.optim = settings["optim"]
-        self.compute: Compute = settings["compute"]
+        self.compute: Compute = settings.get("compute", Compute())
         self.seed = seed
         config = {key: value for key, value in self.model.config.items() if key not in self.sizes(tokenizer)}
         self.recipe: dict[str, Any] = {"task": self.name, "seed": seed, "model": config}
