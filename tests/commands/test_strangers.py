@@ -119,7 +119,10 @@ RECIPES = {
         "trainer: {logger: {class_path: MLFlowLogger, init_args: {tracking_uri: 'http://example.com'}}}",
         "http://example.com",
     ),
-    "a file's address": ("trainer: {logger: {class_path: MLFlowLogger, init_args: {tracking_uri: 'file:/elsewhere/x'}}}", "file:/elsewhere/x"),
+    "a file's address": (
+        "trainer: {logger: {class_path: MLFlowLogger, init_args: {tracking_uri: 'file:/elsewhere/x'}}}",
+        "file:/elsewhere/x",
+    ),
     "a callback to fetch": ("trainer: {callbacks: 'https://example.com/callbacks.yaml'}", "https://example.com"),
     "checkpoints outside": ("checkpoint: {filename: ../../../evil}", "--run FOLDER"),
     "checkpoints elsewhere": ("checkpoint: {dirpath: /elsewhere/evil}", "--run FOLDER"),
