@@ -84,17 +84,8 @@ class Sharded(ModelParallelStrategy):
     def on_validation_end(self) -> None:
         self._scatter()
 
-    def on_test_start(self) -> None:
-        self._gather()
-
-    def on_test_end(self) -> None:
-        self._scatter()
-
-    def on_predict_start(self) -> None:
-        self._gather()
-
-    def on_predict_end(self) -> None:
-        self._scatter()
+    on_test_start = on_predict_start = on_validation_start
+    on_test_end = on_predict_end = on_validation_end
 
     def _gather(self) -> None:
         with torch.inference_mode(False), torch.no_grad():  # what is gathered here may be trained on later
