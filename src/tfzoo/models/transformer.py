@@ -36,7 +36,7 @@ class Transformer(nn.Module):
         tie: which embeddings are one matrix: ``all`` (source, target and output; Press and Wolf 2017), ``target`` (target and
             output) or ``none``.
         init_std: start embeddings and linear maps with entries of this root mean square, as BERT and its kin do with 0.02 (Devlin et al.
-            2019); None: each as its paper has it. Small, it lets post-norm learn fast, for a step changes more of a small matrix.
+            2019); None: each as its paper has it.
         encoder, decoder: options of :class:`~tfzoo.blocks.options.StackOptions` in which one side differs, ``{norm: batch, layers: 3}``.
         allow: names of clashes to run with all the same.
 

@@ -87,17 +87,8 @@ def write(checkpoint: Mapping[str, Any], path: Path) -> None:
         with suppress(OSError):
             draft.unlink()
         raise
-    sync(path.parent)
-
-
-def sync(folder: Path) -> None:
-    """Let the names in a folder survive a power cut, where the system can promise that."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    with suppress(OSError):  # not every system can promise that names survive a power cut
+        shards.sync(path.parent)
 
 
 def sweep(folder: Path) -> None:

@@ -15,9 +15,9 @@ class Compute:
     """What training does with each layer of a model. Neither changes what is learned, but for rounding.
 
     Args:
-        compile: compile the layers (``torch.compile``): the first steps take minutes, the others less time than before.
-        activation_checkpointing: keep only the layers' inputs for the backward and compute the rest again: about a third more time,
-            and memory that hardly grows with the number of layers.
+        compile: compile the layers (``torch.compile``): the first steps wait for the compiler.
+        activation_checkpointing: keep only the layers' inputs for the backward and compute the rest again: the time
+            of one more forward, for the memory of all layers but one.
 
     Raises:
         BadOption: both; what is compiled for one length need not keep what is compiled for all.
