@@ -1,0 +1,1 @@
+"""Ablation sweeps: plan, run, judge, report."""
