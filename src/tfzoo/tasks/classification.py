@@ -110,7 +110,9 @@ class ClassificationTask(Task):
         return ClassScores(len(self.labels))
 
     def score(self, batch: Labelled, scores: ClassScores) -> None:
-        logits = self.logits(batch)
+        with self.pace.timed(self.device):
+            logits = self.logits(batch)
+        self.pace.made += len(batch.label)
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         scores.update(logits, batch.label, smoothed, self.class_weights[batch.label])
 
