@@ -169,10 +169,23 @@ def begin(plan: Plan, folder: Path, command: str) -> None:
         for run in runs(plan, folder):
             differs(run, plan)
         write(folder / SWEEP, yaml.safe_dump(plan.tree(), sort_keys=False, allow_unicode=True))
-        cells = [{"name": one.name, "labels": one.labels, "settings": one.settings, "refused": one.refused} for one in plan.cells]
-        write(folder / CELLS, json.dumps({"command": command, "cells": cells}, indent=1, ensure_ascii=False) + "\n")
+        write(folder / CELLS, json.dumps({"command": command, "cells": cells(plan)}, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise BadRun(f"cannot make the sweep's folder {folder}: {error.strerror}") from None
+
+
+def cells(plan: Plan) -> list[dict[str, Any]]:
+    """What ``cells.json`` says of them."""
+    return [{"name": one.name, "labels": one.labels, "settings": one.settings, "refused": one.refused} for one in plan.cells]
+
+
+def is_laid_out(plan: Plan, folder: Path) -> bool:
+    """Whether the folder is this plan's already, but for which cells are refused."""
+    try:
+        tree, found = yaml.load((folder / SWEEP).read_text("utf-8"), FAST), json.loads((folder / CELLS).read_text("utf-8"))
+        return bool(tree == plain(plan.tree()) and [one["name"] for one in found["cells"]] == [one.name for one in plan.cells])
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        return False
 
 
 def differs(run: Run, plan: Plan) -> None:

@@ -81,4 +81,6 @@ def decide(run: Run, plan: Plan) -> Run:
 def failure(run: Run, plan: Plan) -> str:
     """Why no value could be taken."""
     reasons = {trial.tuned: state.failure(trial.folder).get("reason", "") for trial in trials(run, plan)}
-    return f"no value of {plan.tune.key if plan.tune else ''} could be trained: " + "; ".join(f"{one}: {why}" for one, why in reasons.items())
+    return f"no value of {plan.tune.key if plan.tune else ''} could be trained: " + "; ".join(
+        f"{one}: {why}" for one, why in reasons.items()
+    )
