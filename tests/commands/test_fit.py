@@ -49,7 +49,8 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(capsys: pytest.Captur
     assert summary["fit"]["ended"] == "completed"
     assert summary["fit"]["steps"] == 4
     assert summary["fit"]["parameters"] > 1000
-    for key in ("scores", "best", "seconds", "tokens_per_second", "peak_memory", "checkpoint", "versions", "hardware", "command"):
+    measured = ("seconds", "tokens", "train_seconds", "tokens_per_second", "decoded_per_second", "peak_memory")
+    for key in ("scores", "best", *measured, "checkpoint", "versions", "hardware", "hostname", "command"):
         assert summary["fit"][key], key
     assert {"test/bleu", "test/long/exact"} <= summary["test"]["scores"].keys()
     with (folder / "metrics.csv").open(newline="") as stream:

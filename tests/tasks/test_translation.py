@@ -11,6 +11,8 @@ import torch
 
 import tfzoo
 from tfzoo.errors import BadRun
+from tfzoo.search import Search, search
+from tfzoo.tasks import translation
 
 SMALL = {"name": "numbers", "train": 200, "val": 12, "test": 12, "long": 4}
 
@@ -116,3 +118,12 @@ def test_gradients_are_clipped_at_any_precision(data: tfzoo.TranslationData, tmp
     trainer = trainer_in(tmp_path, precision=precision, gradient_clip_val=0.1, enable_checkpointing=False, limit_val_batches=0)
     trainer.fit(task_of(data), datamodule=data)
     assert trainer.global_step == 3
+
+
+def test_what_is_written_in_a_second_are_tokens_with_their_ends(data: tfzoo.TranslationData, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    monkeypatch.setattr(translation, "search", lambda *given: found.append(search(*given)) or found[-1])
+    task = task_of(data)
+    task.translate(["one", "two hundred and six"], Search(beam=2, n_best=2))
+    assert task.pace.made == sum(len(best[0].ids) + best[0].finished for best in found[0]) > 0
+    assert task.pace.per_second

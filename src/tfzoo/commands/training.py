@@ -164,6 +164,7 @@ class Training:
             "scores": self.resume.scores,
             "best": {str(self.best.monitor): float(self.best.best_model_score)} if self.best.best_model_score is not None else {},
             **self.meter.counts(),
+            "decoded_per_second": self.task.pace.per_second and round(self.task.pace.per_second, 1),
             "skipped": self.task.skipped,
             "parameters": self.parameters,
             "checkpoint": str(self.checkpoint) if self.checkpoint else None,

@@ -57,8 +57,8 @@ class Meter(L.Callback):
         """For the summary, of all attempts together."""
         seconds = self.before["seconds"] + perf_counter() - self.started
         found: dict[str, Any] = {"steps": self.steps, "seconds": round(seconds, 1)}
-        if (tokens := self.before["tokens"] + max(self.total, int(self.tokens))) and self.training:
-            found["tokens_per_second"] = round(tokens / self.training)
+        if (tokens := int(self.before["tokens"] + max(self.total, int(self.tokens)))) and self.training:
+            found |= {"tokens": tokens, "train_seconds": round(self.training, 2), "tokens_per_second": round(tokens / self.training)}
         return {**found, "peak_memory": peak_memory()}
 
     def _add_up(self) -> None:

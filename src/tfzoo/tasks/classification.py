@@ -45,6 +45,7 @@ class ClassificationTask(Task):
     tokenizer_of_data = "vocabulary"
     command = "classify"
     monitor = "val/accuracy"
+    measures = ("loss", "accuracy", "macro_f1", "calibration_error")
     of_training = frozenset({"optim", "loss", "compute"})
     model: TransformerClassifier
     tokenizer: Vocabulary
@@ -112,7 +113,9 @@ class ClassificationTask(Task):
         return ClassScores(len(self.labels))
 
     def score(self, batch: Labelled, scores: ClassScores) -> None:
-        logits = self.logits(batch)
+        with self.pace.timed(self.device):
+            logits = self.logits(batch)
+        self.pace.made += len(batch.label)
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         scores.update(logits, batch.label, smoothed, self.class_weights[batch.label])
 

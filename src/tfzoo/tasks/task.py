@@ -19,6 +19,7 @@ from tfzoo.models.start import start
 from tfzoo.runs import bounds, checkpoints
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.learner import Learner
+from tfzoo.tasks.pace import Pace
 
 FORMAT = 1
 """The version of what a checkpoint's key ``tfzoo`` holds."""
@@ -49,6 +50,8 @@ class Task(Learner):
     """The command that uses a trained run on text."""
     monitor: ClassVar[str]
     """The score of which more is better, by which the best checkpoint is chosen unless a recipe says another."""
+    measures: ClassVar[tuple[str, ...]]
+    """The scores of one set, by name."""
     of_training: ClassVar[frozenset[str]] = frozenset({"optim", "compute"})
     """The settings that a trained run has no more use for."""
     model: Any
@@ -66,6 +69,7 @@ class Task(Learner):
         self.recipe |= {section: asdict(value) for section, value in settings.items()}
         self.scores = nn.ModuleList()
         self.items = nn.ModuleList()
+        self.pace = Pace()  # of the last scoring
 
     @classmethod
     def sizes(cls, tokenizer: Any = None, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -239,7 +243,7 @@ class Task(Learner):
         return [found[index] for index in sorted(found)]
 
     def _start_scoring(self, sets: int) -> None:
-        self.scores, self.items = nn.ModuleList(), nn.ModuleList()
+        self.scores, self.items, self.pace = nn.ModuleList(), nn.ModuleList(), Pace()
         for _ in range(sets):
             self._add_set()
 

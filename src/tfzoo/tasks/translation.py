@@ -48,6 +48,7 @@ class TranslationTask(Task):
     tokenizer_of_data = "languages"
     command = "translate"
     monitor = "val/bleu"
+    measures = ("loss", "perplexity", "bleu", "chrf", "exact")
     model: Transformer
     tokenizer: Languages
 
@@ -136,7 +137,9 @@ class TranslationTask(Task):
         return self.in_order(batches, lambda batch: self._search(batch.source, search or self.search), progress)
 
     def _search(self, source: Tensor, how: Search) -> list[list[Translation]]:
-        found = search(self.model, source, how)
+        with self.pace.timed(self.device):
+            found = search(self.model, source, how)
+        self.pace.made += sum(len(best[0].ids) + best[0].finished for best in found)
         texts = iter(self.tokenizer.target.decode([hypothesis.ids for best in found for hypothesis in best]))
         return [[Translation(next(texts), hypothesis.score) for hypothesis in best] for best in found]
 

@@ -1,0 +1,78 @@
+"""runs.csv: one row per run of a sweep, whatever became of it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.sweep.made import LEAKY, make
+from tfzoo.errors import BadRun
+from tfzoo.sweep.runs import FILE, Folder, read_csv, table, write_csv
+
+FIXED = "parameters train_tokens steps tokens_per_second decoded_per_second train_seconds peak_memory checkpoint_path run_folder hostname"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make(tmp_path / "norms")
+
+
+def test_each_run_has_a_row_in_the_order_of_the_plan(folder: Path) -> None:
+    rows = table(folder)
+    assert len(rows) == 11 * 5 + 1
+    assert list(rows[0]) == [
+        *("cell", "model.norm", "model.position", "seed", "tuned", "status", "reason"),
+        *("test/long/exact", "test/loss", "val/exact", "val/items", "val/loss"),
+        *FIXED.split(),
+    ]
+    assert [row["seed"] for row in rows[:5]] == [1, 2, 3, 4, 5]
+    assert list(dict.fromkeys(row["cell"] for row in rows)) == [cell["name"] for cell in Folder.open(folder).cells]
+    first = rows[0]
+    assert (first["model.norm"], first["model.position"], first["status"], first["reason"]) == ("layer", "sinusoidal", "completed", None)
+    assert (first["train_tokens"], first["peak_memory"], first["hostname"]) == (301_000, 520_646_657, "maple")
+    assert first["run_folder"] == "norm=layer,position=sinusoidal/seed-1"
+    assert first["checkpoint_path"] == "norm=layer,position=sinusoidal/seed-1/checkpoints/best.ckpt", "where it lies now, not where it lay"
+
+
+def test_what_did_not_complete_has_its_row_and_no_scores(folder: Path) -> None:
+    by_status = {status: [row for row in table(folder) if row["status"] == status] for status in ("refused", "failed", "missing")}
+    assert [(row["seed"], row["reason"]) for row in by_status["refused"]] == [(None, LEAKY)]
+    (failed,), (half,) = by_status["failed"], by_status["missing"]
+    assert failed["reason"].startswith("training stopped: loss")
+    assert half["val/loss"] is None, "what an unfinished run scored is no result"
+    assert (failed["steps"], half["steps"]) == (40, 150)
+
+
+def test_the_value_that_was_tuned_stands_in_all_rows_of_its_cell(folder: Path) -> None:
+    (folder / "norm=rms,position=rotary/tuned.json").write_text('{"key": "optim.lr", "value": 0.003}', "utf-8")
+    assert [row["tuned"] for row in table(folder) if row["cell"] == "norm=rms,position=rotary"] == [0.003] * 5
+
+
+def test_the_file_reads_back_as_it_was_written(folder: Path) -> None:
+    rows = table(folder)
+    write_csv(rows, folder / FILE)
+    assert read_csv(folder / FILE) == rows
+    with (folder / FILE).open(newline="", encoding="utf-8") as stream:
+        assert len({len(row) for row in csv.reader(stream)}) == 1
+    assert [path.name for path in folder.glob("*.csv")] == [FILE]
+    assert not list(folder.glob("*.tmp"))
+
+
+def test_a_label_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
+    row = {"cell": "1", "dim": "64", "seed": 1, "tuned": 1e-3, "status": "completed", "reason": None, "val/loss": 0.1 + 0.2}
+    write_csv([row], tmp_path / FILE)
+    assert read_csv(tmp_path / FILE) == [row]
+
+
+def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder: Path) -> None:
+    with pytest.raises(BadRun, match=r"no folder .*/gone\. Name the folder of a sweep"):
+        table(folder / "gone")
+    with pytest.raises(BadRun, match=rf"is no sweep's folder: it has no cells\.json\. Did you mean {folder}\?"):
+        table(folder.parent)
+    with pytest.raises(BadRun, match="tfzoo sweep FILE makes one"):
+        table(folder / "norm=rms,position=rotary")
+    (folder / "cells.json").write_text('{"cells": [', "utf-8")
+    with pytest.raises(BadRun, match="is damaged"):
+        table(folder)
