@@ -1,0 +1,1 @@
+"""Ablation sweeps: what to run, running it, and what it shows."""
