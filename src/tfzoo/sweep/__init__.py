@@ -1,1 +1,1 @@
-"""Sweeps: one file swaps parts of a recipe, runs everything and tells which swap mattered."""
+"""Ablation sweeps: one file swaps parts of a recipe, runs everything and tells which swap mattered."""
