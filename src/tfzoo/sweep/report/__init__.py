@@ -1,0 +1,31 @@
+"""The report of a sweep: ``runs.csv``, ``report.html`` and ``report.md``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfzoo.sweep.report.markdown import markdown
+from tfzoo.sweep.report.page import page
+from tfzoo.sweep.results import Results, gather
+from tfzoo.sweep.runs import FILE, write_csv
+
+
+def write(folders: Sequence[str | Path], metric: str | None = None) -> tuple[Results, list[Path]]:
+    """Write the report of one or more folders of a sweep into the first; returns what it is made of, and its files.
+
+    Raises:
+        BadRun: a folder is no sweep's, or of another sweep than the first.
+        UnknownName: no run has the ``metric``.
+    """
+    results = gather(folders, metric)
+    top = results.folders[0].path
+    write_csv(results.rows, top / FILE)
+    paths = [top / FILE]
+    for name, text in (("report.html", page(results)), ("report.md", markdown(results))):
+        draft = top / f"{name}.tmp"
+        draft.write_text(text, "utf-8")
+        os.replace(draft, top / name)
+        paths.append(top / name)
+    return results, paths

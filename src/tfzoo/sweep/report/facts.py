@@ -1,0 +1,120 @@
+"""What was varied, on what budget, by which command, with what: in words."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from tfzoo.sweep.report.numbers import duration, short
+from tfzoo.sweep.results import Cell, Results, tuned_key
+
+MODES = {"grid": "all combinations", "one_at_a_time": "one at a time, around the baseline"}
+
+
+def facts(results: Results) -> list[tuple[str, str]]:
+    """What was compared, a line each."""
+    file = results.file
+    varied = "; ".join(f"{results.short(axis)}: {', '.join(labels)}" for axis, labels in results.axes.items())
+    found = [
+        ("Recipe", str(file["recipe"])),
+        ("Varied", varied),
+        ("How", MODES.get(str(file.get("mode", "grid")), str(file.get("mode")))),
+        ("Baseline", ", ".join(f"{results.short(axis)} {label}" for axis, label in results.baseline.items())),
+        ("Seeds", ", ".join(map(str, sorted({row["seed"] for row in results.rows if row["seed"] is not None})))),
+        ("Budget", budget(results)),
+    ]
+    if tune := file.get("tune"):
+        values = ", ".join(str(one) for one in tune.get("values", []))
+        found.append(("Tuned", f"{tune['key']}, for every cell alone, among {values}"))
+    return [*found, ("Runs", runs(results))]
+
+
+def budget(results: Results) -> str:
+    """What each run might use, and what they did use."""
+    given = results.file.get("budget") or {}
+    parts = [f"{given[key]:,} {key} a run" for key in ("steps", "tokens") if given.get(key)] or ["the recipe's own limits"]
+    if given.get("time"):
+        parts.append(f"at most {given['time']} each")
+    done = [row for cell in results.cells for row in cell.done]
+    used = [f"{between(row[key] for row in done)} {word}" for key, word in (("steps", "steps"), ("train_tokens", "tokens")) if done and done[0][key]]
+    return ", ".join(parts) + (f" (used: {', '.join(used)})" if used else "")
+
+
+def between(values: Iterable[Any]) -> str:
+    """One number, or the least and the largest."""
+    known = [value for value in values if value is not None]
+    low, high = min(known), max(known)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def runs(results: Results) -> str:
+    """How many of each kind."""
+    counted = Counter(row["status"] for row in results.rows if row["status"] != "refused")
+    refused = sum(bool(cell.refused) for cell in results.cells)
+    parts = [f"{counted['completed']} of {sum(counted.values())} completed"]
+    parts += [f"{counted[status]} {status}" for status in ("failed", "missing") if counted[status]]
+    return ", ".join(parts) + (f"; {refused} cell{'s' * (refused != 1)} refused" if refused else "")
+
+
+def troubles(results: Results) -> list[tuple[str, str, str]]:
+    """Cells and runs that are not there: which, what became of it, why. Alike runs of a cell are one line."""
+    found: list[tuple[str, str, str]] = []
+    for cell in results.cells:
+        if cell.refused:
+            found.append((cell.title, "refused", cell.refused))
+        alike: dict[tuple[str, str], list[str]] = {}
+        for row in cell.rows:
+            if row["status"] in ("failed", "missing"):
+                alike.setdefault((row["status"], row["reason"] or "not begun, or not finished"), []).append(str(row["seed"]))
+        found += [(f"{cell.title}, {seeds(which)}", status, reason) for (status, reason), which in alike.items()]
+    return found
+
+
+def seeds(which: list[str]) -> str:
+    """``seed 3``, ``seeds 1, 2``."""
+    return f"seed{'s' * (len(which) != 1)} {', '.join(which)}"
+
+
+def made_with(results: Results) -> list[tuple[str, str]]:
+    """Commands, settings, versions and machines; what differs between runs is said with how many had it."""
+    found = [("Command", folder.command) for folder in results.folders]
+    for key, value in (results.file.get("overrides") or {}).items():
+        found.append((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+    if results.file.get("threads"):
+        found.append(("Threads a run", str(results.file["threads"])))
+    summaries = [one.get("fit", {}) for folder in results.folders for one in folder.summaries()]
+    found.append(("Versions", counted(", ".join(f"{name} {of}" for name, of in one.get("versions", {}).items()) for one in summaries)))
+    found.append(("Hardware", counted(machine(one) for one in summaries)))
+    found.append(("Hosts", counted(str(one.get("hostname") or "") for one in summaries)))
+    spent = [row["train_seconds"] for row in results.rows if row["train_seconds"]]
+    found.append(("Training, all runs", duration(sum(spent)) if spent else ""))
+    return [(name, words) for name, words in found if words]
+
+
+def machine(fit: dict[str, Any]) -> str:
+    """Processor, cores, threads, GPUs."""
+    hardware = fit.get("hardware") or {}
+    gpus = Counter(hardware.get("gpus") or [])
+    parts = [str(hardware.get("cpu") or "")] + [f"{hardware[key]} {key}" for key in ("cores", "threads") if hardware.get(key)]
+    return ", ".join([part for part in parts if part] + [f"{count} × {name}" for name, count in gpus.items()])
+
+
+def counted(words: Iterable[str]) -> str:
+    """What all say; or each, with how many runs say it."""
+    kinds = Counter(word for word in words if word)
+    if len(kinds) < 2:
+        return "".join(kinds)
+    return "; ".join(f"{word} ({count} runs)" for word, count in kinds.most_common())
+
+
+def tuned(results: Results, cell: Cell) -> str:
+    """The value that was found best for a cell."""
+    found = {row["tuned"] for row in cell.rows} - {None}
+    return ", ".join(str(one) if isinstance(one, str) else short(one) for one in sorted(found, key=str))
+
+
+def has_tuned(results: Results) -> str:
+    """The key that was tuned; ``""`` where none was."""
+    return tuned_key(results) if any(row["tuned"] is not None for row in results.rows) else ""

@@ -1,0 +1,77 @@
+"""``report.html``: one page with everything in it, that opens from disk without a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from tfzoo.sweep.judge import Verdicts
+from tfzoo.sweep.report import cells, facts
+from tfzoo.sweep.report.curves import curves
+from tfzoo.sweep.report.forest import forest
+from tfzoo.sweep.report.heat import grids
+from tfzoo.sweep.report.svg import mark, tag
+from tfzoo.sweep.report.tradeoff import tradeoffs
+from tfzoo.sweep.results import Results
+
+HERE = Path(__file__).parent
+
+
+def page(results: Results) -> str:
+    """The whole page. What comes from files is escaped, and no script but the page's own may run."""
+    style, script = ((HERE / f"page.{end}").read_text("utf-8") for end in ("css", "js"))
+    policy = f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; base-uri 'none'; form-action 'none'"
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals.update(sign=sign)
+    metric, panels = curves(results)
+    given: dict[str, Any] = {
+        "policy": policy,
+        "style": Markup(style),
+        "script": Markup(script),
+        "results": results,
+        "facts": facts.facts(results),
+        "answers": [answer(results, one) for one in results.verdicts],
+        "curve_metric": metric,
+        "panels": panels,
+        "tradeoffs": tradeoffs(results),
+        "columns": cells.columns(results),
+        "lines": [cells.entries(results, cell) for cell in results.cells],
+        "troubles": facts.troubles(results),
+        "made_with": facts.made_with(results),
+    }
+    return environment.from_string((HERE / "page.html").read_text("utf-8")).render(given)
+
+
+def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
+    """What one metric says: sentences and pictures."""
+    return {
+        "metric": verdicts.metric,
+        "better": "lower is better" if verdicts.mode == "min" else "higher is better",
+        "axes": [one for one in verdicts.axes if one.verdict != "baseline"] if several(results) else [],
+        "cells": [one for one in verdicts.cells if one.verdict != "baseline"],
+        "baseline": next((one for one in verdicts.cells if one.verdict == "baseline"), None),
+        "notes": verdicts.notes,
+        "forest": forest(results, verdicts),
+        "grids": list(grids(results, verdicts)),
+    }
+
+
+def several(results: Results) -> bool:
+    """Whether an axis says something else than the cells do."""
+    return len(results.axes) > 1 and results.file.get("mode") != "one_at_a_time"
+
+
+def sign(verdict: str) -> Markup:
+    """The mark of a verdict, in a line of text."""
+    drawn = mark(8.0, 8.0, verdict, size=6.0)
+    return tag("svg", drawn, viewBox="0 0 16 16", width=16, height=16, class_="sign", aria_hidden="true")
+
+
+def digest(text: str) -> str:
+    """What the page's policy knows a script or a style by."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
