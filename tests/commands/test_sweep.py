@@ -195,7 +195,7 @@ def test_a_clash_a_divergence_and_a_run_that_outgrows_its_memory_are_told_and_th
         }
     }
     sweep_file(Path(), axes=axes, seeds=[1])
-    limit = 12 * 2**30
+    limit = 5 * 2**30
     ran = subprocess.run(
         command("--jobs", "2"),
         capture_output=True,

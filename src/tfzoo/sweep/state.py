@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 import yaml
 
@@ -151,7 +152,7 @@ def failure(folder: Path) -> dict[str, Any]:
 
 def write(path: Path, text: str) -> None:
     """A file, whole or not at all."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     draft.write_text(text, "utf-8")
     os.replace(draft, path)
 
