@@ -26,7 +26,7 @@ SWEEP, CELLS = "sweep.yaml", "cells.json"
 Status = Literal["completed", "failed", "running", "half", "missing"]
 ANY = {
     *(f"trainer.{key}" for key in ("max_time", "logger", "log_every_n_steps", "enable_progress_bar", "enable_model_summary", "profiler")),
-    *("trainer.accelerator", "data.workers", "timeout"),
+    *("trainer.accelerator", "data.workers", "timeout", "explain"),
 }
 """What may differ between a run that is there and the sweep file: it changes no score."""
 
