@@ -24,7 +24,7 @@ def run(args: list[str]) -> int:
     given = words().read(args)
     if given is None:
         return 0
-    if given.jobs < 1:
+    if given.jobs is not None and given.jobs < 1:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")
     if given.address and given.engine != "ray":
         raise TfzooError("--address is that of a Ray cluster: with --engine ray")
@@ -42,7 +42,7 @@ def run(args: list[str]) -> int:
     if given.dry_run:
         from tfzoo.sweep.preview import preview
 
-        put("\n".join(preview(plan, folder, given.jobs)))
+        put("\n".join(preview(plan, folder, given.jobs or 1)))
         return 0
     return sweep(plan, folder, given, args)
 
@@ -52,7 +52,7 @@ def words() -> Words:
     words = Words("sweep", "Swap parts of a recipe, run everything, tell which swap mattered. The same command again does what is missing.")
     words.add_argument("file", metavar="FILE", help="a packaged sweep (ablations/norm) or the path of a YAML file: see docs/sweeps.md")
     words.add_argument("--run", metavar="FOLDER", help="where all runs lie; default runs/<the file's name>")
-    words.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time; default 1")
+    words.add_argument("--jobs", type=int, metavar="N", help="runs at a time; default 1, with --engine as many as there is room for")
     words.add_argument("--dry-run", action="store_true", help="print the cells, those refused, and an estimate of the time; run nothing")
     words.add_argument("--retry", choices=["failed"], help="run those again that failed")
     words.add_argument("--cell", type=int, metavar="I", help="run one by its number alone, as --dry-run prints it: for any scheduler")
@@ -75,9 +75,10 @@ def sweep(plan: Plan, folder: Path, given: Any, args: list[str]) -> int:
     for cell in plan.cells:
         if cell.refused:
             say(f"{cell.name}: refused: {cell.refused}")
-    with Table(plan, every, given.jobs) as table:
+    with Table(plan, every, given.jobs or 1) as table:
         missing = [one for one in every if state.status(one) not in ("completed", "failed")]
-        code = engine(given)(plan, folder, missing, given.jobs, table.told) if missing else 0
+        jobs = given.jobs or (1 if given.engine == "local" else None)
+        code = engine(given)(plan, folder, missing, jobs, table.told) if missing else 0
     if code:
         say(f"tfzoo: stopped by a signal. Go on with: {again(args)}")
         return code

@@ -39,7 +39,7 @@ class Stop:
 
     def ask(self, number: int) -> None:
         """Hand a signal on."""
-        again, self.code = bool(self.code), max(self.code, 130 if number == signal.SIGINT else 75)
+        again, self.code = bool(self.code) and number == signal.SIGINT, max(self.code, 130 if number == signal.SIGINT else 75)
         for child in list(self.children):
             self._send(child, signal.SIGKILL if again else number)
 
@@ -70,7 +70,7 @@ def execute(
         BadRun: the folder holds a run of other settings.
     """
     stop = stop or Stop()
-    if plan.tune and not run.tuned and state.status(run) != "failed":
+    if plan.tune and not run.tuned and not state.failure(run.folder):
         chosen = tune.choose(run, plan, lambda trial: execute(trial, plan, told=told, environment=environment, stop=stop))
         if chosen is None:
             return "half"
@@ -171,7 +171,8 @@ def reason(folder: Path, code: int) -> str:
     """Of a child that ended with this code: what it said of itself, else its last words."""
     ended = str(summary.read(folder).get("fit", {}).get("ended", ""))
     if ended.startswith("failed: "):
-        return ended.removeprefix("failed: ")
+        said = ended.removeprefix("failed: ")
+        return f"diverged: {said}" if "not finite" in said else said
     lines = [line.strip() for line in tail(folder / OUTPUT).splitlines() if line.strip()]
     said = next((line.removeprefix("tfzoo: ") for line in reversed(lines) if line.startswith("tfzoo: ")), lines[-1] if lines else "")
     out = "out of memory: " if any(words in said for words in (*WORDS, "MemoryError")) else ""

@@ -46,7 +46,7 @@ class Explain(L.Callback):
     - ``explain/SIDE/own_token``: how often that is on the query's own token; not for ``cross``
     - ``explain/SIDE/score_variance``: over the keys that a query may look at, of scores divided by the temperature, before any bias
     - ``explain/SIDE/embedding_variance``: of what enters the stack, before positions; not for ``cross``
-    - ``explain/gradient/KIND``: norm of the gradient, before clipping, of all parameters of the attention blocks, norms, feed-forward layers,
+    - ``explain/gradient/KIND``: norm of the gradient, before clipping, of all parameters of attention blocks, norms, feed-forward layers,
       positions, embeddings, poolings, and ``output``, all others
 
     Means over layers, heads and real tokens; of several processes, the first one's texts. What it costs: ``benchmarks/explain.py``.
@@ -121,7 +121,9 @@ def watched(model: nn.Module, found: Found) -> Iterator[None]:
         yield
 
 
-def entered(side: str, found: Found, valid: list[Tensor | None], stack: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+def entered(
+    side: str, found: Found, valid: list[Tensor | None], stack: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any]
+) -> None:
     """A stack's hook: ``x`` ``(b n d)`` enters it, of which ``valid`` ``(b n)`` is real."""
     x, real = (*given, None)[:2] if "valid" not in named else (given[0], named["valid"])
     valid[:] = [real]

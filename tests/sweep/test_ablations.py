@@ -1,0 +1,145 @@
+"""Every sweep under recipes/ablations is valid, runs all its cells, and varies what its claim is about and nothing else."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from tfzoo.commands import packaged
+from tfzoo.commands.main import main
+from tfzoo.commands.sections import task_class
+from tfzoo.registry import registry
+from tfzoo.sweep.plan import Plan, load
+
+NAMES = packaged.sweeps()
+LONGEST = {"position": 15, "scale": 15, "norm": 15}
+"""Minutes on 2 cores; all others 8, all together 100."""
+
+
+@cache
+def plan(name: str) -> Plan:
+    return load(f"ablations/{name}")
+
+
+def model(recipe: dict[str, Any]) -> Any:
+    task = task_class(recipe["task"])
+    with torch.device("meta"):
+        return task.Model(**task.sizes(data=recipe["data"]), **recipe["model"])
+
+
+def sizes(name: str) -> dict[str, int]:
+    """Parameters by cell, but for the embeddings, whose number the text decides."""
+    found = {}
+    for cell in plan(name).cells:
+        named = model(cell.recipes[""]).named_parameters()
+        found[cell.name.partition("=")[2]] = sum(p.numel() for key, p in named if "embedding" not in key)
+    return found
+
+
+def test_there_are_ten() -> None:
+    wanted = "embedding_scale feedforward heads norm position query_key residual scale similarity temperature"
+    assert [f"ablations/{name}" for name in wanted.split()] == NAMES
+
+
+@pytest.mark.parametrize("name", [name.partition("/")[2] for name in NAMES])
+def test_a_sweep_is_valid_and_says_what_it_is_about(name: str) -> None:
+    made = plan(name)
+    assert not [cell.refused for cell in made.cells if cell.refused]
+    assert len(made.seeds) >= 5
+    assert made.threads == 1
+    assert made.claim
+    assert made.metric.name == "test/loss"
+    steps = made.budget.steps
+    for recipe in (cell.recipes[""] for cell in made.cells):
+        assert recipe["explain"]
+        assert recipe["trainer"]["val_check_interval"] == recipe["trainer"]["max_steps"] == steps, "validated once, at the end"
+        assert not recipe["trainer"].get("max_time"), "the budget is in steps"
+        assert (steps or 0) % recipe["trainer"]["log_every_n_steps"] == 0
+    header = packaged.find(f"ablations/{name}").read_text("utf-8").partition("\n\nrecipe:")[0]
+    assert all(line.startswith("#") for line in header.splitlines())
+    assert f"tfzoo sweep ablations/{name} --jobs 2" in header
+    assert "\n# Measured" in header
+    minutes = re.search(r"\n# About (\d+) minutes on 2 cores", header)
+    assert minutes is not None
+    assert int(minutes[1]) < LONGEST.get(name, 8)
+
+
+def test_position_varies_every_encoding_on_both_sides_where_it_can_stand() -> None:
+    cells = {cell.labels["position"]: cell.recipes[""]["model"] for cell in plan("position").cells}
+    assert set(cells) == set(registry("position").names())
+    for name, given in cells.items():
+        assert given["encoder"]["position"] == name
+        assert given["decoder"]["position"] == ("none" if name == "unit_interval" else name)
+    assert {"test/exact", "test/long/loss"} <= {metric.name for metric in plan("position").also}
+
+
+def test_scale_starts_queries_and_keys_with_variance_one_at_every_width() -> None:
+    cells = {tuple(cell.labels.values()): cell.recipes[""] for cell in plan("scale").cells}
+    assert {width for _, width in cells} == {"4", "16", "64", "256"}
+    assert {name for name, _ in cells} == {"scaled_dot_product", "dot_product", "additive"}
+    for (_, width), recipe in cells.items():
+        made = model(recipe)
+        inner = made.encoder.layers[0].self_attention.inner
+        assert inner.query.out_features == int(width)
+        assert inner.value.out_features == recipe["model"]["dim"], "values keep their width"
+        assert recipe["model"]["init_std"] ** 2 * inner.query.in_features == 1
+
+
+def test_heads_of_equal_parameters_and_heads_of_full_width() -> None:
+    found = sizes("heads")
+    assert found["1_of_64"] == found["4_of_16"] == found["16_of_4"] < found["4_of_64"]
+
+
+def test_feedforward_layers_have_equal_parameters_within_one_percent() -> None:
+    found = sizes("feedforward")
+    assert set(found) == set(registry("feedforward").names())
+    rest = found.pop("none")
+    assert max(found.values()) - rest < 1.01 * (min(found.values()) - rest)
+
+
+def test_all_norms_are_compared_at_two_sizes_of_batch() -> None:
+    cells = plan("norm").cells
+    assert {cell.labels["model.norm"] for cell in cells} == set(registry("norm").names())
+    assert {cell.recipes[""]["data"]["max_tokens"] for cell in cells} == {128, 2048}
+
+
+def test_similarity_has_every_attention() -> None:
+    assert {cell.labels["model.attention"] for cell in plan("similarity").cells} == set(registry("attention").names())
+
+
+def test_residual_varies_placement_and_warmup_in_a_deep_model() -> None:
+    cells = [cell.recipes[""] for cell in plan("residual").cells]
+    assert {(one["model"]["residual"], one["optim"]["schedule"]["warmup"] > 0) for one in cells} == {
+        (place, warm) for place in ("pre", "post") for warm in (False, True)
+    }
+    assert {one["model"]["layers"] for one in cells} == {6}
+
+
+def test_one_temperature_is_that_of_1_over_d() -> None:
+    cells = [cell.recipes[""]["model"] for cell in plan("temperature").cells]
+    assert {one["dim"] // one["heads"] for one in cells} == {64}
+    found = sorted(one["temperature"] for one in cells)
+    assert found[0] < 1.0 < found[-1]
+    assert 64**0.5 in found
+
+
+def test_embeddings_are_tied_and_keys_are_shared() -> None:
+    assert {cell.recipes[""]["model"]["tie"] for cell in plan("embedding_scale").cells} == {"all"}
+    assert {cell.recipes[""]["model"]["scale_embeddings"] for cell in plan("embedding_scale").cells} == {True, False}
+    assert {cell.recipes[""]["model"]["share_query_key"] for cell in plan("query_key").cells} == {True, False}
+
+
+def test_sweeps_are_listed_apart_and_no_recipes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == 0
+    recipes, _, sweeps = capsys.readouterr().out.partition("tfzoo sweep ...")
+    assert "translation/numbers " in recipes
+    assert "ablations" not in recipes
+    assert [line.split()[0] for line in sweeps.splitlines() if line] == NAMES
+    assert main(["fit", "ablations/norm"]) == 2
+    said = capsys.readouterr().err
+    assert "tfzoo sweep ablations/norm" in said
+    assert said.count("\n") == 1
