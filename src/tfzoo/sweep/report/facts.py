@@ -97,7 +97,7 @@ def machine(fit: dict[str, Any]) -> str:
     """Processor, cores, threads, GPUs."""
     hardware = fit.get("hardware") or {}
     gpus = Counter(hardware.get("gpus") or [])
-    parts = [str(hardware.get("cpu") or "")] + [f"{hardware[key]} {key}" for key in ("cores", "threads") if hardware.get(key)]
+    parts = [str(hardware.get("cpu") or "")] + [f"{hardware[key]} {key.removesuffix('s') if hardware[key] == 1 else key}" for key in ("cores", "threads") if hardware.get(key)]
     return ", ".join([part for part in parts if part] + [f"{count} × {name}" for name, count in gpus.items()])
 
 
