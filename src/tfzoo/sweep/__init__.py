@@ -1,1 +1,1 @@
-"""Ablation sweeps: plan, run, judge, report."""
+"""Sweeps: one file swaps parts of a recipe, runs everything and tells which swap mattered."""

@@ -45,6 +45,7 @@ class ClassificationTask(Task):
     tokenizer_of_data = "vocabulary"
     command = "classify"
     monitor = "val/accuracy"
+    measures = ("loss", "accuracy", "macro_f1", "calibration_error")
     of_training = frozenset({"optim", "loss", "compute"})
     model: TransformerClassifier
     tokenizer: Vocabulary

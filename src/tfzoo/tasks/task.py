@@ -50,6 +50,8 @@ class Task(Learner):
     """The command that uses a trained run on text."""
     monitor: ClassVar[str]
     """The score of which more is better, by which the best checkpoint is chosen unless a recipe says another."""
+    measures: ClassVar[tuple[str, ...]]
+    """The scores of one set, by name."""
     of_training: ClassVar[frozenset[str]] = frozenset({"optim", "compute"})
     """The settings that a trained run has no more use for."""
     model: Any

@@ -48,6 +48,7 @@ class TranslationTask(Task):
     tokenizer_of_data = "languages"
     command = "translate"
     monitor = "val/bleu"
+    measures = ("loss", "perplexity", "bleu", "chrf", "exact")
     model: Transformer
     tokenizer: Languages
 

@@ -1,0 +1,62 @@
+"""How values become labels, labels cells, and cells folders."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from itertools import product
+from typing import Any
+
+LONGEST = 120
+"""Letters of a folder's name; file systems take 255."""
+
+Axes = Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+
+def label(value: Any) -> str:
+    """A value as a table shows it: ``rms``, ``rms eps=1e-06``, ``0.001``."""
+    if isinstance(value, Mapping):
+        rest = [f"{key}={label(inner)}" for key, inner in value.items() if key != "name"]
+        return " ".join([*([label(value["name"])] if "name" in value else []), *rest])
+    if isinstance(value, list):
+        return f"[{', '.join(map(label, value))}]"
+    return text(value)
+
+
+def text(value: Any) -> str:
+    """A value as an option of the command line has it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def combine(axes: Axes, mode: str, baseline: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The labels of each cell: all combinations, or the baseline and what differs from it in one axis."""
+    if mode == "grid":
+        for labels in product(*axes.values()):
+            yield dict(zip(axes, labels, strict=True))
+        return
+    yield dict(baseline)
+    for axis, values in axes.items():
+        yield from ({**baseline, axis: one} for one in values if one != baseline[axis])
+
+
+def settings(axes: Axes, labels: Mapping[str, str]) -> dict[str, Any]:
+    """The recipe's keys that the labels mean."""
+    return {key: value for axis, one in labels.items() for key, value in axes[axis][one].items()}
+
+
+def name(labels: Mapping[str, str]) -> str:
+    """The folder of a cell: ``norm=layer,width=one_head``. Axes are named by the last part of their key, where one alone has it."""
+    last = [axis.rpartition(".")[2] for axis in labels]
+    short = [end if last.count(end) == 1 else axis for axis, end in zip(labels, last, strict=True)]
+    pairs = [f"{axis}={one}" for axis, one in zip(short, labels.values(), strict=True)]
+    found = ",".join(safe(pair) for pair in pairs) or "alone"
+    if len(found) <= LONGEST:
+        return found
+    return f"{found[:LONGEST]}-{blake2b(json.dumps(labels).encode(), digest_size=4).hexdigest()}"
+
+
+def safe(text: str) -> str:
+    """A text as part of a file's name."""
+    return re.sub(r"[^\w.=+-]+", "_", text).strip("_")

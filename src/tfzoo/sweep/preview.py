@@ -1,0 +1,39 @@
+"""What a sweep would do, and about how long that would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+
+from tfzoo.commands.output import near
+from tfzoo.sweep import state, tune
+from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.table import clock, seconds
+
+
+def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
+    """Lines: each cell with the numbers of its runs, the refused ones with their reasons, the count, the time."""
+    count, every = len(plan.seeds), state.runs(plan, folder)
+    done = {run.number for run in every if state.status(run) == "completed"}
+    for place, cell in enumerate(plan.cells):
+        numbers = range(place * count, place * count + count)
+        span = f"{numbers[0]}-{numbers[-1]}" if count > 1 else f"{numbers[0]}"
+        said = f"refused: {cell.refused}" if cell.refused else f"{sum(one in done for one in numbers)} of {count} done"
+        yield f"  {span:>9}  {cell.name}: {said}"
+    refused = sum(bool(cell.refused) for cell in plan.cells)
+    trials = sum(not state.failure(one.folder) and not state.complete(one.folder) for one in trying(plan, folder))
+    left = len(every) - len(done) + trials
+    tuned = f", {trials} of them to tune {plan.tune.key}" if plan.tune and trials else ""
+    yield f"{len(plan.cells) - refused} cells x {count} seeds in {near(folder)}, {refused} cells refused; {left} runs to come{tuned}"
+    known = [seconds(run.folder) for run in every if run.number in done]
+    if known:
+        yield f"about {clock(mean(known) * left / jobs)} with --jobs {jobs}: {clock(mean(known))} a run, as the {len(known)} done took"
+    else:
+        yield "no run is finished yet, so nobody knows how long one takes; run --cell 0 alone to learn it"
+
+
+def trying(plan: Plan, folder: Path) -> list[state.Run]:
+    """All trials of all cells."""
+    first = plan.seeds[0]
+    return [trial for run in state.runs(plan, folder) if run.seed == first for trial in tune.trials(run, plan)]
