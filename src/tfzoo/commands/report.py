@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfzoo.commands.output import near, put, say
+from tfzoo.commands.output import near, put
 from tfzoo.commands.words import Words
 
 EPILOG = """\
@@ -22,15 +22,16 @@ def run(args: list[str]) -> int:
     given = words.read(args)
     if given is None:
         return 0
-    from tfzoo.sweep import report
+    from tfzoo.sweep.report import save
+    from tfzoo.sweep.results import gather
 
-    results, paths = report.write(given.folders, given.metric)
+    results = gather(given.folders, given.metric)
     for verdicts in results.verdicts:
         put(f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better")
         for one in verdicts.axes:
-            put(f"  {one.sentence}")
+            put(f"  {one.sentence}") if one.verdict != "baseline" else None
         for note in verdicts.notes:
             put(f"  note: {note}")
-    for path in paths:
-        say(f"wrote {near(path)}")
+    for path in save(results):
+        put(near(path))
     return 0
