@@ -17,7 +17,9 @@ NORMS, POSITIONS = ("layer", "rms", "batch"), ("sinusoidal", "none", "rotary", "
 LEAKY = "norm 'batch' sees the future while training in a causal stack"
 
 
-def make(folder: Path, seeds: tuple[int, ...] = (1, 2, 3, 4, 5), norms: tuple[str, ...] = NORMS, positions: tuple[str, ...] = POSITIONS) -> Path:
+def make(
+    folder: Path, seeds: tuple[int, ...] = (1, 2, 3, 4, 5), norms: tuple[str, ...] = NORMS, positions: tuple[str, ...] = POSITIONS
+) -> Path:
     """A grid of norms and positions: batch is refused with rotary, one run failed, one is half done."""
     cells = []
     for norm, position in itertools.product(norms, positions):

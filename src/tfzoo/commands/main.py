@@ -24,6 +24,7 @@ COMMANDS = {
     "translate": "text in, translations out, one line per line",
     "classify": "text in, labels and probabilities out, one line per line",
     "sweep": "run and report an ablation: swap parts, learn which mattered",
+    "report": "what a sweep showed: page, text, table of all runs",
     "export": "make one file of a trained run, to use and to hand on",
     "cache": "where prepared data lies, how large it is, clear it",
 }

@@ -145,18 +145,15 @@ def again(args: list[str], more: str = "") -> str:
 def report(folder: Path) -> None:
     """Write the report; the runs are what counts, and stay without it."""
     from tfzoo.commands.output import complain
+    from tfzoo.sweep.report import write
 
     try:
-        from tfzoo.sweep import report  # type: ignore[attr-defined]
-    except ImportError:
-        return
-    try:
-        paths = report.write([folder])
+        paths = write([folder])
     except Exception as error:
         complain(f"no report: {type(error).__name__}: {error}")
         return
     for path in paths:
-        put(near(Path(path)))
+        put(near(path))
 
 
 def alone(given: Any, args: list[str]) -> int:

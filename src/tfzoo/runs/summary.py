@@ -54,7 +54,12 @@ def plain(value: Any) -> Any:
 
 def surroundings(args: list[str]) -> dict[str, Any]:
     """What a result depends on besides its recipe: command line, versions, hardware."""
-    return {"command": " ".join(["tfzoo", *map(shlex.quote, args)]), "versions": versions(), "hardware": hardware(), "hostname": platform.node()}
+    return {
+        "command": " ".join(["tfzoo", *map(shlex.quote, args)]),
+        "versions": versions(),
+        "hardware": hardware(),
+        "hostname": platform.node(),
+    }
 
 
 def versions() -> dict[str, str]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun, UnknownName
+from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
-from tfzoo.sweep.runs import MEASURED, Folder, Row, even, read_json, table
+from tfzoo.sweep.runs import MEASURED, Folder, Row, even, table
 
 SAME = ("recipe", "overrides", "budget", "devices", "tune")
 """What two folders must agree in, or their runs cannot be compared."""
@@ -61,6 +62,7 @@ class Results:
     baseline: dict[str, str]
     verdicts: list[Verdicts]
     cells: list[Cell]
+    translations: Bootstrap
     notes: list[str]
 
     @property
@@ -117,7 +119,8 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
         )
         for cell in cells
     ]
-    return Results(folders, rows, axes, baseline, verdicts, made, notes)
+    here = [{**row, "run_folder": row["run_folder"] and str(folders[0].path / row["run_folder"])} for row in rows]
+    return Results(folders, rows, axes, baseline, verdicts, made, bootstrap(here, axes, baseline), notes)
 
 
 def agree(first: Folder, other: Folder) -> None:
@@ -188,10 +191,3 @@ def short(axis: str, axes: Mapping[str, Any]) -> str:
     """The last part of an axis' key, where no other axis ends alike."""
     end = axis.rpartition(".")[2]
     return end if sum(other.rpartition(".")[2] == end for other in axes) == 1 else axis
-
-
-def tuned_key(results: Results) -> str:
-    """The key that was tuned for each cell, if one was."""
-    return str((results.file.get("tune") or {}).get("key", "")) or next(
-        (str(found["key"]) for cell in results.cells if (found := read_json(results.folders[0].path / cell.name / "tuned.json"))), ""
-    )

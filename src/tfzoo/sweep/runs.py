@@ -14,6 +14,7 @@ import yaml
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import summary
+from tfzoo.sweep import state, tune
 
 FILE = "runs.csv"
 BEFORE = ("cell",)
@@ -47,13 +48,13 @@ class Folder:
         path = Path(given)
         if not path.is_dir():
             raise BadRun(f"no folder {given}. Name the folder of a sweep: tfzoo report runs/position")
-        if not (path / "cells.json").is_file():
-            inside = sorted(str(found.parent) for found in path.glob("*/cells.json"))
+        if not (path / state.CELLS).is_file():
+            inside = sorted(str(found.parent) for found in path.glob(f"*/{state.CELLS}"))
             hint = f"Did you mean {inside[0]}?" if inside else "tfzoo sweep FILE makes one"
-            raise BadRun(f"{given} is no sweep's folder: it has no cells.json. {hint}")
+            raise BadRun(f"{given} is no sweep's folder: it has no {state.CELLS}. {hint}")
         try:
-            cells = json.loads((path / "cells.json").read_text("utf-8"))
-            file = yaml.safe_load((path / "sweep.yaml").read_text("utf-8"))
+            cells = json.loads((path / state.CELLS).read_text("utf-8"))
+            file = yaml.safe_load((path / state.SWEEP).read_text("utf-8"))
             return cls(path, str(cells["command"]), dict(file), [cell_of(cell) for cell in cells["cells"]])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
             why = " ".join(str(error).split())[:120]
@@ -97,10 +98,9 @@ def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
     if seed is None:
         return {**first, "status": "refused", "reason": cell["refused"]}
     path = folder.path / cell["name"] / f"seed-{seed}"
-    found = summary.read(path)
-    fit = found.get("fit", {})
+    fit = summary.read(path).get("fit", {})
     status, reason = ended(path, fit)
-    scores = {**fit.get("scores", {}), **found.get("test", {}).get("scores", {})} if status == "completed" else {}
+    scores = state.scores(path) if status == "completed" else {}
     peak = fit.get("peak_memory") or {}
     measured = {
         "parameters": fit.get("parameters"),
@@ -111,7 +111,7 @@ def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
         "train_seconds": fit.get("train_seconds"),
         "peak_memory": peak.get("gpu", peak.get("process")),
         "checkpoint_path": beside(folder.path, fit.get("checkpoint"), path),
-        "run_folder": path.relative_to(folder.path).as_posix() if found else None,
+        "run_folder": path.relative_to(folder.path).as_posix() if fit else None,
         "hostname": fit.get("hostname"),
     }
     return {**first, "tuned": tuned(path.parent), "status": status, "reason": reason, **scores, **measured}
@@ -119,18 +119,20 @@ def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
 
 def ended(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
     """``completed``, ``failed`` and why, or ``missing``: not begun, under way, or half done."""
-    if fit.get("ended") == "completed":
-        return "completed", None
-    failed = read_json(path / "failed.json") or read_json(path.with_name(f"{path.name}.failed.json"))
-    if failed:
+    if failed := state.failure(path):
         return "failed", str(failed.get("reason", "for a reason that was not noted"))
+    if state.complete(path):
+        return "completed", None
     word, _, why = str(fit.get("ended", "")).partition(": ")
     return ("failed", why) if word == "failed" else ("missing", None)
 
 
 def tuned(cell: Path) -> Any:
     """The value that was found best for a cell, where one was looked for."""
-    value = read_json(cell / "tuned.json").get("value")
+    try:
+        value = json.loads((cell / tune.FILE).read_text("utf-8"))["value"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
     return value if value is None or isinstance(value, int | float | str) else json.dumps(value)
 
 
@@ -140,15 +142,6 @@ def beside(top: Path, checkpoint: str | None, run: Path) -> str | None:
         return None
     here = run / "checkpoints" / Path(checkpoint).name
     return here.relative_to(top).as_posix() if here.exists() else checkpoint
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Empty where there is no such file, or none that can be read."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def even(rows: Sequence[Row]) -> list[Row]:

@@ -10,7 +10,7 @@ import torch
 
 
 class Pace:
-    """What was made and how long that took: of a translator the tokens that it wrote, ends counted; of a classifier the labels that it gave.
+    """What was made and how long that took: of a translator the tokens that it wrote, with ends; of a classifier the labels that it gave.
 
     >>> pace = Pace()
     >>> with pace.timed(torch.device("cpu")):

@@ -12,14 +12,17 @@ from tfzoo.sweep.results import Results, gather
 from tfzoo.sweep.runs import FILE, write_csv
 
 
-def write(folders: Sequence[str | Path], metric: str | None = None) -> tuple[Results, list[Path]]:
-    """Write the report of one or more folders of a sweep into the first; returns what it is made of, and its files.
+def write(folders: Sequence[str | Path]) -> list[Path]:
+    """Write the report of one or more folders of a sweep into the first; returns its files.
 
     Raises:
         BadRun: a folder is no sweep's, or of another sweep than the first.
-        UnknownName: no run has the ``metric``.
     """
-    results = gather(folders, metric)
+    return save(gather(folders))
+
+
+def save(results: Results) -> list[Path]:
+    """Write what was found into the first folder, each file whole or not at all."""
     top = results.folders[0].path
     write_csv(results.rows, top / FILE)
     paths = [top / FILE]
@@ -28,4 +31,4 @@ def write(folders: Sequence[str | Path], metric: str | None = None) -> tuple[Res
         draft.write_text(text, "utf-8")
         os.replace(draft, top / name)
         paths.append(top / name)
-    return results, paths
+    return paths

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tfzoo.sweep.report.facts import has_tuned, tuned
-from tfzoo.sweep.report.numbers import around, chance, memory, short, span
+from tfzoo.sweep.report.numbers import around, chance, gap, memory, short
 from tfzoo.sweep.results import Cell, Results
 
 COSTS: dict[str, tuple[str, Callable[[float | None], str]]] = {
@@ -56,7 +56,7 @@ def entries(results: Results, cell: Cell) -> list[Entry]:
             found += [Entry("–", None)] * 4
             continue
         found.append(Entry(around(one.mean, one.low, one.high), one.mean))
-        found.append(Entry(span(one.difference, one.difference_low, one.difference_high), one.difference))
+        found.append(Entry(gap(one.difference, one.difference_low, one.difference_high), one.difference))
         found.append(Entry(chance(one.p_corrected), one.p_corrected))
         found.append(Entry(one.verdict, one.verdict, "verdict"))
     return found + [Entry(write(cell.mean(key)), cell.mean(key)) for key, (_, write) in shown(results).items()]

@@ -11,12 +11,14 @@ from pathlib import Path
 from markupsafe import Markup
 
 from tfzoo.sweep.report.numbers import short
-from tfzoo.sweep.report.svg import Scale, limits, line, path, picture, text
+from tfzoo.sweep.report.svg import Scale, limits, line, path, picture, tag, text
 from tfzoo.sweep.results import Cell, Results
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 252.0, 168.0, 40.0, 22.0, 8.0
 POINTS = 100
 """Of a curve, at most: a picture has no place for more."""
+LATE = 0.15
+"""The part of training that the picture does not make room for: a fast fall would leave none for the differences after it."""
 
 Curve = dict[int, float]
 """A value by step."""
@@ -41,8 +43,10 @@ def curves(results: Results) -> tuple[str, list[tuple[Cell, Markup]]]:
     bands = {name: found for name, found in bands.items() if found.steps}
     if not bands:
         return metric, []
-    low, high = limits([value for found in bands.values() for value in found.mean])
-    x = Scale(0, max(found.steps[-1] for found in bands.values()), LEFT, WIDTH - 8)
+    end = max(found.steps[-1] for found in bands.values())
+    late = [value for found in bands.values() for step, value in zip(found.steps, found.mean, strict=True) if step >= LATE * end]
+    low, high = limits(late or [value for found in bands.values() for value in found.mean])
+    x = Scale(0, end, LEFT, WIDTH - 8)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
     base = next((bands.get(cell.name) for cell in results.cells if cell.labels == results.baseline), None)
     shown = [cell for cell in results.cells if cell.name in bands]
@@ -86,9 +90,14 @@ def panel(own: Band, base: Band | None, x: Scale, y: Scale, label: str) -> Marku
     drawn += [text(LEFT - 6, y.place(tick) + 4, short(tick), "tick", "end") for tick in y.ticks(3)]
     last = x.ticks(2)[-1]
     drawn += [text(x.place(tick), HEIGHT - 6, f"{tick:,.0f}", "tick", "middle" if tick else "start") for tick in (0.0, last)]
-    if base is not None and base is not own:
-        drawn.append(path(zip(map(x.place, base.steps), map(y.place, base.mean), strict=True), "curve base"))
-    there, back = list(zip(own.steps, own.high, strict=True)), list(zip(own.steps, own.low, strict=True))[::-1]
-    drawn.append(path([(x.place(step), y.place(value)) for step, value in there + back], "band", closed=True))
-    drawn.append(path(zip(map(x.place, own.steps), map(y.place, own.mean), strict=True), "curve own"))
+    lines = [] if base is None or base is own else [path(points(base.steps, base.mean, x, y), "curve base")]
+    around = [*points(own.steps, own.high, x, y), *points(own.steps, own.low, x, y)[::-1]]
+    lines += [path(around, "band", closed=True), path(points(own.steps, own.mean, x, y), "curve own")]
+    box = {"x": LEFT, "y": TOP, "width": WIDTH - 8 - LEFT, "height": HEIGHT - BOTTOM - TOP}
+    drawn.append(tag("svg", *lines, viewBox=f"{LEFT} {TOP} {box['width']} {box['height']}", **box))  # cuts what leaves it
     return picture(WIDTH, HEIGHT, label, *drawn)
+
+
+def points(steps: Sequence[int], values: Sequence[float], x: Scale, y: Scale) -> list[tuple[float, float]]:
+    """Pixels of a curve, outside the picture too."""
+    return [(x.place(step), y.beyond(value)) for step, value in zip(steps, values, strict=True)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tfzoo.sweep.report.numbers import duration, short
-from tfzoo.sweep.results import Cell, Results, tuned_key
+from tfzoo.sweep.results import Cell, Results
 
 MODES = {"grid": "all combinations", "one_at_a_time": "one at a time, around the baseline"}
 
@@ -38,7 +38,11 @@ def budget(results: Results) -> str:
     if given.get("time"):
         parts.append(f"at most {given['time']} each")
     done = [row for cell in results.cells for row in cell.done]
-    used = [f"{between(row[key] for row in done)} {word}" for key, word in (("steps", "steps"), ("train_tokens", "tokens")) if done and done[0][key]]
+    used = [
+        f"{between(row[key] for row in done)} {word}"
+        for key, word in (("steps", "steps"), ("train_tokens", "tokens"))
+        if done and done[0][key]
+    ]
     return ", ".join(parts) + (f" (used: {', '.join(used)})" if used else "")
 
 
@@ -97,7 +101,9 @@ def machine(fit: dict[str, Any]) -> str:
     """Processor, cores, threads, GPUs."""
     hardware = fit.get("hardware") or {}
     gpus = Counter(hardware.get("gpus") or [])
-    parts = [str(hardware.get("cpu") or "")] + [f"{hardware[key]} {key}" for key in ("cores", "threads") if hardware.get(key)]
+    parts = [str(hardware.get("cpu") or "")] + [
+        f"{hardware[key]} {key.removesuffix('s') if hardware[key] == 1 else key}" for key in ("cores", "threads") if hardware.get(key)
+    ]
     return ", ".join([part for part in parts if part] + [f"{count} × {name}" for name, count in gpus.items()])
 
 
@@ -117,4 +123,5 @@ def tuned(results: Results, cell: Cell) -> str:
 
 def has_tuned(results: Results) -> str:
     """The key that was tuned; ``""`` where none was."""
-    return tuned_key(results) if any(row["tuned"] is not None for row in results.rows) else ""
+    key = str((results.file.get("tune") or {}).get("key", ""))
+    return key if any(row["tuned"] is not None for row in results.rows) else ""

@@ -29,7 +29,9 @@ def forest(results: Results, verdicts: Verdicts) -> Markup | None:
     left = min(330.0, max(wide(name) for _, rows in groups for name, _ in rows) + 26)
     height = TOP + sum(ROW * len(rows) + GAP + (ROW if name else 0) for name, rows in groups) + 10
     scale = Scale(low, high, left + 12, WIDTH - FIGURES - 24)
-    return picture(WIDTH, height, f"Differences of {verdicts.metric} to the baseline", *frame(scale, verdicts, height), *body(groups, scale))
+    return picture(
+        WIDTH, height, f"Differences of {verdicts.metric} to the baseline", *frame(scale, verdicts, height), *body(groups, scale)
+    )
 
 
 def grouped(results: Results, verdicts: Verdicts) -> list[Group]:
@@ -47,7 +49,7 @@ def frame(scale: Scale, verdicts: Verdicts, height: float) -> list[Markup]:
     drawn = [line(scale.place(tick), TOP - 8, scale.place(tick), height - 10, "grid") for tick in scale.ticks(6)]
     drawn += [text(scale.place(tick), TOP - 14, short(tick), "tick", "middle") for tick in scale.ticks(6)]
     drawn.append(line(zero, TOP - 8, zero, height - 10, "axis"))
-    sides = (("← better", "worse →") if lower else ("← worse", "better →"))
+    sides = ("← better", "worse →") if lower else ("← worse", "better →")
     room = (zero - scale.start, scale.end - zero)
     for side, words, anchor, shift in ((0, sides[0], "end", -8.0), (1, sides[1], "start", 8.0)):
         if room[side] > 70:

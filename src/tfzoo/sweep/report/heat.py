@@ -13,6 +13,7 @@ from tfzoo.sweep.results import Cell, Results
 
 STEPS = 8
 """Shades, from worst to best."""
+SIGNS = {"better": "▲", "worse": "▼"}
 
 
 @dataclass(frozen=True)
@@ -77,5 +78,6 @@ def field(cell: Cell, place: int, shade: Shade) -> Field:
         reasons = [row["reason"] for row in cell.rows if row["reason"]]
         return Field("failed" if reasons else "not run", "", "none", next(iter(reasons), "no run is complete"))
     mean, _, half = around(judged.mean, judged.low, judged.high).partition(" ± ")
-    below = "baseline" if judged.verdict == "baseline" else f"± {half}" if half else ""
-    return Field(mean if half else short(judged.mean), below, shade(judged.mean), f"{cell.title}. {judged.sentence}")
+    below = f"{half and f'± {half}'} {SIGNS.get(judged.verdict, '')}".strip()
+    kind = shade(judged.mean) + " baseline" * (judged.verdict == "baseline")
+    return Field(mean if half else short(judged.mean), below, kind, f"{cell.title}. {judged.sentence}")

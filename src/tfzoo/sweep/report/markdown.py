@@ -23,6 +23,10 @@ def markdown(results: Results) -> str:
     lines += ["", "## What it showed", ""]
     for number, verdicts in enumerate(results.verdicts):
         lines += answer(results, verdicts, results.notes if not number else [])
+    if compared := results.translations.compared:
+        lines += ["### BLEU on other sentences (paired bootstrap on the test set)", ""]
+        lines += [f"- {plain(one.sentence + ('; '.join(['', *one.notes])))}" for one in compared]
+        lines += [f"- Note: {plain(note)}" for note in results.translations.notes] + [""]
     lines += ["## The grid", "", *grid(results)]
     lines += ["## All cells", ""]
     heads = cells.columns(results)

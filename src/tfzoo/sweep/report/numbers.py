@@ -23,20 +23,27 @@ def around(mean: float | None, low: float | None, high: float | None) -> str:
         return NONE
     if low is None or high is None:
         return short(mean)
-    half = (high - low) / 2
-    digits = max(0, 1 - math.floor(math.log10(half))) if half > 0 else 3
+    half, digits = (high - low) / 2, places(low, high)
     return f"{mean:,.{digits}f} ± {half:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def span(value: float | None, low: float | None, high: float | None) -> str:
-    """A difference with its interval: ``-0.12 (-0.2 to -0.04)``."""
-    if value is None:
-        return NONE
-    if low is None or high is None:
-        return signed(value, 3)
-    half = (high - low) / 2
-    digits = max(0, 1 - math.floor(math.log10(half))) if half > 0 else 3
+    """A difference with its interval: ``-0.12 (-0.20 to -0.04)``."""
+    if value is None or low is None or high is None:
+        return gap(value, low, high)
+    digits = places(low, high)
     return f"{signed(value, digits)} ({signed(low, digits)} to {signed(high, digits)})"
+
+
+def gap(value: float | None, low: float | None, high: float | None) -> str:
+    """A difference alone, with the digits that its interval gives a meaning."""
+    return NONE if value is None else signed(value, 3 if low is None or high is None else places(low, high))
+
+
+def places(low: float, high: float) -> int:
+    """Decimals, so that half of the interval has two digits."""
+    half = (high - low) / 2
+    return max(0, 1 - math.floor(math.log10(half))) if half > 0 else 3
 
 
 def signed(value: float, digits: int) -> str:

@@ -73,8 +73,11 @@ class Scale:
     end: float
 
     def place(self, value: float) -> float:
-        part = (value - self.low) / ((self.high - self.low) or 1)
-        return self.start + (self.end - self.start) * min(1.0, max(0.0, part))
+        return self.beyond(min(self.high, max(self.low, value)))
+
+    def beyond(self, value: float) -> float:
+        """Its place, wherever that is."""
+        return self.start + (self.end - self.start) * (value - self.low) / ((self.high - self.low) or 1)
 
     def holds(self, value: float) -> bool:
         return self.low <= value <= self.high

@@ -35,7 +35,9 @@ def tradeoff(results: Results, column: str, words: str) -> Markup | None:
     drawn += [text(x.place(tick), HEIGHT - BOTTOM + 20, f"{tick:,.0f}", "tick", "middle") for tick in x.ticks(4)]
     drawn.append(text(WIDTH - RIGHT, HEIGHT - 8, f"{words} →", "soft", "end"))
     drawn.append(text(0, 14, f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better", "soft"))
-    places = [(title, one, x.place(speed), y.place(mean), f"{title}: {short(mean)} at {short(speed)}") for title, one, mean, speed in points]
+    places = [
+        (title, one, x.place(speed), y.place(mean), f"{title}: {short(mean)} at {short(speed)}") for title, one, mean, speed in points
+    ]
     drawn += [mark(across, down, one.verdict, told) for _, one, across, down, told in places]
     drawn += labels([(title, KINDS[one.verdict], across, down) for title, one, across, down, _ in places])
     return picture(WIDTH, HEIGHT, f"{verdicts.metric} against {words.lower()}", *drawn)
@@ -46,7 +48,14 @@ def labels(points: list[tuple[str, str, float, float]]) -> Iterator[Markup]:
     taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for *_, x, y in points]
     for title, kind, x, y in points:
         width = wide(title) * 0.92
-        for dx, dy, anchor in ((10, 4, "start"), (-10, 4, "end"), (0, -11, "middle"), (0, 19, "middle"), (9, -7, "start"), (9, 15, "start")):
+        for dx, dy, anchor in (
+            (10, 4, "start"),
+            (-10, 4, "end"),
+            (0, -11, "middle"),
+            (0, 19, "middle"),
+            (9, -7, "start"),
+            (9, 15, "start"),
+        ):
             left = x + dx - {"start": 0.0, "end": width, "middle": width / 2}[anchor]
             box = (left, y + dy - 10, left + width, y + dy + 2)
             if box[0] >= 0 and box[2] <= WIDTH and not any(cover(box, other) for other in taken):

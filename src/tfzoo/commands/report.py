@@ -1,0 +1,37 @@
+"""tfzoo report FOLDER...: what a sweep showed, again."""
+
+from __future__ import annotations
+
+from tfzoo.commands.output import near, put
+from tfzoo.commands.words import Words
+
+EPILOG = """\
+Written into the first folder: report.html (one page, opens offline), report.md (the same as text), runs.csv (one row per run).
+Several folders of the same sweep, such as other seeds from another machine, are put together.
+
+  tfzoo report runs/position
+  tfzoo report runs/position /elsewhere/position --metric test/long/exact
+"""
+
+
+def run(args: list[str]) -> int:
+    """Judge and write; print what the sweep showed."""
+    words = Words("report", "What a sweep showed: the means, the differences and their certainty, the pictures.", EPILOG)
+    words.add_argument("folders", nargs="+", metavar="FOLDER", help="of a sweep; it need not be finished")
+    words.add_argument("--metric", metavar="NAME", help="judge by this column of runs.csv instead of the sweep's own metrics")
+    given = words.read(args)
+    if given is None:
+        return 0
+    from tfzoo.sweep.report import save
+    from tfzoo.sweep.results import gather
+
+    results = gather(given.folders, given.metric)
+    for verdicts in results.verdicts:
+        put(f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better")
+        for one in verdicts.axes:
+            put(f"  {one.sentence}") if one.verdict != "baseline" else None
+        for note in verdicts.notes:
+            put(f"  note: {note}")
+    for path in save(results):
+        put(near(path))
+    return 0

@@ -1,0 +1,52 @@
+"""tfzoo report: says what a sweep showed, writes it, and loads nothing that it does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sweep.made import make
+from tfzoo.commands.main import main
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return make(Path("norms"), (1, 2, 3), ("layer", "rms"), ("sinusoidal", "rotary"))
+
+
+def test_it_says_what_the_sweep_showed_without_loading_torch(folder: Path) -> None:
+    code = (
+        "import sys; from tfzoo.commands.main import main; code = main(['report', 'norms']);"
+        "print([m for m in ('torch', 'lightning', 'matplotlib', 'pandas') if m in sys.modules]); sys.exit(code)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = ended.stdout.splitlines()
+    assert lines[0] == "val/loss, lower is better"
+    assert any(line.startswith("  position rotary") and "better than sinusoidal" in line for line in lines)
+    assert lines[-4:] == ["norms/runs.csv", "norms/report.html", "norms/report.md", "[]"]
+    assert ended.stderr == ""
+
+
+def test_another_metric_can_be_judged_by(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "norms", "--metric", "test/loss"]) == 0
+    assert capsys.readouterr().out.startswith("test/loss, lower is better\n")
+    assert "### test/loss (lower is better)" in Path("norms/report.md").read_text("utf-8")
+
+
+def test_mistakes_are_named_with_what_to_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["report"], "FOLDER"),
+        (["report", "gone"], "no folder gone"),
+        (["report", "."], "Did you mean norms?"),
+        (["report", "norms", "--metric", "exact"], "no metric named 'exact'"),
+    ):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("tfzoo: ")
+        assert said in error
+    assert main(["report", "--help"]) == 0
+    assert "--metric NAME" in capsys.readouterr().out

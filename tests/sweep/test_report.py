@@ -1,0 +1,182 @@
+"""The page of a sweep, as a browser without a network shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.sweep.made import LEAKY, make
+from tfzoo.sweep.report import write
+from tfzoo.sweep.report.svg import Scale, limits, mark, tag
+from tfzoo.sweep.results import gather
+from tfzoo.sweep.runs import read_csv, table
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+QUIET = (
+    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--disable-quic"),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = make(tmp_path_factory.mktemp("sweep") / "norms")
+    write([made])
+    return made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        yield opened
+        opened.close()
+
+
+def opened(browser: Any, file: Path) -> tuple[Any, list[str]]:
+    """The page, and all that the browser said of it or fetched for it."""
+    page, said = browser.new_page(viewport={"width": 1200, "height": 900}), []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: said.append(request.url) if request.url != file.as_uri() else None)
+    page.goto(file.as_uri())
+    return page, said
+
+
+def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(browser: Any, folder: Path) -> None:
+    page, said = opened(browser, folder / "report.html")
+    assert said == []
+    rows = page.locator("table.cells tbody tr")
+    shown = {tuple(rows.nth(place).locator("td.label").all_inner_texts()) for place in range(rows.count())}
+    cells = json.loads((folder / "cells.json").read_text("utf-8"))["cells"]
+    assert shown == {tuple(cell["labels"].values()) for cell in cells}
+    assert page.locator("table.heat").count() == 2
+    assert page.locator("table.heat").first.locator("td[class]").count() == len(cells)
+    assert page.locator(".panels figure").count() == len(cells) - 1, "the refused cell has no curve"
+    assert page.locator(".pair svg").count() == 2
+    assert page.locator("#effects ~ figure svg .mark").count() == 2 * (5 + 10)
+    text = page.inner_text("body")
+    for words in (
+        LEAKY,
+        "not finite in 10 steps in a row",
+        "tfzoo sweep norms.yaml --jobs 2",
+        "torch 2.13.0+cpu",
+        "AMD EPYC",
+        "300 steps a run",
+    ):
+        assert words in text
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, "a phone scrolls down only"
+    page.close()
+
+
+def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser: Any, folder: Path) -> None:
+    page, said = opened(browser, folder / "report.html")
+    titles = [title.strip() for title in page.locator("table.cells thead th").all_inner_texts()]
+    column = titles.index("val/loss")
+    head, button = page.locator("table.cells thead th").nth(column), page.locator("table.cells thead button").nth(column)
+
+    def keys() -> list[str]:
+        return page.eval_on_selector_all("table.cells tbody tr", f"rows => rows.map(row => row.cells[{column}].dataset.key)")
+
+    before = keys()
+    assert head.get_attribute("aria-sort") is None
+    button.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    numbers = sorted(float(key) for key in before if key)
+    assert keys() == [*map(str, numbers), ""], "what has no score stays last"
+    button.click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert keys() == [*map(str, numbers[::-1]), ""]
+    page.locator("table.cells thead button").first.click()
+    assert head.get_attribute("aria-sort") is None
+    assert said == []
+    page.close()
+
+
+def test_what_comes_from_files_is_text_and_never_runs(browser: Any, tmp_path: Path) -> None:
+    made = make(tmp_path / "evil", seeds=(1, 2), norms=("layer", EVIL.replace("/", "\N{FRACTION SLASH}")), positions=("sinusoidal",))
+    file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
+    file |= {"claim": EVIL, "overrides": {EVIL: EVIL}}
+    (made / "sweep.yaml").write_text(yaml.safe_dump(file), "utf-8")
+    write([made])
+    page, said = opened(browser, made / "report.html")
+    assert page.title() == "evil: ablation of translation/numbers"
+    assert said == []
+    assert page.locator("script").count() == 1
+    assert page.locator("img").count() == 0
+    assert EVIL in page.inner_text(".claim")
+    page.close()
+    assert "<script" not in (made / "report.md").read_text("utf-8")
+
+
+def test_the_page_holds_everything_itself_and_lets_no_other_script_run(folder: Path) -> None:
+    text = (folder / "report.html").read_text("utf-8")
+    assert not re.findall(r"(?:src|href)=\"(?!runs\.csv)", text)
+    assert "default-src 'none'" in text
+    assert "unsafe" not in text
+    assert "://" not in text
+    assert len(text) < 150_000
+
+
+def test_the_text_says_the_same_as_the_page(folder: Path) -> None:
+    text = (folder / "report.md").read_text("utf-8")
+    results = gather([folder])
+    for verdicts in results.verdicts:
+        for one in (*verdicts.axes, *verdicts.cells):
+            assert one.verdict == "baseline" or one.sentence.replace("<", "&lt;") in text
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert sum(line.startswith(("| layer |", "| rms |", "| batch |")) for line in tables) == len(results.cells)
+    assert "batch · rotary: refused: norm 'batch' sees the future" in text
+
+
+def test_the_report_leaves_three_files_and_one_csv(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir() if path.is_file()} == {
+        "cells.json",
+        "sweep.yaml",
+        "runs.csv",
+        "report.html",
+        "report.md",
+    }
+    assert read_csv(folder / "runs.csv") == table(folder)
+
+
+@pytest.mark.parametrize("mode", ["grid", "one_at_a_time"])
+def test_a_sweep_of_which_nothing_is_done_yet_has_a_report(mode: str, tmp_path: Path) -> None:
+    made = make(tmp_path / "begun")
+    for path in made.glob("*/seed-*"):
+        shutil.rmtree(path)
+    file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
+    (made / "sweep.yaml").write_text(yaml.safe_dump({**file, "mode": mode}), "utf-8")
+    write([made])
+    assert "0 of 55 completed, 55 missing; 1 cell refused" in (made / "report.md").read_text("utf-8")
+
+
+def test_a_mark_tells_its_verdict_by_shape_as_well() -> None:
+    shapes = {re.sub(r'class="[^"]*"', "", mark(0, 0, verdict)) for verdict in ("better", "worse", "not distinguishable", "baseline")}
+    assert len(shapes) == 4
+
+
+def test_elements_escape_what_they_hold() -> None:
+    assert tag("text", "<b>", class_='a"b') == '<text class="a&#34;b">&lt;b&gt;</text>'
+
+
+def test_one_wild_value_leaves_the_others_their_room() -> None:
+    low, high = limits([1.0, 1.1, 1.2, 1.3, 1.4, 900.0])
+    assert low < 1.0 < 1.4 < high < 3
+    scale = Scale(low, high, 0.0, 100.0)
+    assert scale.place(900.0) == 100.0
+    assert not scale.holds(900.0)
+    assert limits([]) == (0.0, 1.0)

@@ -1,0 +1,67 @@
+"""What a report is made of: folders put together, cells by name, metrics by direction."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.sweep.made import make
+from tfzoo.errors import BadRun, UnknownName
+from tfzoo.sweep.results import gather, title
+
+NORMS, POSITIONS = ("layer", "rms"), ("sinusoidal", "rotary")
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("here") / "norms", (1, 2, 3), NORMS, POSITIONS)
+
+
+def test_folders_with_other_seeds_are_one_sweep(first: Path, tmp_path: Path) -> None:
+    other = make(tmp_path / "norms", (3, 4, 5), NORMS, POSITIONS)
+    together = gather([first, other])
+    alone = gather([first])
+    assert [row["seed"] for row in together.rows[:5]] == [1, 2, 3, 4, 5]
+    assert len(together.rows) == 4 * 5
+    assert [cell.name for cell in together.cells] == [cell.name for cell in alone.cells]
+    assert together.verdicts[0].cells[0].seeds == 5
+    assert together.notes == ["4 runs are in more than one folder; the first folder's count"]
+    elsewhere = next(row for row in together.rows if row["seed"] == 5)
+    assert (first / elsewhere["run_folder"] / "summary.json").is_file()
+    assert (first / elsewhere["checkpoint_path"]).is_file()
+
+
+def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(first: Path, tmp_path: Path) -> None:
+    half = make(tmp_path / "norms", (1, 2, 3), NORMS, POSITIONS)
+    shutil.rmtree(half / "norm=rms,position=rotary/seed-2")
+    assert [row["status"] for row in gather([half, first]).rows] == ["completed"] * 12
+
+
+@pytest.mark.parametrize(("key", "value"), [("budget", {"steps": 600}), ("recipe", "translation/multi30k"), ("overrides", {})])
+def test_folders_that_cannot_be_compared_are_refused(first: Path, tmp_path: Path, key: str, value: object) -> None:
+    other = make(tmp_path / "norms", (4,), NORMS, POSITIONS)
+    file = yaml.safe_load((other / "sweep.yaml").read_text("utf-8"))
+    (other / "sweep.yaml").write_text(yaml.safe_dump({**file, key: value}), "utf-8")
+    with pytest.raises(BadRun, match=f"cannot be compared: {key} is"):
+        gather([first, other])
+
+
+def test_another_metric_is_judged_in_its_direction(first: Path) -> None:
+    for name, mode in (("test/loss", "min"), ("val/exact", "max"), ("tokens_per_second", "max"), ("peak_memory", "min")):
+        (verdicts,) = gather([first], name).verdicts
+        assert (verdicts.metric, verdicts.mode) == (name, mode)
+    assert [(one.metric, one.mode) for one in gather([first]).verdicts] == [("val/loss", "min"), ("test/long/exact", "max")]
+    with pytest.raises(UnknownName, match=r"no metric named 'val/los'\. Did you mean 'val/loss'\?"):
+        gather([first], "val/los")
+
+
+def test_a_cells_title_says_what_would_not_be_understood_alone() -> None:
+    axes = {"model.norm": ["layer", "none"], "model.position": ["rotary", "none"], "model.heads": ["1", "4"]}
+    baseline = {"model.norm": "layer", "model.position": "rotary", "model.heads": "1"}
+    cell = {"model.norm": "layer", "model.position": "none", "model.heads": "4"}
+    assert title(cell, axes, baseline, {"mode": "grid"}) == "layer · position none · heads 4"
+    assert title(cell, axes, baseline, {"mode": "one_at_a_time"}) == "position none · heads 4"
+    assert title(baseline, axes, baseline, {"mode": "one_at_a_time"}) == "baseline"
