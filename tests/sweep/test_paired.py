@@ -14,7 +14,7 @@ SEEDS = (3, 5, 10)
 
 
 def sweeps(noise: str, seeds: int, effects: Floats | float = 0.0) -> Floats:
-    """``(sweeps, cells, seeds)``: the effect of a cell, that of a seed on all cells, and noise of its own. The first cell is the baseline."""
+    """``(sweeps, cells, seeds)``: effect of the cell, effect of the seed on all cells, noise of its own. The first is the baseline."""
     random = np.random.default_rng([seeds, len(noise)])
     shared = 3 * random.standard_normal((SWEEPS, 1, seeds))
     return random.standard_normal((SWEEPS, CELLS, seeds)) * NOISE[noise][:, None] + shared + np.broadcast_to(effects, CELLS)[:, None]
