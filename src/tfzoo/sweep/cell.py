@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -54,7 +55,7 @@ class Stop:
             self.children.discard(child)
 
     def _send(self, child: subprocess.Popen[bytes], number: int) -> None:
-        if child.poll() is None:
+        with suppress(ProcessLookupError):
             os.killpg(child.pid, number) if number == signal.SIGKILL else child.send_signal(number)
 
 
