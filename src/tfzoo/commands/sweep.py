@@ -37,7 +37,7 @@ def run(args: list[str]) -> int:
     plan = load(given.file)
     folder = Path(given.run or RUNS / plan.file.stem).expanduser().absolute()
     if given.export:
-        put(import_module("tfzoo.sweep.wandb").export(plan).rstrip())
+        put(import_module("tfzoo.sweep.wandb").export(plan, folder).rstrip())
         return 0
     if given.dry_run:
         from tfzoo.sweep.preview import preview
