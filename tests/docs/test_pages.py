@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import PAGES, ROOT, Command, blocks, commands
+from tests.sweep.made import make
 from tfzoo.commands import packaged
 from tfzoo.commands.main import main
 from tfzoo.registry import describe
@@ -40,9 +41,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new working folder that holds a trained run and some text to translate."""
+    """A new working folder that holds a trained run, some text to translate, and a sweep in two folders."""
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     (tmp_path / "small.yaml").write_text(next(block.text for block in blocks("docs/sweeps.md", "yaml")), "utf-8")
+    make(tmp_path / "runs/position", (1, 2))
+    make(tmp_path / "elsewhere/position", (3, 4))
     (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
