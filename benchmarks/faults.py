@@ -1,10 +1,14 @@
-"""What becomes of a training under each fault: ``python benchmarks/faults.py [WORDS ...]`` prints those whose name has the words.
+"""What becomes of a training under each fault: a real signal, process, disk, limit of memory, host.
 
-Every fault is a real one: a signal, a process that is killed, stopped or sleeps. Needs ``tfzoo`` to be importable, and Linux.
+    python -m benchmarks.faults --write      # all of them; writes faults.md
+    python -m benchmarks.faults SIGTERM      # those whose name has the words
+
+Needs ``tfzoo`` to be importable, and Linux; a disk of its own for a process needs ``unshare -Urm``.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -16,6 +20,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from benchmarks.wandb_host import serving
 
 TINY = (
     *("--data.dataset.train", "2000", "--data.dataset.val", "8", "--data.dataset.test", "8", "--data.dataset.long", "4"),
@@ -23,8 +30,14 @@ TINY = (
     *("--trainer.max_steps", "100000", "--trainer.val_check_interval", "100000", "--trainer.log_every_n_steps", "1"),
 )
 TIMEOUT = 20
+MOST = 10.0
+"""Seconds from a signal to the end, on a machine that starts a training in less."""
+FEW = 30
+"""Steps of a training whose fault comes from within."""
 BREAKS = """\
+import contextlib
 import time
+from pathlib import Path
 
 from lightning.pytorch import Callback
 
@@ -34,10 +47,42 @@ class Break(Callback):
         self.how = how
 
     def on_train_batch_start(self, trainer, task, batch, batch_idx):
-        if trainer.global_rank == 1 and trainer.global_step == 5:
-            if self.how == "sleep":
-                time.sleep(1000)
-            raise ValueError("a text that nobody expected")
+        act = getattr(self, f"{self.how}_{task.batches}", None)
+        if act is not None and trainer.global_rank == trainer.world_size - 1:
+            with contextlib.suppress(FileExistsError):
+                Path("happened").touch(exist_ok=False)
+            act(task)
+
+    def raise_5(self, task):
+        raise ValueError("a text that nobody expected")
+
+    def sleep_5(self, task):
+        time.sleep(1000)
+
+    def memory_0(self, task):
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 300 * 2**20, resource.RLIM_INFINITY))
+
+    def disk_5(self, task):
+        with open("disk/filler", "wb", 0) as stream, contextlib.suppress(OSError):
+            while stream.write(bytes(4096)):
+                pass
+
+    full_5 = disk_5
+
+    def disk_15(self, task):
+        Path("disk/filler").unlink()
+
+    def nan_5(self, task):
+        module = next(module for name, module in task.model.named_modules() if name.endswith("feedforward"))
+        self.hook = module.register_forward_hook(lambda module, given, output: output * float("nan"))
+
+    def nan_8(self, task):
+        self.hook.remove()
+
+    nans_5 = nan_5
 """
 
 
@@ -47,6 +92,10 @@ class Run:
 
     folder: Path
     started: subprocess.Popen[bytes]
+    name: str
+    launched: float
+    start: float = 0.0
+    """Seconds until its first step was over."""
 
     def processes(self) -> list[int]:
         found, known = [self.started.pid], {self.started.pid}
@@ -63,7 +112,7 @@ class Run:
     def steps(self) -> int:
         """Rows of its metrics so far."""
         with suppress(OSError):
-            return (self.folder / "mine/metrics.csv").read_text("utf-8").count("\n") - 1
+            return (self.folder / self.name / "metrics.csv").read_text("utf-8").count("\n") - 1
         return 0
 
     def wait_for_steps(self, count: int = 3) -> None:
@@ -71,27 +120,31 @@ class Run:
         while self.steps() < count:
             if self.started.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"did not start: {self.said()}")
+            self.start = self.start or (self.steps() > 0) * (time.monotonic() - self.launched)
             time.sleep(0.1)
+        self.start = self.start or time.monotonic() - self.launched
 
     def said(self) -> list[str]:
         return (self.folder / "err").read_text("utf-8", errors="replace").strip().splitlines()
 
 
 @contextmanager
-def running(folder: Path, *args: str, processes: int = 2, launcher: tuple[str, ...] = (), **env: str) -> Iterator[Run]:
-    """A training in a process group of its own; nothing of it is left afterwards."""
+def running(folder: Path, *args: str, processes: int = 2, launcher: tuple[str, ...] = (), name: str = "mine", **env: str) -> Iterator[Run]:
+    """A training in a process group of its own; nothing of it is left afterwards. A variable that is ``""`` is not set."""
     (folder / "breaks.py").write_text(BREAKS, "utf-8")
     (folder / "recipe.yaml").write_text(
         "task: translation\ndata: {dataset: numbers, max_tokens: 1024}\ntrainer: {check_val_every_n_epoch: null}\n", "utf-8"
     )
-    start = [*(launcher or (sys.executable, "-m")), "tfzoo", "fit", "recipe.yaml", *TINY, "--run", "mine", "--timeout", str(TIMEOUT)]
+    start = [*(launcher or (sys.executable, "-m")), "tfzoo", "fit", "recipe.yaml", *TINY, "--run", name, "--timeout", str(TIMEOUT)]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "TFZOO_CACHE": str(folder / "cache"), **env}
     variables["PYTHONPATH"] = f"{Path(__file__).resolve().parents[1] / 'src'}{os.pathsep}{variables.get('PYTHONPATH', '')}"
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         devices = ["--trainer.devices", str(processes), *args]
+        variables = {key: value for key, value in variables.items() if value}
+        launched = time.monotonic()
         started = subprocess.Popen([*start, *devices], cwd=folder, env=variables, stdout=out, stderr=err, start_new_session=True)
     try:
-        yield Run(folder, started)
+        yield Run(folder, started, name, launched)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(started.pid, signal.SIGKILL)
@@ -100,17 +153,24 @@ def running(folder: Path, *args: str, processes: int = 2, launcher: tuple[str, .
 
 @dataclass
 class Outcome:
-    """``seconds`` from the fault until no process was left; ``code`` of the first process."""
+    """``seconds`` from the fault until no process was left; ``code`` of the first process; ``words`` those of the line that matters.
+
+    ``allowed`` are the seconds that a training may take to end after a signal: ten, or on a busy machine as many as it took to start.
+    """
 
     said: list[str]
     seconds: float
     code: int
     left: int
     step: int | None = None
+    words: str = ""
+    allowed: float = MOST
 
     @property
     def line(self) -> str:
-        """What names the fault, within the last six lines, or the last line there is."""
+        """What names the fault: the line with the words, or one within the last six, or the last line there is."""
+        if self.words:
+            return next((line for line in self.said if self.words in line), self.said[-1])
         return next((line for line in reversed(self.said[-6:]) if line.startswith("tfzoo: ") or "rank" in line), self.said[-1])
 
 
@@ -178,7 +238,61 @@ def ended(run: Run, processes: list[int], most: float = 90) -> Outcome:
     while (left := [one for one in processes if is_alive(one)]) and time.monotonic() - start < most:
         time.sleep(0.1)
     code = run.started.returncode if run.started.returncode is not None else -1
-    return Outcome(run.said(), time.monotonic() - start, code, len(left), saved(run.folder))
+    return Outcome(run.said(), time.monotonic() - start, code, len(left), saved(run), allowed=max(MOST, run.start))
+
+
+def within(how: str, words: str, *args: str, disk: bool = False) -> Callable[[Path], Outcome]:
+    """A fault that comes from within a training of one process, which ends by itself."""
+
+    def happen(folder: Path) -> Outcome:
+        args_of_fault = ("--trust", "--trainer.callbacks+=breaks.Break", f"--trainer.callbacks.how={how}", "--trainer.max_steps", str(FEW))
+        options: dict[str, Any] = {"name": "disk/mine", "launcher": (*small_disk(folder), sys.executable, "-m")} if disk else {}
+        with running(folder, *args_of_fault, *args, processes=1, **options) as run:
+            run.started.wait(600)
+            if not (folder / "happened").exists():
+                raise RuntimeError(f"did not start: {run.said()}")
+            seconds = time.time() - (folder / "happened").stat().st_mtime
+            said = [*run.said(), *(folder / "out").read_text("utf-8").splitlines()]
+            return Outcome(said, seconds, run.started.returncode, group(run.started.pid), saved(run), words)
+
+    return happen
+
+
+def small_disk(folder: Path) -> tuple[str, ...]:
+    """What a command starts with that has a file system of 8 MB of its own, on ``disk``."""
+    (folder / "disk").mkdir()
+    return ("unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=8m none "$0" && exec "$@"', str(folder / "disk"))
+
+
+def tracked(mode: str) -> Callable[[Path], Outcome]:
+    """A host of Weights & Biases that refuses, drops or answers errors; seconds from the last step to the end."""
+
+    def happen(folder: Path) -> Outcome:
+        no = dict.fromkeys(("WANDB_MODE", "http_proxy", "HTTP_PROXY"), "")
+        args = ("--trainer.logger", "WandbLogger", "--trainer.max_steps", str(FEW))
+        with (
+            serving(mode) as address,
+            running(folder, *args, processes=1, WANDB_BASE_URL=address, WANDB_API_KEY="a" * 40, HOME=str(folder), **no) as run,
+        ):
+            run.wait_for_steps(FEW)
+            last = time.monotonic()
+            run.started.wait(600)
+            seconds = time.monotonic() - last
+            outcome = Outcome(run.said(), seconds, run.started.returncode, group(run.started.pid), saved(run), "wandb sync")
+            outcome.said = [f"{line}; first step after {run.start:.0f} s" if outcome.words in line else line for line in outcome.said]
+            return outcome
+
+    return happen
+
+
+def group(number: int) -> int:
+    """How many processes of a group live."""
+    found = 0
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError, ValueError):
+            after = entry.read_text("utf-8").rpartition(")")[2].split()
+            found += int(after[2]) == number and after[0] not in "ZX"
+    return found
 
 
 def is_alive(process: int) -> bool:
@@ -188,11 +302,12 @@ def is_alive(process: int) -> bool:
         return False
 
 
-def saved(folder: Path) -> int | None:
+def saved(run: Run) -> int | None:
     """The steps that the summary counts, where a last checkpoint lies beside it."""
+    folder = run.folder / run.name
     with suppress(OSError, ValueError, KeyError):
-        if (folder / "mine/checkpoints/last.ckpt").is_file():
-            return int(json.loads((folder / "mine/summary.json").read_text("utf-8"))["fit"]["steps"])
+        if (folder / "checkpoints/last.ckpt").is_file():
+            return int(json.loads((folder / "summary.json").read_text("utf-8"))["fit"]["steps"])
     return None
 
 
@@ -214,15 +329,47 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
 }
 
 
-def main(words: list[str]) -> None:
-    print("| fault | what happened | seconds | exit code | processes left |\n|---|---|---|---|---|")
-    for name, happen in FAULTS.items():
-        if all(word in name for word in words):
+LARGE = ("--data.max_tokens", "100000", "--data.dataset.train", "20000", "--model.dim", "64")
+OFTEN = ("--checkpoint.every_n_train_steps", "1")
+FROM_WITHIN: dict[str, Callable[[Path], Outcome]] = {
+    "out of memory": within("memory", "out of memory", *LARGE),
+    "disk full for 10 steps": within("disk", "last.ckpt is written again", *OFTEN, disk=True),
+    "disk full until the end": within("full", "training ended", *OFTEN, disk=True),
+    "3 steps not finite": within("nan", "skipped"),
+    "all steps not finite": within("nans", "in a row"),
+    "W&B refuses": tracked("refuses"),
+    "W&B is silent": tracked("silent"),
+    "W&B answers errors": tracked("errors"),
+    "W&B drops a run that it opened": tracked("lost"),
+}
+"""Tested beside what they happen to: ``tests/runs``, ``tests/tasks/test_learner.py``, ``tests/commands/test_tracking.py``."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--write", action="store_true", help="faults.md beside this script")
+    options = parser.parse_args()
+    lines = ["| fault | what happened | seconds | exit code | processes left |", "|---|---|---|---|---|"]
+    print("\n".join(lines))
+    for name, happen in (FAULTS | FROM_WITHIN).items():
+        if all(word in name for word in options.words):
             with tempfile.TemporaryDirectory() as folder:
                 outcome = happen(Path(folder))
-                step = f"; checkpoint of step {outcome.step}" if outcome.step else ""
-                print(f"| {name} | {outcome.line}{step} | {outcome.seconds:.1f} | {outcome.code} | {outcome.left} |", flush=True)
+            step = f"; checkpoint of step {outcome.step}" if outcome.step else ""
+            said = f"{outcome.line.replace(folder, '')}{step}".replace("|", "/")
+            lines.append(f"| {name} | {said} | {outcome.seconds:.1f} | {outcome.code} | {outcome.left} |")
+            print(lines[-1], flush=True)
+    if options.write:
+        command = " ".join(["python -m benchmarks.faults", *sys.argv[1:]])
+        head = f"# What becomes of a training under each fault\n\n{SAYS}\n\n    {command}\n\n"
+        Path(__file__).with_suffix(".md").write_text(head + "\n".join(lines) + "\n", "utf-8")
+
+
+SAYS = """\
+Trainings of a small model, on two CPU processes (gloo) where the name says a process or a signal, else on one. Seconds are from the fault
+until no process was left; of W&B, from the last step. A process that hangs is given 20 seconds here (`timeout`)."""
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,20 +1,25 @@
 """What `tfzoo fit` costs over a plain Lightning training of the same model on the same batches: seconds a step.
 
-    python benchmarks/overhead.py --pairs 24      # prints the row of overhead.md
+    OMP_NUM_THREADS=2 python benchmarks/overhead.py --write      # writes overhead.md, in about 4 minutes of a quiet machine
 
 Ours is all that the command line puts around a training: the mean over all micro-batches and processes, the check that numbers are
 finite, metrics.csv, signals, the watch over processes, resuming, safe checkpoints. Plain is a LightningModule of ten lines that returns
-a mean loss and logs it, under a Trainer with a CSVLogger. Short trainings of the two alternate; the steps after the first ten count.
+a mean loss and logs it, under a Trainer with a CSVLogger. Both clip alike, log as often, show no bar, and write no checkpoint while the
+clock runs. Two trainings stand side by side in one process and train in turns, 20 steps each: a pair is one turn of each, over the same
+batches, which of them comes first alternates. What else slows the machine so hits both. The first pair does not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
+import lightning
 import lightning.pytorch as L
 import torch
 from lightning.pytorch.loggers import CSVLogger
@@ -27,30 +32,56 @@ from tfzoo.commands.recipe import split
 from tfzoo.commands.training import Training
 from tfzoo.commands.tree import read
 
-WARM = 10
-RECIPE = "translation/numbers"
+TURN = 20
+NAMES = ("ours", "plain")
+CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}
+
+
+class Turns:
+    """Who trains now: ``ours plain plain ours ours plain ...``, a turn of steps each."""
+
+    def __init__(self, pairs: int) -> None:
+        self.order = [name for pair in range(pairs) for name in (NAMES if pair % 2 == 0 else NAMES[::-1])]
+        self.place = 0
+        self.changed = threading.Condition()
+
+    def wait(self, name: str) -> None:
+        with self.changed:
+            self.changed.wait_for(lambda: self.place >= len(self.order) or self.order[self.place] == name)
+
+    def end(self) -> None:
+        with self.changed:
+            self.place += 1
+            self.changed.notify_all()
 
 
 class Clock(L.Callback):
-    """Seconds of each step but the first few: from the end of one to the end of the next."""
+    """Seconds of each turn of one training; it is the last to hear of a step's end."""
 
-    def __init__(self) -> None:
-        self.ends: list[float] = []
+    def __init__(self, name: str, turns: Turns, now) -> None:
+        self.name, self.turns, self.now = name, turns, now
+        self.seconds: list[float] = []
 
-    def on_train_batch_end(self, *_: object) -> None:
-        self.ends.append(time.perf_counter())
+    def on_train_start(self, *_: object) -> None:
+        self._begin()
 
-    @property
-    def per_step(self) -> float:
-        return (self.ends[-1] - self.ends[WARM]) / (len(self.ends) - 1 - WARM)
+    def on_train_batch_end(self, trainer: L.Trainer, *_: object) -> None:
+        if trainer.global_step % TURN == 0:
+            self.seconds.append(self.now() - self.since)
+            self.turns.end()
+            self._begin()
+
+    def _begin(self) -> None:
+        self.turns.wait(self.name)
+        self.since = self.now()
 
 
 class Plain(L.LightningModule):
     """The same model and loss as people write it."""
 
-    def __init__(self, task: tfzoo.TranslationTask) -> None:
+    def __init__(self, task: tfzoo.TranslationTask, steps: int) -> None:
         super().__init__()
-        self.model = task.model
+        self.model, self.steps = task.model, steps
         self.loss, self.optim = task.loss, task.optim
 
     def training_step(self, batch, batch_idx):
@@ -60,58 +91,93 @@ class Plain(L.LightningModule):
         return loss
 
     def configure_optimizers(self):
-        return self.optim.configure(self.parameters(), max_steps=2**31)
+        return self.optim.configure(self.parameters(), max_steps=self.steps)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=24)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--recipe", default="translation/numbers")
+    parser.add_argument("--pairs", type=int, default=50)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: of one thread; for a machine that is busy, with --threads 1")
+    parser.add_argument("--write", action="store_true", help="overhead.md beside this script")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    args = [RECIPE, "--trainer.max_steps", str(options.steps), "--trainer.limit_val_batches", "0", "--trainer.enable_progress_bar", "false"]
-    path = find(RECIPE)
-    job = prepare([(read(path), RECIPE)], split(args, FLAGS), False, path)
+    seconds = measure(options)
+    ratios = [100 * ours / plain - 100 for ours, plain in zip(*(seconds[name] for name in NAMES), strict=True)]
+    low, high = stats.t.interval(0.95, len(ratios) - 1, statistics.mean(ratios), stats.sem(ratios))
+    ours, plain = (f"{1000 * statistics.median(seconds[name]) / TURN:.1f}" for name in NAMES)
+    change = f"{statistics.mean(ratios):+.1f} % ({low:+.1f} to {high:+.1f})"
+    table = (
+        f"| recipe | pairs of {TURN} steps | tfzoo fit, ms a step | plain Lightning, ms a step | slow-down (95 % interval) |\n"
+        f"|---|---|---|---|---|\n| {options.recipe} | {len(ratios)} | {ours} | {plain} | {change} |\n"
+    )
+    print(table, end="")
+    if options.write:
+        Path(__file__).with_suffix(".md").write_text(PAGE.format(table=table, **vars(options), **versions()), "utf-8")
+
+
+PAGE = """\
+# What `tfzoo fit` costs over plain Lightning
+
+The same model on the same batches, in turns of 20 steps within one process; {threads} threads; torch {torch}, Lightning {lightning}.
+
+    {command}
+
+{table}"""
+
+
+def versions() -> dict[str, str]:
+    command = f"python benchmarks/{Path(__file__).name} {' '.join(sys.argv[1:])}"
+    return {"torch": torch.__version__, "lightning": lightning.__version__, "command": command}
+
+
+def measure(options: argparse.Namespace) -> dict[str, list[float]]:
+    """Seconds of each turn, by training."""
+    steps = TURN * (options.pairs + 1)
+    args = [options.recipe, "--trainer.max_steps", str(steps), "--trainer.limit_val_batches", "0", "--trainer.enable_progress_bar", "false"]
+    args += ["--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", str(TURN)]
+    path = find(options.recipe)
+    job = prepare([(read(path), options.recipe)], split(args, FLAGS), False, path)
     data = job.task.Data(**job.recipe["data"], seed=1)
     data.prepare_data()
     data.setup("fit")
-    seconds: dict[str, list[float]] = {"ours": [], "plain": []}
-    for index in range(options.pairs):
-        for name in ("ours", "plain") if index % 2 else ("plain", "ours"):
-            with tempfile.TemporaryDirectory() as folder:
-                seconds[name].append((ours if name == "ours" else plain)(job, data, Path(folder), options.steps))
-    ratios = [a / b for a, b in zip(seconds["ours"], seconds["plain"], strict=True)]
-    low, high = stats.t.interval(0.95, len(ratios) - 1, statistics.mean(ratios), stats.sem(ratios))
-    print("| recipe | pairs | tfzoo fit, ms a step | plain Lightning, ms a step | slow-down (95 % interval) |\n|---|---|---|---|---|")
-    median = {name: 1000 * statistics.median(values) for name, values in seconds.items()}
-    change = f"{100 * statistics.mean(ratios) - 100:+.1f} % ({100 * low - 100:+.1f} to {100 * high - 100:+.1f})"
-    print(f"| {RECIPE} | {options.pairs} | {median['ours']:.1f} | {median['plain']:.1f} | {change} |")
+    turns = Turns(options.pairs + 1)
+    clocks = {name: Clock(name, turns, CLOCKS[options.clock]) for name in NAMES}
+    with tempfile.TemporaryDirectory() as folder:
+        fits = [ours(job, data, Path(folder, "ours"), clocks["ours"]), plain(job, data, Path(folder, "plain"), clocks["plain"])]
+        threads = [threading.Thread(target=run, args=(fit, turns, options.threads)) for fit in fits]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return {name: clocks[name].seconds[1:] for name in NAMES}
 
 
-def ours(job, data, folder: Path, steps: int) -> float:
-    task, clock = job.task.build(job.recipe, data.languages), Clock()
-    training = Training(job, folder, task, data, [])
-    training.trainer.callbacks.insert(0, clock)
-    training.trainer.fit(task, datamodule=data)
-    return clock.per_step
+def run(fit, turns: Turns, threads: int) -> None:
+    torch.set_num_threads(threads)  # of this thread
+    try:
+        fit()
+    finally:
+        while turns.place < len(turns.order):  # where it failed, the other must not wait for ever
+            turns.end()
 
 
-def plain(job, data, folder: Path, steps: int) -> float:
-    task, clock = Plain(job.task.build(job.recipe, data.languages)), Clock()
-    settings = {key: job.recipe["trainer"][key] for key in ("gradient_clip_val", "log_every_n_steps") if key in job.recipe["trainer"]}
-    trainer = L.Trainer(
-        max_steps=steps,
-        logger=CSVLogger(folder),
-        callbacks=[clock],
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        limit_val_batches=0,
-        **settings,
-    )
-    trainer.fit(task, data.train_dataloader())
-    return clock.per_step
+def ours(job, data, folder: Path, clock: Clock):
+    folder.mkdir()
+    task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
+    trainer = Training(job, folder, task, data, []).trainer
+    trainer.callbacks.append(clock)
+    return lambda: trainer.fit(task, datamodule=data)
+
+
+def plain(job, data, folder: Path, clock: Clock):
+    settings = job.recipe["trainer"]
+    same = {key: settings[key] for key in ("gradient_clip_val", "log_every_n_steps", "max_steps", "accelerator") if key in settings}
+    off = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False, "use_distributed_sampler": False}
+    trainer = L.Trainer(logger=CSVLogger(folder), callbacks=[clock], limit_val_batches=0, **same, **off)
+    task = Plain(job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data)), settings["max_steps"])
+    return lambda: trainer.fit(task, data.train_dataloader())
 
 
 if __name__ == "__main__":

@@ -1,17 +1,20 @@
-"""How WMT14 big scales from 8 to 512 GPUs under DDP and FSDP2, worked out on paper: the tables of docs/scale.md.
+"""How WMT14 big scales from 8 to 512 GPUs under DDP and FSDP2: the tables of docs/scale.md.
 
     python benchmarks/scaling.py                       # what the page shows
-    python benchmarks/scaling.py --step 0.030          # with a step that you measured, seconds of one GPU alone
+    python benchmarks/scaling.py --step 0.030          # with a step that you measured: seconds of one of your GPUs alone
+    python benchmarks/scaling.py --measure             # measures a step of the model here, on the CPU, and counts its operations
 
-Each input is an option, with its default; nothing is measured by this script. A collective goes in rings within a machine, each GPU's
-share then over its own link between machines: along a tree where DDP reduces, in a ring where FSDP2 gathers and scatters, as NCCL does.
-What is computed at the same time hides it: for DDP the backward (2/3 of the step), for FSDP2 the whole step; the last message of the
-backward, and FSDP2's first of the forward, nothing hides.
+Each input is an option, with its default. Only ``--measure`` measures, what the model asks for: operations a token, bytes of gradients,
+and the step time of this machine. What a GPU makes of it without ``--step`` is worked out: the operations that were counted, at ``--use``
+of ``--flops``. A collective goes in rings within a machine, each GPU's share then over its own link between machines: along a tree where
+DDP reduces, in a ring where FSDP2 gathers and scatters, as NCCL does. What is computed at the same time hides it: for DDP the backward
+(2/3 of the step), for FSDP2 the whole step; the last message of the backward, and FSDP2's first of the forward, nothing hides.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from dataclasses import dataclass
 from math import log2
 
@@ -60,6 +63,39 @@ def operations(tokens: float) -> float:
     return 6 * tokens * (LAYERS * (ENCODER + DECODER) + VOCAB * DIM)
 
 
+def measure(tokens: int = 256, sentence: int = 32, steps: int = 3) -> None:
+    """Print what one step of the recipe's model costs on this CPU, in fp32, and how many operations a GPU would have to do."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    import tfzoo
+
+    shape = {"dim": DIM, "heads": 16, "layers": LAYERS, "feedforward": {"name": "relu", "hidden": HIDDEN}, "residual": "post", "tie": "all"}
+    model = tfzoo.Transformer(VOCAB, **shape, dropout=0.0).train()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    source, target = (torch.randint(4, VOCAB, (tokens // sentence, sentence)) for _ in range(2))
+
+    def step() -> None:
+        loss = torch.nn.functional.cross_entropy(model(source, target).flatten(0, 1), target.flatten())
+        loss.backward()
+
+    with FlopCounterMode(display=False) as counter:
+        step()
+    gradients = sum(p.grad.numel() * p.grad.element_size() for p in model.parameters() if p.grad is not None)
+    seconds = []
+    for _ in range(steps):
+        start = time.perf_counter()
+        step()
+        optimizer.step()
+        optimizer.zero_grad()
+        seconds.append(time.perf_counter() - start)
+    counted, fastest = counter.get_total_flops(), min(seconds)
+    print(f"measured on {torch.get_num_threads()} threads of this CPU, {tokens} tokens a side in sentences of {sentence}, fp32:")
+    print(f"{fastest:.2f} s a step, the fastest of {steps}; {gradients / 1e6:,.0f} MB of gradients")
+    print(f"counted: {counted / tokens / 1e9:.3f} GFLOP a token; worked out below with {operations(1) / 1e9:.3f}")
+    print(f"so this CPU computes {counted / fastest / 1e9:,.0f} GFLOP/s\n")
+
+
 def memory(gpus: int, sharded: bool) -> float:
     """GB of parameters, gradients and Adam's two averages in fp32, and the buckets or two layers in flight; without activations."""
     held = 16 * PARAMETERS / (gpus if sharded else 1)
@@ -100,7 +136,10 @@ def main() -> None:
     parser.add_argument("--slow", type=float, default=12.5e9 / 8, help="the same where 8 GPUs share 100 Gb/s")
     parser.add_argument("--delay", type=float, default=5e-6, help="seconds a message and hop: assumed")
     parser.add_argument("--pays", type=float, default=1.5, help="by how much twice the GPUs must be faster")
+    parser.add_argument("--measure", action="store_true", help="a step of the model on this CPU first")
     options = parser.parse_args()
+    if options.measure:
+        measure()
     compute = options.step or operations(options.tokens) / options.flops / options.use
     print(f"{PARAMETERS:,} parameters, {4 * PARAMETERS / 1e6:,.0f} MB of gradients; {1000 * compute:.1f} ms of computing a step;")
     print(f"GB a GPU without activations: DDP {memory(8, False):.1f}; FSDP2 {memory(8, True):.1f} on 8, {memory(512, True):.1f} on 512.")

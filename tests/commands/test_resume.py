@@ -85,6 +85,7 @@ class Copies:
         return copying
 
 
+AVERAGED = ("--trainer.callbacks", "EMAWeightAveraging", "--trainer.callbacks.decay", "0.7", "--trainer.limit_val_batches", "0")
 SAME_STEPS = {
     "plain": ([], {"training 3", "training 6", "validation 6", "training 7", "validation 8"}),
     "accumulation": (["--trainer.accumulate_grad_batches", "2"], {"training 4", "training 6", "validation 9", "validation 14"}),
@@ -94,6 +95,7 @@ SAME_STEPS = {
         ["--data.workers", "1", "--trainer.callbacks", "EMAWeightAveraging", "--trainer.callbacks.decay", "0.7"],
         {"training 6", "validation 6"},
     ),
+    "averaged weights that are never validated": ([*AVERAGED], {"training 5", "training 7"}),
 }
 """Options, and the moments of a kill: in the training or validation after so many batches began."""
 
@@ -111,6 +113,18 @@ def test_a_killed_run_goes_on_to_the_same_end(name: str, monkeypatch: pytest.Mon
         assert_same(Path("whole"), moment)
         assert [one["ended"] for one in fitted("run")["fit"]["attempts"]] == ["killed", "completed"]
         shutil.rmtree(RUN)
+
+
+def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_their_average() -> None:
+    constant = ("--optim.schedule", "constant", "--checkpoint.every_n_train_steps", "100")  # which does not look at the last step
+    assert fit(*AVERAGED, *constant) == 0
+    RUN.rename("whole")
+    assert fit(*AVERAGED, *constant, "--trainer.max_steps", "6") == 0
+    assert any(name.startswith("averaging_state") for name in state())
+    assert fit(*AVERAGED, *constant) == 0
+    found, wanted = state(), state(Path("whole"))
+    assert [name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)] == []
+    assert rows() == rows(Path("whole"))
 
 
 def test_a_signal_before_a_validation_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,13 +140,18 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
     assert_close(seen.averages, wanted, rtol=0, atol=0)
 
 
-def test_the_same_command_goes_on_with_another_number_of_processes() -> None:
+def test_the_same_command_goes_on_with_one_process_and_its_export_translates(capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree("fsdp2", "on")
     args = [*TINY, *HARD, *SPREAD, "--trainer.devices", "1", "--run", "on", "--trainer.max_steps", "5"]
     args += ["--trainer.accumulate_grad_batches", "4"]  # a step takes as many batches as before
     assert main(["fit", "translation/numbers", *args]) == 0
     assert checkpoints.read("on/checkpoints/last.ckpt")["global_step"] == 5
     assert len(logged("on")["train/loss"]) == len(logged("fsdp2")["train/loss"]) + 1
+    Path("lines").write_text("two\nthree\n", "utf-8")
+    assert main(["export", "on/checkpoints/last.ckpt", "--output", "on.ckpt"]) == 0
+    capsys.readouterr()
+    assert main(["translate", "on.ckpt", "lines"]) == 0
+    assert capsys.readouterr().out.count("\n") == 2
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])

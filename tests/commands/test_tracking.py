@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import wandb
 
+from benchmarks.wandb_host import serving
 from tfzoo.commands.main import main
 from tfzoo.tasks.task import Task
 
@@ -22,50 +20,6 @@ TINY = (
     *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2", "--trainer.accelerator", "cpu"),
     *("--trainer.devices", "1", "--trainer.log_every_n_steps", "1", "--trainer.max_steps", "3", "--trainer.logger", "WandbLogger"),
 )
-VIEWER = {"viewer": {"id": "x", "username": "u", "entity": "e", "flags": "{}", "teams": {"edges": []}}}
-OPENED = {"id": "1", "name": "abc", "displayName": "d", "sweepName": None, "historyLineCount": 0}
-OPENED |= {"project": {"id": "p", "name": "tfzoo", "entity": {"id": "e", "name": "e"}}}
-
-
-class Host(ThreadingHTTPServer):
-    """As much of Weights & Biases as ``mode`` says."""
-
-    daemon_threads = True
-
-    def __init__(self, mode: str) -> None:
-        super().__init__(("127.0.0.1", 0), Answers)
-        self.mode, self.closing = mode, threading.Event()
-
-
-class Answers(BaseHTTPRequestHandler):
-    server: Host
-
-    def do_POST(self) -> None:
-        mode = self.server.mode
-        query = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode(errors="replace")
-        if mode == "silent":
-            self.server.closing.wait(120)
-        elif "query Viewer" in query and mode != "errors":
-            self.reply({"viewer": None} if mode == "stranger" else VIEWER)
-        elif "UpsertBucket" in query and mode in ("lost", "mute"):
-            name = json.loads(query)["variables"]["name"]
-            self.reply({"upsertBucket": {"bucket": {**OPENED, "name": name}, "inserted": True}})
-        elif mode == "mute":
-            self.server.closing.wait(120)
-        else:
-            self.send_response(500)
-            self.end_headers()
-
-    do_GET = do_PUT = do_POST  # noqa: N815
-
-    def reply(self, data: dict[str, Any]) -> None:
-        text = json.dumps({"data": data}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *args: Any) -> None: ...
 
 
 @pytest.fixture
@@ -77,19 +31,11 @@ def host(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
-    if request.param == "refuses":
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            port = closed.getsockname()[1]
-        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{port}")
-        yield "refuses"
-        return
-    server = Host(request.param)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{server.server_port}")
-    yield request.param
-    server.closing.set()
-    server.shutdown()
-    wandb.teardown()  # its client keeps the address that it was started with
+    with serving(request.param) as address:
+        monkeypatch.setenv("WANDB_BASE_URL", address)
+        yield request.param
+    if request.param != "refuses":
+        wandb.teardown()  # its client keeps the address that it was started with
 
 
 @pytest.mark.parametrize(

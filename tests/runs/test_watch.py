@@ -23,16 +23,16 @@ ENDS = {
     "process 1 stopped": (1, TIMEOUT + 15, f"rank 1 hung: no sign of life for {TIMEOUT} seconds"),
     "process 0 stopped": (-9, TIMEOUT + 15, "rank 0 hung"),
     "process 1 sleeps": (1, TIMEOUT + 15, f"rank 1 hung: no progress for {TIMEOUT} seconds"),
-    "SIGTERM to process 0": (75, 30, "stopped by a signal"),
-    "SIGTERM to process 1": (75, 30, "stopped by a signal"),
-    "SIGTERM to all": (75, 30, "stopped by a signal"),
-    "SIGUSR1 to all": (75, 30, "stopped by a signal"),
-    "SIGUSR1 under SLURM": (75, 30, "requeue 77"),
-    "Ctrl-C": (130, 30, ""),
-    "Ctrl-C twice": (130, 30, ""),
+    "SIGTERM to process 0": (75, None, "stopped by a signal"),
+    "SIGTERM to process 1": (75, None, "stopped by a signal"),
+    "SIGTERM to all": (75, None, "stopped by a signal"),
+    "SIGUSR1 to all": (75, None, "stopped by a signal"),
+    "SIGUSR1 under SLURM": (75, None, "requeue 77"),
+    "Ctrl-C": (130, None, ""),
+    "Ctrl-C twice": (130, None, ""),
     "process 1 killed under torchrun": (1, 60, "rank"),
 }
-"""Exit code, seconds at most and words of the last six lines. A busy machine takes longer for a step and a save than 10 seconds."""
+"""Exit code, seconds at most (None: ten, or on a busy machine as many as the training took to start) and words of the last six lines."""
 
 
 @pytest.mark.parametrize("fault", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.nightly) for name in ENDS])
@@ -41,7 +41,7 @@ def test_a_fault_ends_training_in_time_and_is_named(fault: str, tmp_path: Path) 
     outcome = FAULTS[fault](tmp_path)
     assert outcome.code == code, outcome.said
     assert outcome.left == 0, "processes were left"
-    assert outcome.seconds < seconds
+    assert outcome.seconds < (seconds or outcome.allowed)
     assert any(words in line for line in outcome.said[-6:]), outcome.said[-12:]
     if code in (75, 130) and "twice" not in fault:
         assert outcome.step, "no checkpoint"

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from tfzoo.tasks.step import Step, clip, drop
+from tfzoo.tasks.step import Step, drop
 
 X, Y = torch.randn(7, 3, generator=torch.Generator().manual_seed(0)), torch.arange(7.0)
 
@@ -64,8 +64,13 @@ def test_gradients_are_clipped_to_the_norm_that_torch_clips_to() -> None:
         ours, theirs = model(), model()
         for one in (ours, theirs):
             summed(one, slice(0, 7)).backward()
+        for p in theirs.parameters():
+            p.grad = p.grad / 7 if p.grad is not None else None
         norm = float(nn.utils.clip_grad_norm_(theirs.parameters(), most))
-        clip(list(ours.parameters()), norm, most)
+        step = Step()
+        step.add(torch.tensor(1.0), 7)
+        assert step.finish(list(ours.parameters()), 1, 1, most)
+        assert step.norm == pytest.approx(norm)
         assert_close([p.grad for p in ours.parameters()], [p.grad for p in theirs.parameters()])
 
 

@@ -101,8 +101,9 @@ class Finish(Checkpoint):
         else:
             self.save(trainer)
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if not self.within_step:
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """The last checkpoint, where no validation wrote it: at the end of training averaged weights replace those trained on."""
+        if trainer.should_stop and not self.within_step:
             self.save(trainer)
 
     def _wait(self, trainer: L.Trainer) -> None:

@@ -16,7 +16,10 @@ from tfzoo.errors import NotFinite
 from tfzoo.models.start import seed_of
 from tfzoo.tasks.blame import first_not_finite
 from tfzoo.tasks.optim import Optim
-from tfzoo.tasks.step import Step, clip, drop
+from tfzoo.tasks.step import Step, drop
+
+BY_NORM = (None, "norm")
+"""What a Trainer calls clipping by the norm of all gradients."""
 
 
 class Learner(L.LightningModule):
@@ -68,7 +71,9 @@ class Learner(L.LightningModule):
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         step, parameters = self.step, trained(optimizer)
         counted = step.total is not None
-        self._taken = step.finish(parameters, self.trainer.world_size, self.trainer.accumulate_grad_batches)
+        trainer = self.trainer
+        most = trainer.gradient_clip_val if trainer.gradient_clip_algorithm in BY_NORM else None
+        self._taken = step.finish(parameters, trainer.world_size, trainer.accumulate_grad_batches, most)
         self._in_a_row = 0 if self._taken else self._in_a_row + 1
         if not self._taken:
             self._skip()
@@ -81,11 +86,9 @@ class Learner(L.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Lightning's, but the norm of the gradients is known already."""
-        if gradient_clip_algorithm not in (None, "norm"):
+        """Lightning's, but a clip by norm is done: the step knew the norm when it scaled the gradients."""
+        if gradient_clip_algorithm not in BY_NORM:
             super().configure_gradient_clipping(optimizer, gradient_clip_val, gradient_clip_algorithm)
-        elif gradient_clip_val:
-            clip(trained(optimizer), self.step.norm, gradient_clip_val)
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
         """A step that was left out is none to the schedule either."""
@@ -136,7 +139,11 @@ class Learner(L.LightningModule):
         return first_not_finite(self.model, [partial(loss_of, place) for place in range(len(batches))], self.trainer.world_size)
 
     def _reseed(self, batches: int) -> None:
-        torch.manual_seed(seed_of(self.seed, "step", batches, self.global_rank))
+        seed = seed_of(self.seed, "step", batches, self.global_rank)
+        # As torch.manual_seed, which takes milliseconds where it notes for every kind of device how it was called.
+        torch.default_generator.manual_seed(seed)
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).manual_seed(seed)
 
     def _restart_clock(self) -> None:
         self._counted, self._since = float(self.tokens), time.perf_counter()

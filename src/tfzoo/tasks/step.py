@@ -32,12 +32,12 @@ class Step:
         self.total = loss if self.total is None else self.total + loss
         self.count = self.count + count
 
-    def finish(self, parameters: Sequence[nn.Parameter], processes: int, micro_batches: int) -> bool:
-        """Scale the gradients to those of the mean; False where those of any process, or its loss, are not finite. All processes call it.
+    def finish(self, parameters: Sequence[nn.Parameter], processes: int, micro_batches: int, most: float | None = None) -> bool:
+        """Scale the gradients to those of the mean, and where their norm is over ``most`` to that norm. All processes call it.
 
-        Strategies average gradients over ``processes``, and Lightning divides a loss by ``micro_batches``: both are undone. Where
-        nothing was counted the losses are means already, and gradients stay as they are. Costs one all-reduce of three numbers, and
-        waits for the device once.
+        False where the gradients of any process, or its loss, are not finite; then nothing is scaled. Strategies average gradients over
+        ``processes``, and Lightning divides a loss by ``micro_batches``: both are undone. Where nothing was counted the losses are means
+        already. Costs one all-reduce of three numbers, and waits for the device once.
         """
         gradients = [p.grad for p in parameters if p.grad is not None]
         norm = whole(nn.utils.get_total_norm(gradients)).float()
@@ -52,8 +52,10 @@ class Step:
         self.norm = norms / processes * scale
         if not (math.isfinite(loss) and math.isfinite(norms)):
             return False
+        if most and self.norm > most:
+            scale *= most / (self.norm + 1e-6)  # as torch's clip_grad_norm_
         if scale != 1.0 and gradients:
-            torch._foreach_mul_(gradients, scale)
+            torch._foreach_mul_(gradients, scale)  # once, clipped or not
         return True
 
 
@@ -61,10 +63,3 @@ def drop(parameters: Sequence[nn.Parameter]) -> None:
     """Forget the gradients: an optimiser leaves a parameter without one alone, and all that it keeps of it."""
     for parameter in parameters:
         parameter.grad = None
-
-
-def clip(parameters: Sequence[nn.Parameter], norm: float, most: float) -> None:
-    """Scale gradients, whose norm is known, to a norm of at most ``most``."""
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    if norm > most and gradients:
-        torch._foreach_mul_(gradients, most / (norm + 1e-6))

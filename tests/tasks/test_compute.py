@@ -1,0 +1,59 @@
+"""Compiled layers train as others do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+from torch.testing import assert_close
+
+import tfzoo
+
+SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
+OPTIM = {"lr": 1e-3, "schedule": "constant"}
+QUIET = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+QUIET |= {"enable_checkpointing": False, "num_sanity_val_steps": 0, "limit_val_batches": 0, "log_every_n_steps": 1}
+
+
+class Losses(L.Callback):
+    def __init__(self) -> None:
+        self.seen: list[float] = []
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self.seen.append(float(trainer.callback_metrics["train/loss"]))
+
+
+def trained(task: Any, data: Any, folder: Path) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """The losses of four steps over batches of several lengths, and the weights after them."""
+    losses = Losses()
+    L.Trainer(default_root_dir=folder, max_steps=4, callbacks=[losses], **QUIET).fit(task, datamodule=data)
+    return losses.seen, task.state_dict()
+
+
+@pytest.mark.nightly  # the compiler takes the better part of a minute for the layers of an encoder and of a decoder
+def test_a_compiled_training_equals_one_that_is_not(tmp_path: Path) -> None:
+    from tfzoo.blocks.layer import compiled
+
+    rows = "".join(f"{'red ' * (i % 7)}{word}\t{word}\n" for i, word in enumerate(["one", "two", "three"] * 20))
+    for name in ("train", "val", "test"):
+        (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
+    numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
+    tokenizer = {"name": "bpe", "vocab_size": 280}
+    cases: list[tuple[Any, Any]] = [
+        (tfzoo.TranslationTask, tfzoo.TranslationData(dataset=numbers, tokenizer=tokenizer, max_tokens=200)),
+        (tfzoo.ClassificationTask, tfzoo.ClassificationData(root=str(tmp_path), tokenizer=tokenizer, max_tokens=100)),
+    ]
+    for kind, data in cases:
+        data.prepare_data()
+        data.setup()
+        found = {}
+        for choice in (False, True):
+            recipe = {"seed": 1, "model": SMALL, "optim": OPTIM, "compute": {"compile": choice}}
+            found[choice] = trained(kind.build(recipe, getattr(data, kind.tokenizer_of_data)), data, tmp_path)
+        assert len(found[False][0]) == 4
+        assert_close(found[True][0], found[False][0], rtol=1e-4, atol=1e-4)
+        assert_close(found[True][1], found[False][1], rtol=1e-3, atol=1e-4)
+    assert compiled.cache_info().currsize == 1, "nothing was compiled"
