@@ -62,15 +62,16 @@ class Explain(L.Callback):
             self.seen = look(trainer, pl_module, batch)
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer) -> None:
+        task: Any = pl_module
         if self.seen:
-            self.gradients = gradient_norms(getattr(pl_module, "model"))  # noqa: B009  # a task has it
+            self.gradients = gradient_norms(task.model)
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+        task: Any = pl_module
         if not self.gradients:
             return
         norms = torch.stack([*self.gradients.values()])
-        step: Any = getattr(pl_module, "step")  # noqa: B009  # its norm is that of the mean loss, not of the sum
-        norms = norms * (step.norm / norms.norm())
+        norms = norms * (task.step.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny))  # of the mean loss, not of the sum
         values = torch.stack([*(value.float() for value in self.seen.values())]).tolist() + norms.tolist()
         names = [*self.seen, *(f"gradient/{kind}" for kind in self.gradients)]
         pl_module.log_dict({f"explain/{name}": value for name, value in zip(names, values, strict=True)})
@@ -125,7 +126,7 @@ def entered(
     side: str, found: Found, valid: list[Tensor | None], stack: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any]
 ) -> None:
     """A stack's hook: ``x`` ``(b n d)`` enters it, of which ``valid`` ``(b n)`` is real."""
-    x, real = (*given, None)[:2] if "valid" not in named else (given[0], named["valid"])
+    x, real = given[0], given[1] if len(given) > 1 else named.get("valid")
     valid[:] = [real]
     found[f"{side}/embedding_variance"].append((x if real is None else x[real]).float().var())
 
