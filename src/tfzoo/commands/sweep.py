@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,7 @@ def run(args: list[str]) -> int:
     given = words().read(args)
     if given is None:
         return 0
-    if given.jobs < 1:
+    if given.jobs is not None and given.jobs < 1:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")
     if given.address and given.engine != "ray":
         raise TfzooError("--address is that of a Ray cluster: with --engine ray")
@@ -35,14 +37,14 @@ def run(args: list[str]) -> int:
     plan = load(given.file)
     folder = Path(given.run or RUNS / plan.file.stem).expanduser().absolute()
     if given.export:
-        from tfzoo.sweep import wandb  # type: ignore[attr-defined]
+        from tfzoo.sweep import wandb
 
         put(wandb.export(plan).rstrip())
         return 0
     if given.dry_run:
         from tfzoo.sweep.preview import preview
 
-        put("\n".join(preview(plan, folder, given.jobs)))
+        put("\n".join(preview(plan, folder, given.jobs or 1)))
         return 0
     return sweep(plan, folder, given, args)
 
@@ -52,7 +54,7 @@ def words() -> Words:
     words = Words("sweep", "Swap parts of a recipe, run everything, tell which swap mattered. The same command again does what is missing.")
     words.add_argument("file", metavar="FILE", help="a packaged sweep (ablations/norm) or the path of a YAML file: see docs/sweeps.md")
     words.add_argument("--run", metavar="FOLDER", help="where all runs lie; default runs/<the file's name>")
-    words.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time; default 1")
+    words.add_argument("--jobs", type=int, metavar="N", help="runs at a time; default 1, on a cluster as many as it has room for")
     words.add_argument("--dry-run", action="store_true", help="print the cells, those refused, and an estimate of the time; run nothing")
     words.add_argument("--retry", choices=["failed"], help="run those again that failed")
     words.add_argument("--cell", type=int, metavar="I", help="run one by its number alone, as --dry-run prints it: for any scheduler")
@@ -75,9 +77,10 @@ def sweep(plan: Plan, folder: Path, given: Any, args: list[str]) -> int:
     for cell in plan.cells:
         if cell.refused:
             say(f"{cell.name}: refused: {cell.refused}")
-    with Table(plan, every, given.jobs) as table:
+    jobs = given.jobs or (1 if given.engine == "local" else None)
+    with Table(plan, every, jobs or len(every)) as table:
         missing = [one for one in every if state.status(one) not in ("completed", "failed")]
-        code = engine(given)(plan, folder, missing, given.jobs, table.told) if missing else 0
+        code = engine(given)(plan, folder, missing, jobs, table.told) if missing else 0
     if code:
         say(f"tfzoo: stopped by a signal. Go on with: {again(args)}")
         return code
@@ -103,13 +106,13 @@ def engine(given: Any) -> Callable[..., int]:
     from functools import partial
 
     if given.engine == "ray":
-        from tfzoo.sweep import ray  # type: ignore[attr-defined]
+        from tfzoo.sweep import ray
 
         return partial(ray.run, address=given.address)
     if given.engine == "slurm":
-        from tfzoo.sweep import slurm  # type: ignore[attr-defined]
+        from tfzoo.sweep import slurm
 
-        return slurm.run  # type: ignore[no-any-return]
+        return slurm.run
     from tfzoo.sweep import local
 
     return local.run
@@ -175,5 +178,6 @@ def alone(given: Any, args: list[str]) -> int:
         return 0
     if given.retry:
         retry(plan, found)
-    code = local.run(plan, folder, found, 1, lambda run, status: say(f"{run.name}: {status}"))
+    threads = plan.threads or int(os.environ.get("OMP_NUM_THREADS", 0)) or None  # a scheduler says so, as Ray does
+    code = local.run(replace(plan, threads=threads), folder, found, 1, lambda run, status: say(f"{run.name}: {status}"))
     return code or tell(plan, found, args)
