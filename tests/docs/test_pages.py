@@ -42,6 +42,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new working folder that holds a trained run and some text to translate."""
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "small.yaml").write_text(next(block.text for block in blocks("docs/sweeps.md", "yaml")), "utf-8")
     (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
@@ -77,6 +78,8 @@ def tried(command: Command) -> list[str]:
     words = list(command.words)
     if words[0] == "fit" and "--help" not in words and not (command.printed or "").startswith("tfzoo: "):
         return [*words, "--print_config"]
+    if words[0] == "sweep":
+        return [*words, "--dry-run"]
     if words[0] == "check":
         describe(*words[1:3])
         return ["check", "--help"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.commands.output import near, put, say
+from tfzoo.commands.output import complain, near, put, say
 from tfzoo.commands.words import Words
 from tfzoo.errors import TfzooError
 from tfzoo.runs.folder import RUNS
@@ -37,9 +37,7 @@ def run(args: list[str]) -> int:
     plan = load(given.file)
     folder = Path(given.run or RUNS / plan.file.stem).expanduser().absolute()
     if given.export:
-        from tfzoo.sweep import wandb
-
-        put(wandb.export(plan).rstrip())
+        put(import_module("tfzoo.sweep.wandb").export(plan, folder).rstrip())
         return 0
     if given.dry_run:
         from tfzoo.sweep.preview import preview
@@ -54,7 +52,7 @@ def words() -> Words:
     words = Words("sweep", "Swap parts of a recipe, run everything, tell which swap mattered. The same command again does what is missing.")
     words.add_argument("file", metavar="FILE", help="a packaged sweep (ablations/norm) or the path of a YAML file: see docs/sweeps.md")
     words.add_argument("--run", metavar="FOLDER", help="where all runs lie; default runs/<the file's name>")
-    words.add_argument("--jobs", type=int, metavar="N", help="runs at a time; default 1, on a cluster as many as it has room for")
+    words.add_argument("--jobs", type=int, metavar="N", help="runs at a time; default 1, with --engine as many as there is room for")
     words.add_argument("--dry-run", action="store_true", help="print the cells, those refused, and an estimate of the time; run nothing")
     words.add_argument("--retry", choices=["failed"], help="run those again that failed")
     words.add_argument("--cell", type=int, metavar="I", help="run one by its number alone, as --dry-run prints it: for any scheduler")
@@ -77,9 +75,9 @@ def sweep(plan: Plan, folder: Path, given: Any, args: list[str]) -> int:
     for cell in plan.cells:
         if cell.refused:
             say(f"{cell.name}: refused: {cell.refused}")
-    jobs = given.jobs or (1 if given.engine == "local" else None)
-    with Table(plan, every, jobs or len(every)) as table:
+    with Table(plan, every, given.jobs or 1) as table:
         missing = [one for one in every if state.status(one) not in ("completed", "failed")]
+        jobs = given.jobs or (1 if given.engine == "local" else None)
         code = engine(given)(plan, folder, missing, jobs, table.told) if missing else 0
     if code:
         say(f"tfzoo: stopped by a signal. Go on with: {again(args)}")
@@ -103,19 +101,8 @@ def retry(plan: Plan, every: list[Run]) -> None:
 
 def engine(given: Any) -> Callable[..., int]:
     """What runs them: the same signature for all."""
-    from functools import partial
-
-    if given.engine == "ray":
-        from tfzoo.sweep import ray
-
-        return partial(ray.run, address=given.address)
-    if given.engine == "slurm":
-        from tfzoo.sweep import slurm
-
-        return slurm.run
-    from tfzoo.sweep import local
-
-    return local.run
+    run: Callable[..., int] = import_module(f"tfzoo.sweep.{given.engine}").run
+    return partial(run, address=given.address) if given.engine == "ray" else run
 
 
 def tell(plan: Plan, every: list[Run], args: list[str]) -> int:
@@ -146,14 +133,8 @@ def again(args: list[str], more: str = "") -> str:
 
 def report(folder: Path) -> None:
     """Write the report; the runs are what counts, and stay without it."""
-    from tfzoo.commands.output import complain
-
     try:
-        from tfzoo.sweep import report  # type: ignore[attr-defined]
-    except ImportError:
-        return
-    try:
-        paths = report.write([folder])
+        paths = import_module("tfzoo.sweep.report").write([folder])
     except Exception as error:
         complain(f"no report: {type(error).__name__}: {error}")
         return
@@ -178,6 +159,5 @@ def alone(given: Any, args: list[str]) -> int:
         return 0
     if given.retry:
         retry(plan, found)
-    threads = plan.threads or int(os.environ.get("OMP_NUM_THREADS", 0)) or None  # a scheduler says so, as Ray does
-    code = local.run(replace(plan, threads=threads), folder, found, 1, lambda run, status: say(f"{run.name}: {status}"))
+    code = local.run(plan, folder, found, 1, lambda run, status: say(f"{run.name}: {status}"))
     return code or tell(plan, found, args)

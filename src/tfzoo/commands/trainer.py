@@ -149,7 +149,7 @@ def resolved(used: Parser, values: Namespace) -> dict[str, Any]:
     for logger in _listed(tree["trainer"].get("logger")):
         if isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == FILLED_IN:
             del logger["init_args"]["save_dir"]
-    return {key: tree[key] for key in (*TOP, *(key for key in tree if key not in TOP))}
+    return {key: tree[key] for key in (*TOP, *(key for key in tree if key not in TOP)) if tree[key] is not None}
 
 
 def _listed(value: Any) -> Sequence[Any]:

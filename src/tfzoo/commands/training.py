@@ -7,6 +7,7 @@ import sys
 import traceback
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tfzoo.runs.requeue import requeue
 from tfzoo.runs.resume import Resume
 from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
 from tfzoo.runs.watch import Watch
+from tfzoo.tasks.explain import Explain
 
 
 class Training:
@@ -45,17 +47,20 @@ class Training:
         self.parameters = sum(parameter.numel() for parameter in task.parameters())
         settings = dict(job.recipe["checkpoint"])
         interval = job.values.checkpoint.train_time_interval
+        self.meter, file = Meter(), MetricsFile(folder)
         self.finish = Finish(
             folder / checkpoints.FOLDER,
             settings.pop("every_n_train_steps", None),
             interval if isinstance(settings.pop("train_time_interval", None) and interval, timedelta) else None,
+            partial(self.meter.has_trained, job.recipe.get("train_tokens")),
         )
-        self.signals, self.meter, file = Signals(self.finish), Meter(), MetricsFile(folder)
+        self.signals = Signals(self.finish)
         self.resume = Resume(self.finish, file)
         self.best = keeper({"monitor": task.monitor, **settings}, folder / checkpoints.FOLDER)
         self.under_way = UnderWay()
         self.watch = Watch(job.recipe["timeout"], self._give_up)
-        callbacks = [Bar(), self.meter, self.under_way, self.watch, self.signals, self.resume, self.best, self.finish]
+        explains = [Explain()] if job.recipe["explain"] else []
+        callbacks = [*explains, Bar(), self.meter, self.under_way, self.watch, self.signals, self.resume, self.best, self.finish]
         self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [file])
 
     def run(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -17,6 +18,8 @@ from tfzoo.runs.files import sweep
 class Finish(Checkpoint):
     """Keeps ``last.ckpt`` at each validation, every so many steps or so much time, and at the end; validates the last step.
 
+    The last step is Lightning's, or the first after which there was ``enough``, which all processes ask.
+
     A step is over when the parameters have changed: of several batches that are accumulated for it, after the last. Only then
     is ``last.ckpt`` written and does training end, for what was accumulated is in no checkpoint. ``failed`` holds the checkpoints that
     could not be written, with the reason, on all processes.
@@ -25,8 +28,15 @@ class Finish(Checkpoint):
     It calls a ``Checkpoint`` after all other callbacks, so that what they know is in the file.
     """
 
-    def __init__(self, folder: Path, every_n_train_steps: int | None = None, train_time_interval: timedelta | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        every_n_train_steps: int | None = None,
+        train_time_interval: timedelta | None = None,
+        enough: Callable[[], bool] = bool,
+    ) -> None:
         self.folder = folder
+        self.enough = enough
         self.every = every_n_train_steps
         self.interval = train_time_interval
         self.saved = -1
@@ -57,6 +67,10 @@ class Finish(Checkpoint):
         """End after this step, whatever least number of steps or epochs was set."""
         trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
         trainer.should_stop = True
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.enough():  # it goes on from its last step
+            self.stop(trainer)
 
     def on_train_batch_start(self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int) -> None:
         self.within_step = True
@@ -98,7 +112,7 @@ class Finish(Checkpoint):
             self.waiting.add("stop")
 
     def _is_last(self, trainer: L.Trainer) -> bool:
-        if 0 <= trainer.max_steps <= trainer.global_step:
+        if 0 <= trainer.max_steps <= trainer.global_step or self.enough():
             return True
         epochs = trainer.max_epochs
         return epochs is not None and epochs >= 0 and trainer.current_epoch + 1 >= epochs and trainer.is_last_batch

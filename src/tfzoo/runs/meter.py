@@ -44,6 +44,13 @@ class Meter(L.Callback):
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._add_up()
 
+    def has_trained(self, tokens: int | None) -> bool:
+        """Whether so many tokens were trained on, in all attempts and by all processes, which all ask."""
+        if tokens is None:
+            return False
+        self._add_up()
+        return self.before["tokens"] + self.total >= tokens
+
     def state_dict(self) -> dict[str, Any]:
         self._add_up()
         tokens, seconds = self.before["tokens"] + self.total, self.before["seconds"] + perf_counter() - self.started

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, config, summary
@@ -35,26 +35,23 @@ class Stop:
     def __init__(self) -> None:
         self.code = 0
         self.children: set[subprocess.Popen[bytes]] = set()
-        self.lock = Lock()
 
     def ask(self, number: int) -> None:
         """Hand a signal on."""
-        again, self.code = bool(self.code), max(self.code, 130 if number == signal.SIGINT else 75)
+        again, self.code = bool(self.code) and number == signal.SIGINT, max(self.code, 130 if number == signal.SIGINT else 75)
         for child in list(self.children):
             self._send(child, signal.SIGKILL if again else number)
 
     def add(self, child: subprocess.Popen[bytes]) -> None:
-        with self.lock:
-            self.children.add(child)
+        self.children.add(child)
         if self.code:
             self._send(child, signal.SIGTERM)
 
     def remove(self, child: subprocess.Popen[bytes]) -> None:
-        with self.lock:
-            self.children.discard(child)
+        self.children.discard(child)
 
     def _send(self, child: subprocess.Popen[bytes], number: int) -> None:
-        if child.poll() is None:
+        with suppress(ProcessLookupError):
             os.killpg(child.pid, number) if number == signal.SIGKILL else child.send_signal(number)
 
 
@@ -70,7 +67,7 @@ def execute(
         BadRun: the folder holds a run of other settings.
     """
     stop = stop or Stop()
-    if plan.tune and not run.tuned and state.status(run) != "failed":
+    if plan.tune and not run.tuned and not state.failure(run.folder):
         chosen = tune.choose(run, plan, lambda trial: execute(trial, plan, told=told, environment=environment, stop=stop))
         if chosen is None:
             return "half"
@@ -172,7 +169,8 @@ def reason(folder: Path, code: int) -> str:
     """Of a child that ended with this code: what it said of itself, else its last words."""
     ended = str(summary.read(folder).get("fit", {}).get("ended", ""))
     if ended.startswith("failed: "):
-        return ended.removeprefix("failed: ")
+        said = ended.removeprefix("failed: ")
+        return f"diverged: {said}" if "not finite" in said else said
     lines = [line.strip() for line in tail(folder / OUTPUT).splitlines() if line.strip()]
     said = next((line.removeprefix("tfzoo: ") for line in reversed(lines) if line.startswith("tfzoo: ")), lines[-1] if lines else "")
     out = "out of memory: " if any(words in said for words in (*WORDS, "MemoryError")) else ""

@@ -12,11 +12,12 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
+from tfzoo.commands.output import say
 from tfzoo.sweep.cell import Stop, Told, execute
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run, Status
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM)
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, told: Told) -> int:
@@ -39,9 +40,13 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, told: Told) ->
             free.put(place)
 
     with signals(stop), ThreadPoolExecutor(jobs) as pool:
+        said = False
         waiting: set[Future[Any]] = {pool.submit(one, run) for run in runs}
         try:
             while waiting:
+                if stop.code and stop.children and not said:
+                    said = True
+                    say("stopping: what is running ends with a checkpoint; at once at another Ctrl-C")
                 done, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)  # a moment, so that signals are taken
                 for future in done:
                     future.result()

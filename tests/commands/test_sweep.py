@@ -1,0 +1,223 @@
+"""tfzoo sweep from its command line to its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sweep.files import Trainings, sweep_file
+from tfzoo.commands.main import main
+
+FOLDER = Path("runs/tiny")
+
+
+@pytest.fixture(autouse=True)
+def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
+    return Trainings(monkeypatch)
+
+
+def sweep(*args: str, **changes: Any) -> int:
+    return main(["sweep", str(sweep_file(Path(), **changes)), *args])
+
+
+def test_the_same_command_again_finishes_what_is_missing(trainings: Trainings, capsys: pytest.CaptureFixture[str]) -> None:
+    trainings.codes = {"norm=rms/seed-2": 1, "norm=layer/seed-2": 75}
+    assert sweep() == 1
+    assert "2 of 4 runs completed, 1 failed" in capsys.readouterr().out
+    trainings.codes.clear()
+    assert sweep() == 1
+    assert trainings.trained[4:] == ["norm=layer seed 2"]
+    said = capsys.readouterr()
+    assert "norm=rms seed 2: it broke" in said.out
+    assert "tfzoo sweep tiny.yaml --retry failed" in said.err
+    assert sweep("--retry", "failed") == 0
+    assert trainings.trained[5:] == ["norm=rms seed 2"]
+    assert sweep() == 0
+    assert len(trainings.trained) == 6
+    assert "4 of 4 runs completed, 0 failed" in capsys.readouterr().out
+
+
+def test_a_changed_file_adds_only_the_new_runs(trainings: Trainings) -> None:
+    sweep()
+    more = {"axes": {"model.norm": ["layer", "rms", {"name": "rms", "eps": 1e-3}]}, "seeds": [1, 2, 3]}
+    assert sweep(**more) == 0
+    assert sorted(trainings.trained[4:]) == [
+        *("norm=layer seed 3", "norm=rms seed 3", "norm=rms_eps=0.001 seed 1", "norm=rms_eps=0.001 seed 2", "norm=rms_eps=0.001 seed 3"),
+    ]
+
+
+def test_changed_settings_of_runs_that_are_there_are_an_error_before_anything_runs(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep()
+    assert sweep(seeds=[7, 1], overrides={"optim.lr": 0.5}) == 2
+    assert len(trainings.trained) == 4
+    assert re.search(r"norm=layer/seed-1 was run with other settings: optim.lr was 0.002, is 0.5", capsys.readouterr().err)
+
+
+def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(trainings: Trainings, capsys: pytest.CaptureFixture[str]) -> None:
+    axes = {"model.norm": ["layer", "batch", "rms"]}
+    assert sweep("--dry-run", axes=axes) == 0
+    said = capsys.readouterr().out
+    assert "no run is finished yet" in said
+    assert not FOLDER.exists()
+    assert sweep("--cell", "0", axes=axes) == 0
+    assert sweep("--dry-run", "--jobs", "2", axes=axes) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"0-1  norm=layer: 1 of 2 done\n +2-3  norm=batch: refused: .*norm 'batch' mixes tokens", said)
+    assert "2 cells x 2 seeds in runs/tiny, 1 cells refused; 3 runs to come" in said
+    assert "about 0:00:03 with --jobs 2: 0:00:02 a run, as the 1 done took" in said
+    assert trainings.trained == ["norm=layer seed 1"]
+
+
+def test_one_cell_by_number_is_one_run_whoever_counts(trainings: Trainings, capsys: pytest.CaptureFixture[str]) -> None:
+    axes = {"model.norm": ["layer", "batch", "rms"]}
+    assert [sweep("--cell", str(number), axes=axes) for number in range(6)] == [0] * 6
+    assert trainings.trained == ["norm=layer seed 1", "norm=layer seed 2", "norm=rms seed 1", "norm=rms seed 2"]
+    assert capsys.readouterr().out.count("norm=batch: refused: ") == 2
+    assert sweep("--cell", "6", axes=axes) == 2
+    assert "no run 6; it has 6, from 0 to 5" in capsys.readouterr().err
+    cells = json.loads((FOLDER / "cells.json").read_text())["cells"]
+    assert [bool(cell["refused"]) for cell in cells] == [False, True, False]
+
+
+def test_it_writes_into_no_folder_that_is_something_else(trainings: Trainings, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine").mkdir()
+    Path("mine/letter").write_text("dear")
+    assert sweep("--run", "mine") == 2
+    assert "is not empty and holds no sweep" in capsys.readouterr().err
+    assert [path.name for path in Path("mine").iterdir()] == ["letter"]
+
+
+@pytest.mark.parametrize("args", [["--jobs", "0"], ["--engine", "rya"], ["--address", "x"], ["--retry", "all"], ["--job", "2"]])
+def test_a_slip_on_the_command_line_is_one_line(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep(*args) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+# From here on with real trainings.
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "tfzoo", "sweep", "tiny.yaml", *args]
+
+
+def children(folder: Path) -> list[int]:
+    """Processes whose command line holds a run of the folder; the first is a guard."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if f"{folder.absolute()}/" in path.read_text():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def rows(run: Path) -> int:
+    try:
+        return (run / "metrics.csv").read_text().count("\n")
+    except OSError:
+        return 0
+
+
+def until(true: Any, seconds: float = 300) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def scores(folder: Path) -> dict[str, Any]:
+    found = {path.parent: json.loads(path.read_text()) for path in sorted(folder.glob("*/*/summary.json"))}
+    return {
+        f"{run.parent.name}/{run.name}": (one["fit"]["scores"], one["test"]["scores"], one["fit"]["steps"]) for run, one in found.items()
+    }
+
+
+def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
+    """Its driver killed, stopped by Ctrl-C, and then one of its trainings killed."""
+    long = {"trainer.max_steps": 300, "trainer.val_check_interval": 100, "checkpoint.every_n_train_steps": 5}
+    sweep_file(Path(), overrides=long, seeds=[1])
+    first, second = FOLDER / "norm=layer/seed-1", FOLDER / "norm=rms/seed-1"
+
+    driver = subprocess.Popen(command())
+    until(lambda: rows(second) > 20)
+    driver.kill()
+    driver.wait()
+    until(lambda: not children(FOLDER), 3)
+    done = (first / "summary.json").stat().st_mtime_ns
+    stood = rows(second)
+    assert not (second / "summary.json").read_text().count('"completed"')
+
+    driver = subprocess.Popen(command(), stderr=subprocess.PIPE, text=True)
+    until(lambda: rows(second) > stood + 20)
+    driver.send_signal(signal.SIGINT)
+    said = driver.communicate(timeout=300)[1]
+    assert driver.returncode == 130
+    assert "Go on with: tfzoo sweep tiny.yaml" in said
+    assert not children(FOLDER)
+    stood = rows(second)
+
+    driver = subprocess.Popen(command())
+    until(lambda: rows(second) > stood + 20)
+    os.kill(children(FOLDER)[-1], signal.SIGKILL)
+    assert driver.wait(300) == 0
+    assert (first / "summary.json").stat().st_mtime_ns == done
+
+    assert subprocess.run(command("--run", "undisturbed", "--jobs", "2"), check=False).returncode == 0
+    assert scores(FOLDER) == scores(Path("undisturbed"))
+    assert len(scores(FOLDER)) == 2
+
+
+def test_a_clash_a_divergence_and_a_run_that_outgrows_its_memory_are_told_and_the_others_complete() -> None:
+    axes = {
+        "what": {
+            "good": {},
+            "clash": {"model.norm": "batch"},
+            "diverges": {"optim.lr": 1e30, "optim.max_skipped": 1},
+            "large": {"model.dim": 32_768},
+        }
+    }
+    sweep_file(Path(), axes=axes, seeds=[1])
+    limit = 5 * 2**30
+    ran = subprocess.run(
+        command("--jobs", "2"),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    print(ran.stdout, ran.stderr)
+    assert ran.returncode == 1
+    assert "1 of 3 runs completed, 2 failed; 1 of 4 cells refused" in ran.stdout
+    assert re.search(r"what=diverges seed 1: diverged: .*not finite", ran.stdout)
+    assert re.search(r"what=large seed 1: out of memory", ran.stdout)
+    assert re.search(r"what=clash: refused: .*norm 'batch' mixes tokens", ran.stderr)
+    assert re.search(r"what=good seed 1: completed, val/loss", ran.stderr)
+
+
+def test_all_runs_of_a_token_budget_see_as_many_tokens() -> None:
+    widths = {"width": {"usual": {}, "small batch": {"data.max_tokens": 128}}}
+    sweep_file(Path(), axes=widths, overrides={"trainer.max_steps": 100}, budget={"tokens": 2000}, seeds=[1])
+    assert main(["sweep", "tiny.yaml", "--jobs", "2"]) == 0
+    found = [json.loads(path.read_text())["fit"] for path in FOLDER.glob("*/*/summary.json")]
+    assert len({fit["steps"] for fit in found}) == 2
+    for fit in found:
+        assert 2000 <= fit["tokens"] < 2000 + 1024
+        assert fit["scores"]["val/loss"] > 0

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.sweep.files import AXES, METRIC, sweep_file
+from tfzoo.errors import TfzooError
+from tfzoo.sweep.plan import load
+
+
+def refused(folder: Path, **changes: Any) -> str:
+    with pytest.raises(TfzooError) as caught:
+        load(sweep_file(folder, **changes))
+    assert "\n" not in str(caught.value)
+    assert caught.value.code == 2
+    return str(caught.value)
+
+
+def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(tmp_path: Path) -> None:
+    plan = load(sweep_file(tmp_path, threads=None))
+    assert [cell.name for cell in plan.cells] == ["norm=layer", "norm=rms"]
+    assert [cell.settings for cell in plan.cells] == [{"model.norm": "layer"}, {"model.norm": "rms"}]
+    assert plan.baseline == {"model.norm": "layer"}
+    assert plan.cells[1].recipes[""]["model"]["norm"] == "rms"
+    assert (plan.threads, plan.devices, plan.budget.settings, plan.claim) == (None, None, {}, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sedes": [1]}, "a sweep has no key 'sedes'. Did you mean 'seeds'?"),
+        ({"model.norm": "rms"}, "Keys of the recipe stand under overrides"),
+        ({"recipe": None}, "no recipe"),
+        ({"recipe": "translation/number"}, "Did you mean 'translation/numbers'?"),
+        ({"seeds": [1, 1]}, "seeds: each once"),
+        ({"seeds": "three"}, "seeds is a list of whole numbers"),
+        ({"mode": "gird"}, "mode is grid or one_at_a_time, not 'gird'. Did you mean 'grid'?"),
+        ({"baseline": {"model.norm": "rsm"}}, "model.norm has no value 'rsm'. Did you mean 'rms'?"),
+        ({"baseline": {"model.nrm": "rms"}}, "baseline has no key 'model.nrm'. Did you mean 'model.norm'?"),
+        ({"axes": {"norm": ["layer"]}}, "axes: norm is a list of values of a dotted key, or a mapping"),
+        ({"axes": {"model.norm": ["layer", "layer"]}}, "layer stands twice"),
+        ({"axes": {"size": {"a b": {}, "a_b": {}}}}, "would have one folder"),
+        ({"axes": {"model.heads": [1, 2]}}, "model.heads is set by overrides and by model.heads"),
+        ({"budget": {"steps": 3}}, "trainer.max_steps is set by overrides and by budget"),
+        ({"budget": {"stepps": 3}}, "budget has no key 'stepps'. Did you mean 'steps'?"),
+        ({"budget": {"time": "10 minutes"}}, "budget.time is a time such as 00:10:00"),
+        ({"overrides": {"seed": 3}}, "seed is varied by seeds"),
+        ({"threads": 0}, "threads is a whole number from 1 on, not 0"),
+        ({"metric": None}, "no metric"),
+        ({"metric": {"name": "val/loss"}}, "metric needs a name and a mode, min or max"),
+        ({"also": [METRIC]}, "each name once"),
+        ({"tune": {"key": "optim.lr", "values": [1e-3]}}, "tune.values is a list of two values or more"),
+        ({"tune": {"key": "optim.lr", "values": [1e-3, 2e-3], "seed": 1}}, "tune.seed is a whole number that is none of seeds"),
+        ({"axes": {"optim.lr": [0.1 * n for n in range(1, 100)], "data.max_tokens": [*range(99, 200)]}}, "more than 1000 cells"),
+    ],
+)
+def test_a_slip_in_the_file_is_an_error_that_names_the_fix(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    assert said in refused(tmp_path, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"overrides": {"model.nrm": "rms"}}, "tiny.yaml: model.nrm: model has no key 'nrm'. Did you mean 'norm'?"),
+        ({"axes": {"model.norm": ["layer", "rsm"]}}, "tiny.yaml: model.norm: no norm named 'rsm'. Did you mean 'rms'?"),
+        ({"axes": {"model.norm": ["layer", {"name": "rms", "epz": 1}]}}, "no option 'epz'. Did you mean 'eps'?"),
+        ({"axes": {"optim.lr": [0.1, "fast"]}}, "optim.lr must be float, not 'fast'"),
+        ({"tune": {"key": "optim.lrr", "values": [1e-3, 2e-3]}}, "optim has no key 'lrr'. Did you mean 'lr'?"),
+        ({"metric": {"name": "val/los", "mode": "min"}}, "no metric 'val/los'. Did you mean 'val/loss'?"),
+        ({"metric": {"name": "val/accuracy", "mode": "max"}}, "no metric 'val/accuracy'"),
+        ({"also": [{"name": "test/longer/exact", "mode": "max"}]}, "Did you mean 'test/long/exact'?"),
+    ],
+)
+def test_so_is_one_in_a_key_of_the_recipe_or_in_a_metric(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    assert said in refused(tmp_path, **changes)
+
+
+def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path: Path) -> None:
+    plan = load(sweep_file(tmp_path, axes={"model.norm": ["layer", "batch"]}))
+    assert [bool(cell.refused) for cell in plan.cells] == [False, True]
+    assert "norm 'batch' mixes tokens" in plan.cells[1].refused
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"trust": "true"},
+        {"config": "other.yaml"},
+        {"run": "elsewhere"},
+        {"model.norm=rms --trust": "x"},
+        {"trainer.callbacks": [{"class_path": "os.system"}]},
+        {"trainer.default_root_dir": "/tmp/elsewhere"},
+        {"data.train": "https://example.org/text"},
+        {"model.layers": 10**9},
+    ],
+)
+def test_a_strangers_file_runs_no_code_and_reaches_nothing(tmp_path: Path, overrides: dict[str, Any]) -> None:
+    said = refused(tmp_path, overrides=overrides)
+    assert "--trust" not in said.replace("model.norm=rms --trust", "")
+
+
+def test_a_value_that_looks_like_an_option_stays_a_value(tmp_path: Path) -> None:
+    assert "'--trust'" in refused(tmp_path, overrides={"model.norm": "--trust"}, axes={"model.position": ["rotary"]})
+
+
+def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path: Path) -> None:
+    axes = {**AXES, "width": {"one head": {"model.head_dim": 8}, "default": {}}}
+    changes = {"tune": {"key": "optim.lr", "values": [1e-3, 2e-3]}, "also": [{"name": "test/long/exact", "mode": "max"}]}
+    plan = load(sweep_file(tmp_path, axes=axes, budget={"time": "00:10:00"}, devices=1, **changes))
+    again = tmp_path / "again.yaml"
+    again.write_text(yaml.safe_dump(plan.tree()))
+    found = load(again)
+    assert found.tree() == plan.tree()
+    assert found.cells == plan.cells
+    assert [found.words(cell, "0.002") for cell in found.cells] == [plan.words(cell, "0.002") for cell in plan.cells]
+
+
+def test_a_budget_is_the_same_for_all_cells(tmp_path: Path) -> None:
+    plan = load(sweep_file(tmp_path, budget={"tokens": 5000, "time": "01:00:00"}))
+    for cell in plan.cells:
+        assert cell.recipes[""]["train_tokens"] == 5000
+        assert cell.recipes[""]["trainer"]["max_time"]
+    assert plan.budget.seconds == 3600
