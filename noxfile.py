@@ -20,7 +20,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def nightly(session: nox.Session) -> None:
     """The tests that take minutes."""
-    session.install(*PINNED, "-e", ".[test]")
+    session.install(*PINNED, "-e", ".[test,ray]")
     session.run("pytest", "-q", "-m", "nightly", *session.posargs)
 
 

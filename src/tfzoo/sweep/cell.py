@@ -126,6 +126,7 @@ def spawn(run: Run, plan: Plan, held: int, environment: Mapping[str, str], stop:
     words = plan.words(run.cell, run.tuned)
     fit = [sys.executable, "-m", "tfzoo", "fit", words[0], "--run", str(run.folder), f"--seed={run.seed}", *words[1:]]
     inherited = {key: value for key, value in os.environ.items() if key not in LAUNCHER and not key.startswith("SLURM_NTASKS")}
+    inherited.setdefault("WANDB_RUN_GROUP", next(path for path in run.folder.parents if path.name == run.cell.name).parent.name)
     with (run.folder / OUTPUT).open("ab") as output:
         child = subprocess.Popen(
             [sys.executable, "-I", "-S", guard.__file__, *fit],

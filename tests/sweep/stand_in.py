@@ -1,0 +1,66 @@
+"""A sweep whose runs take no training: a stand-in takes the place of ``tfzoo sweep FILE --run FOLDER --cell I`` in an engine's task."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tfzoo.sweep import element, plan, state
+from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.state import Run
+
+CELL = """
+    import fcntl, json, os, pathlib, signal, sys, time
+    folder, run, seconds = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), float(sys.argv[3])
+    run.mkdir(parents=True, exist_ok=True)
+    held = os.open(run / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(1)
+    if (run / "summary.json").is_file():
+        sys.exit(0)
+    said = lambda what: (folder / "trained.txt").open("a").write(f"{what} {run.parent.name} {os.getpid()}\\n")
+    said("begin")
+    if "broken" in run.parent.name:
+        sys.exit("tfzoo: it broke")
+    def stop(*_):
+        said("stop")
+        os._exit(75)
+    signal.signal(signal.SIGTERM, stop)
+    time.sleep(seconds)
+    said("end")
+    (run / "config.yaml").write_text("data: {}\\n")
+    (run / "summary.json").write_text(json.dumps({"fit": {"ended": "completed", "scores": {"val/loss": 1.0}}}))
+"""
+
+
+class Sweep:
+    """The folder of a sweep with one cell a name, and what its runs did."""
+
+    def __init__(self, folder: Path, names: list[str], seconds: float, patch: pytest.MonkeyPatch) -> None:
+        self.folder = folder / "tiny"
+        self.folder.mkdir()
+        tree = {"recipe": "translation/numbers", "axes": {"model.norm": names}, "seeds": [1], "metric": {"name": "val/loss", "mode": "min"}}
+        self.plan: Plan = plan.draft(folder / "tiny.yaml", tree)
+        (self.folder / state.SWEEP).write_text(json.dumps(tree))
+        self.runs = state.runs(self.plan, self.folder)
+        script = folder / "cell.py"
+        script.write_text(textwrap.dedent(CELL))
+        patch.setattr(element, "words", lambda folder, run: [str(script), str(folder), str(run.folder), str(seconds)])
+        self.heard: list[tuple[str, str]] = []
+
+    def told(self, run: Run, status: str) -> None:
+        self.heard.append((run.cell.labels["model.norm"], status))
+
+    def did(self, what: str) -> list[str]:
+        """The cells that began, were stopped or ended, in that order."""
+        path = self.folder / "trained.txt"
+        lines = path.read_text().splitlines() if path.is_file() else []
+        return [line.split()[1].removeprefix("norm=") for line in lines if line.startswith(what)]
+
+    def statuses(self) -> list[str]:
+        return [state.status(run) for run in self.runs]

@@ -1,0 +1,132 @@
+"""Runs as SLURM jobs: submitit's own local executor, and a stand-in for SLURM's commands that runs jobs as processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.sweep.stand_in import Sweep
+from tfzoo.errors import BadOption
+from tfzoo.sweep import element, slurm, state
+from tfzoo.sweep.plan import Budget
+
+COMMANDS = Path(__file__).with_name("slurm_commands.py")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine with SLURM's commands; the folder holds what they keep."""
+    home, commands = tmp_path / "slurm", tmp_path / "bin"
+    home.mkdir()
+    commands.mkdir()
+    for name in ("sbatch", "srun", "sacct", "scancel"):
+        shutil.copy(COMMANDS, commands / name)
+        (commands / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_STAND_IN", str(home))
+    monkeypatch.setattr(slurm, "LOOK", 0.1)
+    yield home
+    for path in home.glob("*.pid"):
+        if (home / path.stem).read_text() == "RUNNING":
+            os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+def soon(true: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def interrupt_when(true: Callable[[], object]) -> threading.Thread:
+    def wait() -> None:
+        soon(true)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep(tmp_path, ["layer", "broken", "rms"], 0.2, monkeypatch)
+    plan = replace(sweep.plan, threads=3, devices=2, budget=Budget(steps=10, time="00:50:00"))
+    assert slurm.run(plan, sweep.folder, sweep.runs, 2, sweep.told) == 0
+    assert sweep.statuses() == ["completed", "failed", "completed"]
+    assert sorted(sweep.did("end")) == ["layer", "rms"]
+    assert state.failure(sweep.runs[1].folder)["reason"].endswith(": it broke (exit code 1)")
+    assert len(sweep.did("begin")) == 2 + element.TRIES, "what ends without a word is tried again, but not for ever"
+    script = (cluster / "41.sh").read_text()
+    for line in ("--array=0-2%2", "--cpus-per-task=3", "--gpus-per-node=2", "--time=60", "--job-name=tfzoo-tiny"):
+        assert f"#SBATCH {line}\n" in script
+    assert [status for name, status in sweep.heard if name == "rms"][-1] == "completed"
+
+
+def test_jobs_outlive_the_sweep_which_finds_them_again(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = Sweep(tmp_path, ["layer", "rms", "none"], 2.0, monkeypatch)
+    thread = interrupt_when(lambda: sweep.did("begin"))
+    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.told) == 130
+    thread.join()
+    assert "To end them: scancel 41. " in capsys.readouterr().err
+    assert "completed" not in sweep.statuses()
+    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.told) == 0
+    assert sweep.statuses() == ["completed"] * 3
+    assert sorted(sweep.did("begin")) == ["layer", "none", "rms"], "no run had a second job"
+    assert len(list(cluster.glob("*.sh"))) == 1
+    assert "found 3 runs" in capsys.readouterr().err
+
+
+def test_what_a_person_cancels_is_not_submitted_again(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep(tmp_path, ["layer"], 60, monkeypatch)
+
+    def cancel() -> None:
+        soon(lambda: sweep.did("begin"))
+        os.system("scancel 41")
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    monkeypatch.setattr(element, "PATIENCE", 0.1)
+    slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told)
+    thread.join()
+    assert len(list(cluster.glob("*.sh"))) == 1
+    assert not (sweep.runs[0].folder / state.FAILED).exists()
+
+
+def test_a_job_whose_machine_was_lost_is_submitted_again(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
+    (cluster / "40").write_text("NODE_FAIL")
+    (sweep.folder / slurm.FILE).write_text(json.dumps({"norm=layer/seed-1": "40"}))
+    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told) == 0
+    assert sweep.statuses() == ["completed"]
+    assert json.loads((sweep.folder / slurm.FILE).read_text()) == {"norm=layer/seed-1": "41"}
+
+
+def test_submitits_own_executor_runs_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep(tmp_path, ["layer", "rms"], 0.2, monkeypatch)
+    monkeypatch.setattr(slurm, "LOOK", 0.1)
+    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster="local") == 0
+    assert sweep.statuses() == ["completed", "completed"]
+    assert sorted(sweep.did("begin")) == ["layer", "rms"]
+
+
+def test_without_slurm_it_says_where_to_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep(tmp_path, ["layer"], 0.2, monkeypatch)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadOption, match="needs SLURM's commands"):
+        slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told)
+
+
+def test_without_its_library_an_engine_says_how_to_install_it() -> None:
+    with pytest.raises(BadOption, match=r"pip install 'tfzoo\[slurm\]'"):
+        element.library("slurm", "no_such_module")
