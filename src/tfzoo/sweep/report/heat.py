@@ -28,8 +28,9 @@ class Field:
 
 @dataclass(frozen=True)
 class Grid:
-    """One table: ``title`` says the settings that all its cells have."""
+    """One table; ``title`` says the settings that all its cells have. Without a ``metric``, its columns are metrics."""
 
+    metric: str
     title: str
     rows_axis: str
     columns_axis: str
@@ -37,24 +38,45 @@ class Grid:
     rows: list[tuple[str, list[Field | None]]]
 
 
-def grids(results: Results, verdicts: Verdicts) -> Iterator[Grid]:
-    """The two longest axes against each other, once for each combination of the others; an axis alone is one column."""
-    place = results.verdicts.index(verdicts)
-    shade = Shade(verdicts)
-    fields = {tuple(cell.labels.values()): field(cell, place, shade) for cell in results.cells}
-    order = sorted(results.axes, key=lambda axis: -len(results.axes[axis]))
-    down, across = order[0], order[1] if len(order) > 1 else ""
+def grids(results: Results) -> Iterator[Grid]:
+    """For each metric the two longest axes against each other, once per combination of the others; an axis alone against the metrics."""
+    if len(results.axes) == 1:
+        yield alone(results)
+        return
+    for verdicts in results.verdicts:
+        yield from crossed(results, verdicts)
+
+
+def alone(results: Results) -> Grid:
+    """One axis: a row for each of its values, a column for each metric."""
+    ((axis, labels),) = results.axes.items()
+    fields = [fielded(results, verdicts) for verdicts in results.verdicts]
+    rows = [(label, [found.get((label,)) for found in fields]) for label in labels]
+    return Grid("", "", results.short(axis), "", [f"{one.metric} {'↓' if one.mode == 'min' else '↑'}" for one in results.verdicts], rows)
+
+
+def crossed(results: Results, verdicts: Verdicts) -> Iterator[Grid]:
+    """Two axes or more."""
+    fields = fielded(results, verdicts)
+    down, across = sorted(results.axes, key=lambda axis: -len(results.axes[axis]))[:2]
     others = [axis for axis in results.axes if axis not in (down, across)]
-    columns = results.axes[across] if across else [verdicts.metric]
     for rest in product(*(results.axes[axis] for axis in others)):
         fixed = dict(zip(others, rest, strict=True))
         rows = []
         for label in results.axes[down]:
-            labels = [{**fixed, down: label, across: column} for column in columns]
+            labels = [{**fixed, down: label, across: column} for column in results.axes[across]]
             rows.append((label, [fields.get(tuple(one[axis] for axis in results.axes)) for one in labels]))
         if any(one for _, row in rows for one in row):
             title = ", ".join(f"{results.short(axis)} {label}" for axis, label in fixed.items())
-            yield Grid(title, results.short(down), results.short(across) if across else "", columns, rows)
+            better = "lower is better" if verdicts.mode == "min" else "higher is better"
+            metric = f"{verdicts.metric}, {better}"
+            yield Grid(metric, title, results.short(down), results.short(across), results.axes[across], rows)
+
+
+def fielded(results: Results, verdicts: Verdicts) -> dict[tuple[str, ...], Field]:
+    """What stands in the place of each cell, by its labels."""
+    place, shade = results.verdicts.index(verdicts), Shade(verdicts)
+    return {tuple(cell.labels[axis] for axis in results.axes): field(cell, place, shade) for cell in results.cells}
 
 
 class Shade:

@@ -60,14 +60,13 @@ def sentence(one: Judged) -> str:
 
 def grid(results: Results) -> Iterator[str]:
     """The heat map as a table."""
-    for verdicts in results.verdicts:
-        for one in grids(results, verdicts):
-            yield f"{plain(verdicts.metric)}{f', {plain(one.title)}' if one.title else ''}:"
-            yield ""
-            corner = " \\ ".join(filter(None, (one.rows_axis, one.columns_axis)))
-            rows = [[label, *(f"{field.text} {field.below}".strip() if field else "" for field in row)] for label, row in one.rows]
-            yield from table([corner, *one.columns], rows, [False, *[True] * len(one.columns)])
-            yield ""
+    for one in grids(results):
+        if caption := ", ".join(filter(None, (one.metric, one.title))):
+            yield from (f"{plain(caption)}:", "")
+        corner = " \\ ".join(filter(None, (one.rows_axis, one.columns_axis)))
+        rows = [[label, *(f"{field.text} {field.below}".strip() if field else "" for field in row)] for label, row in one.rows]
+        yield from table([corner, *one.columns], rows, [False, *[True] * len(one.columns)])
+        yield ""
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:

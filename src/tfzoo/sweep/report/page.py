@@ -36,6 +36,7 @@ def page(results: Results) -> str:
         "results": results,
         "facts": facts.facts(results),
         "answers": [answer(results, one) for one in results.verdicts],
+        "grids": list(grids(results)),
         "curve_metric": metric,
         "panels": panels,
         "tradeoffs": tradeoffs(results),
@@ -57,7 +58,6 @@ def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
         "baseline": next((one for one in verdicts.cells if one.verdict == "baseline"), None),
         "notes": verdicts.notes,
         "forest": forest(results, verdicts),
-        "grids": list(grids(results, verdicts)),
     }
 
 

@@ -105,7 +105,7 @@ def limits(values: Sequence[float], room: float = 0.06) -> tuple[float, float]:
     if not known:
         return 0.0, 1.0
     first, third = known[len(known) // 4], known[(3 * len(known)) // 4]
-    reach = 3 * (third - first)
+    reach = 10 * (third - first)
     kept = [value for value in known if first - reach <= value <= third + reach] if reach else known
     low, high = kept[0], kept[-1]
     spread = (high - low) or abs(high) or 1.0
