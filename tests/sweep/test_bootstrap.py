@@ -79,6 +79,9 @@ def test_what_has_no_translations_or_others_is_said(tmp_path: Path) -> None:
         "rms, test: no seed has translations of the same sentences here and of the baseline",
     ]
     (tmp_path / "rms/seed-1/predictions/test.jsonl").write_text("{")
+    (tmp_path / "layer/seed-1/predictions/test.tsv").write_text("source\ttranslation\treference\tscore\nx\ty")
+    (tmp_path / "layer/seed-1/predictions/test.jsonl").unlink()
+    assert any("a row is cut off" in note for note in bootstrap(table, AXES, {}).notes)
     assert any("test.jsonl cannot be read as tfzoo predict writes it" in note for note in bootstrap(table, AXES, {}).notes)
 
 
