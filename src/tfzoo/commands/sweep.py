@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -161,5 +163,6 @@ def alone(given: Any, args: list[str]) -> int:
         return 0
     if given.retry:
         retry(plan, found)
-    code = local.run(plan, folder, found, 1, lambda run, status: say(f"{run.name}: {status}"))
+    threads = plan.threads or int(os.environ.get("OMP_NUM_THREADS", 0)) or None  # a scheduler says so, as Ray does
+    code = local.run(replace(plan, threads=threads), folder, found, 1, lambda run, status: say(f"{run.name}: {status}"))
     return code or tell(plan, found, args)

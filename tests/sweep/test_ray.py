@@ -1,0 +1,181 @@
+"""Runs as tasks of a Ray cluster of two machines on this one; one dies in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sweep.files import TINY, sweep_file
+from tests.sweep.stand_in import Sweep
+from tfzoo.errors import BadOption, BadRun
+from tfzoo.sweep import element, plan, ray, runs, state
+from tfzoo.sweep.element import Account, Ended
+
+MEASURED = ("tokens_per_second", "decoded_per_second", "train_seconds", "peak_memory", "checkpoint_path", "run_folder", "hostname")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """A head that takes no runs, and two machines that take one each."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    made.machines = [made.add_node(num_cpus=1), made.add_node(num_cpus=1)]
+    yield made
+    made.shutdown()
+
+
+def soon(true: Callable[[], Any], seconds: float = 300) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.1)
+    return found
+
+
+def machine_of(process: int) -> int:
+    """The raylet that a process descends from."""
+    while process > 1:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        if words[0].endswith(b"/raylet"):
+            return process
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
+
+
+def trainings(folder: Path) -> dict[int, str]:
+    """The processes that train in a sweep's folder, with their run."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        if "fit" in words and "guard.py" not in words[3] and any(word.startswith(str(folder)) for word in words):
+            found[int(path.parent.name)] = next(word for word in words if word.startswith(str(folder)))
+    return found
+
+
+@pytest.mark.nightly
+def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path) -> None:
+    file = sweep_file(tmp_path, overrides={**TINY, "trainer.max_steps": 1500, "trainer.val_check_interval": 500})
+    words = [sys.executable, "-m", "tfzoo", "sweep", str(file), "--run"]
+    with (tmp_path / "ray.txt").open("wb") as output:
+        driver = subprocess.Popen(
+            [*words, str(tmp_path / "ray"), "--engine", "ray", "--address", cluster.address], stdout=output, stderr=output
+        )
+    two = soon(lambda: len(found := trainings(tmp_path / "ray")) == 2 and found)
+    machines = {machine_of(process): run for process, run in two.items()}
+    assert len(machines) == 2, "one run on each machine"
+    lost = cluster.machines[1]
+    raylet = next(info.process.pid for kind, (info, *_) in lost.all_processes.items() if kind == "raylet")
+    cluster.remove_node(lost, allow_graceful=False)
+    gone = next(process for process, run in two.items() if run == machines[raylet])
+    soon(lambda: not Path(f"/proc/{gone}").exists(), 30)
+    assert driver.wait(600) == 0, (tmp_path / "ray.txt").read_text()
+    said = (tmp_path / "ray.txt").read_text()
+    assert "its machine was lost; it runs again elsewhere" in said
+    subprocess.run([*words, str(tmp_path / "local")], check=True, capture_output=True)
+    ours, local = (rows(tmp_path / name) for name in ("ray", "local"))
+    assert len(ours) == 4
+    assert ours == local, "the same table, number for number"
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key not in MEASURED} for row in runs.table(folder)]
+
+
+@pytest.mark.nightly
+def test_what_becomes_of_runs_on_a_cluster(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cluster for many promises, as it takes long to start."""
+    sweep = Sweep(tmp_path, ["layer", "broken", "rms", "none"], 1.0, monkeypatch)
+    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address) == 0
+    assert sweep.statuses() == ["completed", "failed", "completed", "completed"]
+    assert "it broke (exit code 1)" in state.failure(sweep.runs[1].folder)["reason"]
+    assert sorted(sweep.did("end")) == ["layer", "none", "rms"]
+
+    (tmp_path / "second").mkdir()
+    sweep = Sweep(tmp_path / "second", ["layer", "rms"], 60, monkeypatch)
+    pid = os.fork()
+    if not pid:  # a process of its own, to be interrupted
+        os._exit(ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address))
+    soon(lambda: len(sweep.did("begin")) == 2)
+    os.kill(pid, signal.SIGINT)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert sorted(sweep.did("stop")) == ["layer", "rms"], "they could end with a checkpoint"
+
+    blind = tmp_path / "blind"
+    blind.mkdir()
+    hidden = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f"mount -t tmpfs none {blind} && exec ray start --address={cluster.address} --num-cpus=1 --block",
+    ]
+    node = subprocess.Popen(hidden, env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}, process_group=0)
+    try:
+        sweep = Sweep(blind, ["layer"], 1.0, monkeypatch)
+
+        def refused() -> bool:
+            try:
+                ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address)
+            except BadRun as error:
+                return f"does not see {sweep.folder}" in str(error)
+            return False
+
+        soon(refused, 120)
+        assert not list(sweep.folder.glob(".probe*"))
+    finally:
+        os.killpg(node.pid, signal.SIGKILL)
+
+
+def test_an_address_without_a_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Absent:
+        def init(self, **words: Any) -> None:
+            raise ConnectionError(f"Failed to connect to {words['address']}\nmore")
+
+    monkeypatch.setattr(ray, "library", lambda *words: Absent())
+    sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
+    with pytest.raises(BadRun, match=r"^no Ray cluster at here:1: Failed to connect to here:1$"):
+        ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, "here:1")
+
+
+def test_without_ray_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
+    with pytest.raises(BadOption, match=r"pip install 'tfzoo\[ray\]'"):
+        ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told)
+
+
+def test_a_run_is_over_when_its_folder_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
+    (run,), account = sweep.runs, Account()
+    for _ in range(10):
+        assert account.settle(run, None) is None, "lost machines are no failure of the run, however many"
+    with_lock = Ended("maple", 1, "another is at it")
+    run.folder.mkdir(parents=True)
+    with state.lock(run.folder):
+        for _ in range(10):
+            assert account.settle(run, with_lock) is None
+    silent = Ended("maple", 1, "No module named tfzoo")
+    assert [account.settle(run, silent) for _ in range(element.TRIES)] == [None, None, "failed"]
+    assert state.failure(run.folder)["reason"] == "on maple: No module named tfzoo (exit code 1)"
+    assert account.settle(run, None) == "failed"
+
+
+def test_gpus_are_asked_for_where_runs_train_on_them(tmp_path: Path) -> None:
+    metric = {"name": "val/loss", "mode": "min"}
+    tree = {"recipe": "translation/numbers", "axes": {"model.norm": ["rms"]}, "seeds": [1], "metric": metric, "devices": 2}
+    drawn = plan.draft(tmp_path / "tiny.yaml", tree)
+    assert (element.gpus(drawn), element.threads(drawn)) == (2, 1)
+    drawn.cells[0].recipes[""] = {"trainer": {"accelerator": "cpu"}}
+    assert element.gpus(drawn) == 0
