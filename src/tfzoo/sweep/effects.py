@@ -90,7 +90,7 @@ def mains(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
         for label in labels:
             sides = [[scores.of((*context[:place], value, *context[place:])) for value in (label, base[place])] for context in contexts]
             shared = [own.keys() & partner.keys() for own, partner in sides]
-            seeds = sorted(set().union(*shared))
+            seeds = sorted({seed for both in shared for seed in both})
             used = [[index for index, both in enumerate(shared) if seed in both] for seed in seeds]
             notes = unbalanced(seeds, used, shared, contexts, f"settings of {others}")
             own, partner = (

@@ -98,7 +98,7 @@ def conclude(one: Comparison, test: Interval | None, corrected: float | None, co
     around = interval(values) if len(values) > 1 and spreads(values, one.scale) else None
     difference = fmean(one.differences) if one.pairs and not one.is_baseline else None
     verdict = decide(one, test, corrected, mode)
-    told = test is not None and corrected is not None
+    text = sentences.untold(one) if test is None or corrected is None else sentences.told(one, verdict, test, corrected, comparisons)
     notes = [*one.notes, *one.unpaired()]
     if len(values) == 1:
         notes.append("one seed: no interval")
@@ -116,7 +116,7 @@ def conclude(one: Comparison, test: Interval | None, corrected: float | None, co
         p=None if test is None else float(test.p),
         p_corrected=corrected,
         verdict=verdict,
-        sentence=sentences.told(one, verdict, test, corrected, comparisons) if told else sentences.untold(one),
+        sentence=text,
         notes=notes,
     )
 

@@ -72,7 +72,7 @@ def p_value(p: float) -> str:
     if p < 0.001:
         return "p < 0.001"
     text = f"{p:.2g}"
-    return f"p = {text}" if (float(text) < ALPHA) == (p < ALPHA) else f"p = {p:.4f}"
+    return f"p = {text}" if (float(text) < ALPHA) == (p < ALPHA) else f"p < {ALPHA}"
 
 
 def chance(p: float, comparisons: int) -> str:

@@ -50,7 +50,10 @@ def read(folder: Path) -> dict[str, Translations]:
         if path.suffix in (".tsv", ".jsonl"):
             try:
                 rows = list(lines(path))
-                found[path.stem] = Translations(tuple(row["translation"] for row in rows), tuple(row["reference"] for row in rows))
+                texts, references = (tuple(row[column] for row in rows) for column in ("translation", "reference"))
+                if not all(isinstance(text, str) for text in (*texts, *references)):
+                    raise ValueError("a row is cut off")
+                found[path.stem] = Translations(texts, references)
             except KeyError:
                 continue
             except (OSError, ValueError, TypeError) as error:

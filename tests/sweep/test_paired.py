@@ -1,0 +1,87 @@
+"""Tests over simulated sweeps whose truth is known: intervals hold it as often as they say, and tests call what is not there as seldom."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom, nct, t, ttest_rel
+
+from tfzoo.sweep.paired import ALPHA, Floats, holm, interval, power, seeds_needed, spreads
+
+SWEEPS, CELLS = 1000, 5
+NOISE = {"equal": np.ones(CELLS), "unequal": np.array([1, 1, 2, 4, 4.0]), "a noisy baseline": np.array([4, 1, 1, 1, 2.0])}
+SEEDS = (3, 5, 10)
+
+
+def sweeps(noise: str, seeds: int, effects: Floats | float = 0.0) -> Floats:
+    """``(sweeps, cells, seeds)``: effect of the cell, effect of the seed on all cells, noise of its own. The first is the baseline."""
+    random = np.random.default_rng([seeds, len(noise)])
+    shared = 3 * random.standard_normal((SWEEPS, 1, seeds))
+    return random.standard_normal((SWEEPS, CELLS, seeds)) * NOISE[noise][:, None] + shared + np.broadcast_to(effects, CELLS)[:, None]
+
+
+def band(chance: float) -> tuple[float, float]:
+    """How many of the sweeps that may be in 99 of 100 tries."""
+    low, high = binom.interval(0.99, SWEEPS, chance)
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+@pytest.mark.parametrize("noise", NOISE)
+def test_intervals_hold_the_true_difference_at_the_stated_rate(noise: str, seeds: int) -> None:
+    effects = np.array([0.0, 0.0, 1.0, -2.0, 5.0])
+    y = sweeps(noise, seeds, effects)
+    found = interval(y[:, 1:] - y[:, :1])
+    held = ((found.low <= effects[1:]) & (effects[1:] <= found.high)).sum(0)
+    low, high = band(1 - ALPHA)
+    assert ((low <= held) & (held <= high)).all(), held
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+@pytest.mark.parametrize("noise", NOISE)
+def test_no_more_sweeps_than_stated_call_something_when_nothing_is_true(noise: str, seeds: int) -> None:
+    y = sweeps(noise, seeds)
+    alone = interval(y[:, 1:] - y[:, :1]).p
+    assert (holm(alone) < ALPHA).any(1).sum() <= band(ALPHA)[1]
+    assert (alone < ALPHA).any(1).sum() > band(ALPHA)[1]  # so that this would be seen without the correction
+
+
+def test_interval_and_p_are_those_of_scipys_paired_test() -> None:
+    own, base = np.random.default_rng(0).standard_normal((2, 7, 4))
+    wanted, found = ttest_rel(own, base, axis=1), interval(own - base)
+    np.testing.assert_allclose(found.p, wanted.pvalue)
+    np.testing.assert_allclose([found.low, found.high], wanted.confidence_interval(0.95))
+
+
+def test_holm_is_the_example_of_the_paper_in_any_order() -> None:
+    """Holm (1979): each p by how many are left, in rising order, stopping at the first that fails."""
+    np.testing.assert_allclose(holm([[0.04, 0.001, 0.03, 0.01], [0.5, 0.5, 0.5, 0.5]]), [[0.06, 0.004, 0.06, 0.03], [1, 1, 1, 1]])
+    assert holm([]).tolist() == []
+
+
+def test_power_is_that_of_the_noncentral_t() -> None:
+    for seeds, size, comparisons in [(3, 1.0, 1), (5, 0.3, 4), (20, 0.9, 8), (10, 5.0, 8)]:
+        bar = t.isf(0.025 / comparisons, seeds - 1)
+        wanted = nct.sf(bar, seeds - 1, size * seeds**0.5) + nct.cdf(-bar, seeds - 1, size * seeds**0.5)
+        np.testing.assert_allclose(power(size, 1.0, seeds, comparisons), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize(("size", "comparisons"), [(1.0, 1), (0.5, 4), (2.0, 4)])
+def test_as_many_seeds_as_are_asked_for_find_four_of_five(size: float, comparisons: int) -> None:
+    seeds = seeds_needed(size, 1.0, comparisons)
+    assert seeds is not None
+    found = interval(size + np.random.default_rng(0).standard_normal((SWEEPS, seeds))).p < ALPHA / comparisons
+    assert band(0.8)[0] <= found.sum()
+    assert power(size, 1.0, seeds - 1, comparisons) < 0.8 <= power(size, 1.0, seeds, comparisons)
+
+
+def test_there_is_an_end_to_how_many_seeds_are_asked_for() -> None:
+    assert seeds_needed(1e-3, 1.0) is None
+    assert seeds_needed(1.0, 1e-9) == 2
+
+
+def test_rounding_is_no_spread() -> None:
+    ones = np.array([0.9, 0.8, 0.7], np.float32) - np.array([0.8, 0.7, 0.6], np.float32)
+    assert not spreads(ones, 0.9)
+    assert spreads([0.1, 0.1001], 0.9)
+    assert not spreads([0.0, 0.0], 0.0)
