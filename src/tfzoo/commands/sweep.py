@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.commands.output import near, put, say
+from tfzoo.commands.output import complain, near, put, say
 from tfzoo.commands.words import Words
 from tfzoo.errors import TfzooError
 from tfzoo.runs.folder import RUNS
@@ -35,9 +37,7 @@ def run(args: list[str]) -> int:
     plan = load(given.file)
     folder = Path(given.run or RUNS / plan.file.stem).expanduser().absolute()
     if given.export:
-        from tfzoo.sweep import wandb  # type: ignore[attr-defined]
-
-        put(wandb.export(plan).rstrip())
+        put(import_module("tfzoo.sweep.wandb").export(plan, folder).rstrip())
         return 0
     if given.dry_run:
         from tfzoo.sweep.preview import preview
@@ -101,19 +101,8 @@ def retry(plan: Plan, every: list[Run]) -> None:
 
 def engine(given: Any) -> Callable[..., int]:
     """What runs them: the same signature for all."""
-    from functools import partial
-
-    if given.engine == "ray":
-        from tfzoo.sweep import ray  # type: ignore[attr-defined]
-
-        return partial(ray.run, address=given.address)
-    if given.engine == "slurm":
-        from tfzoo.sweep import slurm  # type: ignore[attr-defined]
-
-        return slurm.run  # type: ignore[no-any-return]
-    from tfzoo.sweep import local
-
-    return local.run
+    run: Callable[..., int] = import_module(f"tfzoo.sweep.{given.engine}").run
+    return partial(run, address=given.address) if given.engine == "ray" else run
 
 
 def tell(plan: Plan, every: list[Run], args: list[str]) -> int:
@@ -144,14 +133,8 @@ def again(args: list[str], more: str = "") -> str:
 
 def report(folder: Path) -> None:
     """Write the report; the runs are what counts, and stay without it."""
-    from tfzoo.commands.output import complain
-
     try:
-        from tfzoo.sweep import report  # type: ignore[attr-defined]
-    except ImportError:
-        return
-    try:
-        paths = report.write([folder])
+        paths = import_module("tfzoo.sweep.report").write([folder])
     except Exception as error:
         complain(f"no report: {type(error).__name__}: {error}")
         return
