@@ -1,7 +1,7 @@
 """What the packaged sweeps showed: writes docs/ablations.md from recipes/ablations/*.yaml and the runs beside them.
 
-    tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm     # takes over its runs.csv
-    python benchmarks/ablations.py                                                      # from what is there
+tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm     # takes over its runs.csv
+python benchmarks/ablations.py                                                      # from what is there
 """
 
 from __future__ import annotations
