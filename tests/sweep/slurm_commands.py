@@ -37,11 +37,12 @@ def sbatch(script: str) -> None:
             ids = dict(zip(("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"), job.split("_"), strict=False)) if "_" in job else {}
             (HOME / job).write_text("RUNNING")
             env = {**os.environ, "SLURM_JOB_ID": number, "SLURM_NTASKS": "1", "SLURM_PROCID": "0", **ids}
-            going[job] = subprocess.Popen(["bash", str(HOME / f"{number}.sh")], env=env)
+            going[job] = subprocess.Popen(["bash", str(HOME / f"{number}.sh")], env=env, start_new_session=True)
             (HOME / f"{job}.pid").write_text(str(going[job].pid))
         for job, process in list(going.items()):
             if process.poll() is not None:
-                (HOME / job).write_text("COMPLETED" if process.returncode == 0 else "FAILED")
+                if not (HOME / job).read_text().startswith("CANCELLED"):
+                    (HOME / job).write_text("COMPLETED" if process.returncode == 0 else "FAILED")
                 del going[job]
         time.sleep(0.05)
 
@@ -64,7 +65,7 @@ def sacct(*words: str) -> None:
 def scancel(*words: str) -> None:
     for path in HOME.glob(f"{words[0]}*.pid"):
         (HOME / path.stem).write_text("CANCELLED by 0")
-        os.kill(int(path.read_text()), signal.SIGTERM)
+        os.killpg(int(path.read_text()), signal.SIGKILL)
 
 
 globals()[Path(sys.argv[0]).name](*sys.argv[1:])

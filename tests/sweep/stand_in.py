@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import textwrap
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +23,12 @@ CELL = """
     folder, run, seconds = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), float(sys.argv[3])
     run.mkdir(parents=True, exist_ok=True)
     held = os.open(run / "lock", os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        sys.exit(1)
+    for last in [False] * 9 + [True]:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            sys.exit("held") if last else time.sleep(0.02)
     if (run / "summary.json").is_file():
         sys.exit(0)
     said = lambda what: (folder / "trained.txt").open("a").write(f"{what} {run.parent.name} {os.getpid()}\\n")
@@ -36,6 +44,15 @@ CELL = """
     (run / "config.yaml").write_text("data: {}\\n")
     (run / "summary.json").write_text(json.dumps({"fit": {"ended": "completed", "scores": {"val/loss": 1.0}}}))
 """
+
+
+def soon(true: Callable[[], Any], seconds: float = 120) -> Any:
+    """Wait until something is true; returns it."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+    return found
 
 
 class Sweep:
@@ -61,6 +78,15 @@ class Sweep:
         path = self.folder / "trained.txt"
         lines = path.read_text().splitlines() if path.is_file() else []
         return [line.split()[1].removeprefix("norm=") for line in lines if line.startswith(what)]
+
+    def interrupt_when(self, true: Callable[[], object]) -> None:
+        """Press Ctrl-C, once something is true."""
+
+        def wait() -> None:
+            soon(true)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=wait, daemon=True).start()
 
     def statuses(self) -> list[str]:
         return [state.status(run) for run in self.runs]

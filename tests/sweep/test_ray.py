@@ -6,15 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.sweep.files import TINY, sweep_file
-from tests.sweep.stand_in import Sweep
+from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.sweep import element, plan, ray, runs, state
 from tfzoo.sweep.element import Account, Ended
@@ -31,14 +30,6 @@ def cluster() -> Iterator[Any]:
     made.machines = [made.add_node(num_cpus=1), made.add_node(num_cpus=1)]
     yield made
     made.shutdown()
-
-
-def soon(true: Callable[[], Any], seconds: float = 300) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.1)
-    return found
 
 
 def machine_of(process: int) -> int:
@@ -104,12 +95,8 @@ def test_what_becomes_of_runs_on_a_cluster(cluster: Any, tmp_path: Path, monkeyp
 
     (tmp_path / "second").mkdir()
     sweep = Sweep(tmp_path / "second", ["layer", "rms"], 60, monkeypatch)
-    pid = os.fork()
-    if not pid:  # a process of its own, to be interrupted
-        os._exit(ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address))
-    soon(lambda: len(sweep.did("begin")) == 2)
-    os.kill(pid, signal.SIGINT)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    sweep.interrupt_when(lambda: len(sweep.did("begin")) == 2)
+    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address) == 130
     assert sorted(sweep.did("stop")) == ["layer", "rms"], "they could end with a checkpoint"
 
     blind = tmp_path / "blind"

@@ -7,14 +7,14 @@ import os
 import shutil
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from submitit.slurm.slurm import SlurmInfoWatcher, SlurmJob
 
-from tests.sweep.stand_in import Sweep
+from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption
 from tfzoo.sweep import element, slurm, state
 from tfzoo.sweep.plan import Budget
@@ -34,27 +34,11 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_STAND_IN", str(home))
     monkeypatch.setattr(slurm, "LOOK", 0.1)
+    monkeypatch.setattr(SlurmJob, "watcher", SlurmInfoWatcher())  # it remembers jobs of this process, whose numbers begin anew
     yield home
     for path in home.glob("*.pid"):
         if (home / path.stem).read_text() == "RUNNING":
-            os.kill(int(path.read_text()), signal.SIGKILL)
-
-
-def soon(true: Callable[[], object], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
-
-
-def interrupt_when(true: Callable[[], object]) -> threading.Thread:
-    def wait() -> None:
-        soon(true)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
+            os.killpg(int(path.read_text()), signal.SIGKILL)
 
 
 def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,9 +59,8 @@ def test_jobs_outlive_the_sweep_which_finds_them_again(
     cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sweep = Sweep(tmp_path, ["layer", "rms", "none"], 2.0, monkeypatch)
-    thread = interrupt_when(lambda: sweep.did("begin"))
+    sweep.interrupt_when(lambda: sweep.did("begin"))
     assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.told) == 130
-    thread.join()
     assert "To end them: scancel 41. " in capsys.readouterr().err
     assert "completed" not in sweep.statuses()
     assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.told) == 0

@@ -22,6 +22,8 @@ from tfzoo.sweep.state import Run, Status
 
 PATIENCE = 60.0
 """Seconds that a run has for its last checkpoint."""
+STOPPED = (75, 130)
+"""Exit codes after a signal: a machine that goes down says good-bye to what runs on it."""
 TRIES = 3
 """How often a run may end without a word, before that counts as its failure."""
 
@@ -90,12 +92,12 @@ class Account:
         self.silent: Counter[int] = Counter()
 
     def settle(self, run: Run, ended: Ended | None) -> Status | None:
-        """The status that a run ended with, or None where it has to run again: its machine was lost (``ended`` is None), another process
-        still holds it, or it ended without a word and has not done so often."""
+        """The status that a run ended with, or None where it has to run again: its machine was lost (``ended`` is None) or is going
+        down, another process still holds it, or it ended without a word and has not done so often."""
         found = state.status(run)
         if found in ("completed", "failed"):
             return found
-        if ended is None or found == "running":
+        if ended is None or ended.code in STOPPED or found == "running":
             return None
         self.silent[run.number] += 1
         if self.silent[run.number] < TRIES:
