@@ -13,7 +13,7 @@ from tfzoo.commands import packaged
 from tfzoo.commands.main import main
 from tfzoo.registry import create, describe
 
-NAMES = packaged.names()
+NAMES = packaged.recipes()
 ROOT = Path(__file__).parents[2] / "recipes"
 SMALL = (
     *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--model.head_dim", "8"),
@@ -23,8 +23,9 @@ SIZES = {"train": 200, "val": 4, "test": 4}
 
 
 def test_all_recipes_are_found() -> None:
-    assert sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.y*ml")) == NAMES
+    assert sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.y*ml")) == packaged.names()
     assert len(NAMES) >= 7
+    assert sorted(NAMES + packaged.sweeps()) == packaged.names()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import tfzoo
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.commands.main import main
 
@@ -24,6 +25,7 @@ FOLDER = Path("runs/tiny")
 @pytest.fixture(autouse=True)
 def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(tfzoo.__file__).parents[1]))  # of the sweeps and trainings that are started
 
 
 @pytest.fixture
@@ -195,7 +197,7 @@ def test_a_clash_a_divergence_and_a_run_that_outgrows_its_memory_are_told_and_th
         }
     }
     sweep_file(Path(), axes=axes, seeds=[1])
-    limit = 12 * 2**30
+    limit = 5 * 2**30
     ran = subprocess.run(
         command("--jobs", "2"),
         capture_output=True,

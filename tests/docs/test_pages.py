@@ -45,6 +45,7 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     make(tmp_path / "runs/position", (1, 2))
     make(tmp_path / "elsewhere/position", (3, 4))
+    (tmp_path / "small.yaml").write_text(next(block.text for block in blocks("docs/sweeps.md", "yaml")), "utf-8")
     (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
@@ -80,6 +81,8 @@ def tried(command: Command) -> list[str]:
     words = list(command.words)
     if words[0] == "fit" and "--help" not in words and not (command.printed or "").startswith("tfzoo: "):
         return [*words, "--print_config"]
+    if words[0] == "sweep":
+        return [*words, "--dry-run"]
     if words[0] == "check":
         describe(*words[1:3])
         return ["check", "--help"]

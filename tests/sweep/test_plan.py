@@ -111,7 +111,7 @@ def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path: Path) -
     changes = {"tune": {"key": "optim.lr", "values": [1e-3, 2e-3]}, "also": [{"name": "test/long/exact", "mode": "max"}]}
     plan = load(sweep_file(tmp_path, axes=axes, budget={"time": "00:10:00"}, devices=1, **changes))
     again = tmp_path / "again.yaml"
-    again.write_text(yaml.safe_dump(plan.tree()))
+    again.write_text(yaml.safe_dump(plan.tree(), sort_keys=False))
     found = load(again)
     assert found.tree() == plan.tree()
     assert found.cells == plan.cells

@@ -55,8 +55,11 @@ def run(args: Sequence[str]) -> int:
     shows, helps = arguments.take("print_config"), arguments.take("help")
     trust = arguments.take("trust") is not None
     path = find(arguments.words[0])
+    tree = read(path)
+    if {"recipe", "axes"} & tree.keys():
+        raise BadRecipe(f"{path} varies a recipe, which one training cannot: tfzoo sweep {arguments.words[0]}")
     untried = None if helps is not None else {"data"} if shows is not None else set()
-    job = prepare([(read(path), _shown(path, arguments.words[0]))], arguments, trust, path, untried)
+    job = prepare([(tree, _shown(path, arguments.words[0]))], arguments, trust, path, untried)
     if helps is not None:
         put(job.parser.format_help())
         return 0

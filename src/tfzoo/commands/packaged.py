@@ -1,4 +1,4 @@
-"""The recipes that come with tfzoo: beside ``src`` in a checkout, inside the package when installed."""
+"""The recipes and sweeps that come with tfzoo: beside ``src`` in a checkout, inside the package when installed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 
 PACKAGE = Path(__file__).resolve().parents[1]
+SWEEPS = "ablations"
+"""The folder of those that are no recipes, but vary one."""
 
 
 def folder() -> Path:
@@ -16,12 +18,22 @@ def folder() -> Path:
 
 
 def names() -> list[str]:
-    """All names, ``translation/numbers`` and so on."""
+    """All names, ``translation/numbers``, ``ablations/norm`` and so on."""
     return sorted(path.relative_to(folder()).with_suffix("").as_posix() for path in folder().rglob("*.yaml"))
 
 
+def recipes() -> list[str]:
+    """The names of what ``tfzoo fit`` trains."""
+    return [name for name in names() if name.partition("/")[0] != SWEEPS]
+
+
+def sweeps() -> list[str]:
+    """The names of what ``tfzoo sweep`` runs."""
+    return [name for name in names() if name.partition("/")[0] == SWEEPS]
+
+
 def find(recipe: str) -> Path:
-    """The file of a recipe, given by packaged name or by path.
+    """The file of a recipe or sweep, given by packaged name or by path.
 
     Raises:
         BadRecipe: there is neither.
@@ -39,6 +51,6 @@ def find(recipe: str) -> Path:
 
 
 def summary(name: str) -> str:
-    """The first line of a recipe's header."""
+    """The first line of a file's header."""
     first = find(name).read_text("utf-8").partition("\n")[0]
     return first.lstrip("# ").strip() if first.startswith("#") else ""

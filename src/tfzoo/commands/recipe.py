@@ -97,7 +97,7 @@ class Draft:
         if section not in self.known or not name:
             if section not in TOP:
                 raise BadRecipe(f"{where}: {misplaced(self.known, section)}")
-            self.lay({section: text}, where)
+            self.lay({section: "true" if text is None and TOP[section] is bool else text}, where)
             return
         if name not in self.known[section].hints:
             raise BadRecipe(f"{where}: {misplaced(self.known, name, section)}")

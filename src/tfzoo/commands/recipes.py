@@ -1,4 +1,4 @@
-"""tfzoo recipes [NAME] [--copy PATH]: packaged recipes."""
+"""tfzoo recipes [NAME] [--copy PATH]: packaged recipes, and sweeps over them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfzoo.errors import TfzooError
 
 def run(args: list[str]) -> int:
     """List recipes, print one, or copy it."""
-    words = Words("recipes", "List the packaged recipes, print one, or copy one to edit it.")
+    words = Words("recipes", "List the packaged recipes and sweeps, print one, or copy one to edit it.")
     words.add_argument("name", nargs="?", metavar="NAME", help="print this recipe")
     words.add_argument("--copy", metavar="PATH", help="write it to a file (or into a folder) instead; never over one that is there")
     given = words.read(args)
@@ -21,10 +21,7 @@ def run(args: list[str]) -> int:
     if given.name is None:
         if given.copy:
             raise TfzooError("--copy needs the name of a recipe: tfzoo recipes translation/numbers --copy mine.yaml")
-        names = packaged.names()
-        width = max(map(len, names), default=0)
-        for name in names:
-            put(f"{name:<{width}}  {packaged.summary(name)}")
+        list_all()
         return 0
     text = packaged.find(given.name).read_text("utf-8")
     if given.copy is None:
@@ -37,5 +34,14 @@ def run(args: list[str]) -> int:
             stream.write(text)
     except OSError as error:
         raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
-    say(f"copied to {path}; run it with: tfzoo fit {path}")
+    say(f"copied to {path}; run it with: tfzoo {'sweep' if given.name in packaged.sweeps() else 'fit'} {path}")
     return 0
+
+
+def list_all() -> None:
+    """A line each, under what runs them."""
+    width = max(map(len, packaged.names()), default=0)
+    for heading, names in (("tfzoo fit", packaged.recipes()), ("tfzoo sweep", packaged.sweeps())):
+        put(f"{heading} ...")
+        for name in names:
+            put(f"  {name:<{width}}  {packaged.summary(name)}")

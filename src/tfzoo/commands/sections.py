@@ -15,10 +15,10 @@ TASKS = {
     "translation": "tfzoo.tasks.translation:TranslationTask",
     "classification": "tfzoo.tasks.classification:ClassificationTask",
 }
-TOP: dict[str, Any] = {"task": str, "seed": int, "timeout": float, "train_tokens": int | None}
-"""``timeout``: seconds without progress after which one of several processes counts as hung. ``train_tokens``: training ends at the
-first step at which it has seen so many, if no other limit ends it before."""
-DEFAULTS = {"seed": 0, "timeout": 1800.0}
+TOP: dict[str, Any] = {"task": str, "seed": int, "timeout": float, "explain": bool, "train_tokens": int | None}
+"""``timeout``: seconds without progress after which one of several processes counts as hung; ``explain``: log what explains the scores;
+``train_tokens``: training ends at the first step at which it has seen so many, if no other limit ends it before."""
+DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
 PLACES = frozenset({"dirpath", "default_root_dir"})
 """What the run's folder says, not the recipe."""
 

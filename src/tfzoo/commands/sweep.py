@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.commands.output import near, put, say
+from tfzoo.commands.output import complain, near, put, say
 from tfzoo.commands.words import Words
 from tfzoo.errors import TfzooError
 from tfzoo.runs.folder import RUNS
@@ -24,7 +26,7 @@ def run(args: list[str]) -> int:
     given = words().read(args)
     if given is None:
         return 0
-    if given.jobs < 1:
+    if given.jobs is not None and given.jobs < 1:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")
     if given.address and given.engine != "ray":
         raise TfzooError("--address is that of a Ray cluster: with --engine ray")
@@ -35,14 +37,12 @@ def run(args: list[str]) -> int:
     plan = load(given.file)
     folder = Path(given.run or RUNS / plan.file.stem).expanduser().absolute()
     if given.export:
-        from tfzoo.sweep import wandb  # type: ignore[attr-defined]
-
-        put(wandb.export(plan).rstrip())
+        put(import_module("tfzoo.sweep.wandb").export(plan, folder).rstrip())
         return 0
     if given.dry_run:
         from tfzoo.sweep.preview import preview
 
-        put("\n".join(preview(plan, folder, given.jobs)))
+        put("\n".join(preview(plan, folder, given.jobs or 1)))
         return 0
     return sweep(plan, folder, given, args)
 
@@ -52,7 +52,7 @@ def words() -> Words:
     words = Words("sweep", "Swap parts of a recipe, run everything, tell which swap mattered. The same command again does what is missing.")
     words.add_argument("file", metavar="FILE", help="a packaged sweep (ablations/norm) or the path of a YAML file: see docs/sweeps.md")
     words.add_argument("--run", metavar="FOLDER", help="where all runs lie; default runs/<the file's name>")
-    words.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time; default 1")
+    words.add_argument("--jobs", type=int, metavar="N", help="runs at a time; default 1, with --engine as many as there is room for")
     words.add_argument("--dry-run", action="store_true", help="print the cells, those refused, and an estimate of the time; run nothing")
     words.add_argument("--retry", choices=["failed"], help="run those again that failed")
     words.add_argument("--cell", type=int, metavar="I", help="run one by its number alone, as --dry-run prints it: for any scheduler")
@@ -75,9 +75,10 @@ def sweep(plan: Plan, folder: Path, given: Any, args: list[str]) -> int:
     for cell in plan.cells:
         if cell.refused:
             say(f"{cell.name}: refused: {cell.refused}")
-    with Table(plan, every, given.jobs) as table:
+    with Table(plan, every, given.jobs or 1) as table:
         missing = [one for one in every if state.status(one) not in ("completed", "failed")]
-        code = engine(given)(plan, folder, missing, given.jobs, table.told) if missing else 0
+        jobs = given.jobs or (1 if given.engine == "local" else None)
+        code = engine(given)(plan, folder, missing, jobs, table.told) if missing else 0
     if code:
         say(f"tfzoo: stopped by a signal. Go on with: {again(args)}")
         return code
@@ -100,19 +101,8 @@ def retry(plan: Plan, every: list[Run]) -> None:
 
 def engine(given: Any) -> Callable[..., int]:
     """What runs them: the same signature for all."""
-    from functools import partial
-
-    if given.engine == "ray":
-        from tfzoo.sweep import ray  # type: ignore[attr-defined]
-
-        return partial(ray.run, address=given.address)
-    if given.engine == "slurm":
-        from tfzoo.sweep import slurm  # type: ignore[attr-defined]
-
-        return slurm.run  # type: ignore[no-any-return]
-    from tfzoo.sweep import local
-
-    return local.run
+    run: Callable[..., int] = import_module(f"tfzoo.sweep.{given.engine}").run
+    return partial(run, address=given.address) if given.engine == "ray" else run
 
 
 def tell(plan: Plan, every: list[Run], args: list[str]) -> int:
@@ -143,7 +133,6 @@ def again(args: list[str], more: str = "") -> str:
 
 def report(folder: Path) -> None:
     """Write the report; the runs are what counts, and stay without it."""
-    from tfzoo.commands.output import complain
     from tfzoo.sweep.report import write
 
     try:

@@ -30,6 +30,7 @@ from tfzoo.runs.requeue import requeue
 from tfzoo.runs.resume import Resume
 from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
 from tfzoo.runs.watch import Watch
+from tfzoo.tasks.explain import Explain
 
 
 class Training:
@@ -58,7 +59,8 @@ class Training:
         self.best = keeper({"monitor": task.monitor, **settings}, folder / checkpoints.FOLDER)
         self.under_way = UnderWay()
         self.watch = Watch(job.recipe["timeout"], self._give_up)
-        callbacks = [Bar(), self.meter, self.under_way, self.watch, self.signals, self.resume, self.best, self.finish]
+        explains = [Explain()] if job.recipe["explain"] else []
+        callbacks = [*explains, Bar(), self.meter, self.under_way, self.watch, self.signals, self.resume, self.best, self.finish]
         self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [file])
 
     def run(self) -> int:

@@ -45,6 +45,12 @@ class Pairs:
         source, target, real = (x.to(device, non_blocking=non_blocking) for x in (self.source, self.target, self.real))
         return replace(self, source=source, target=target, real=real)
 
+    def first(self, rows: int) -> Pairs:
+        """The first pairs of it."""
+        real = self.real[self.real < rows * (self.target.size(1) - 1)]
+        lists = {name: getattr(self, name)[:rows] for name in ("source_text", "target_text", "index")}
+        return replace(self, source=self.source[:rows], target=self.target[:rows], real=real, **lists)
+
     def pin_memory(self) -> Pairs:
         """The same batch in memory that a GPU copies from without waiting."""
         return replace(self, source=self.source.pin_memory(), target=self.target.pin_memory(), real=self.real.pin_memory())

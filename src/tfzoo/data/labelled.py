@@ -42,6 +42,11 @@ class Labelled:
         """The same batch on a device."""
         return replace(self, text=self.text.to(device, non_blocking=non_blocking), label=self.label.to(device, non_blocking=non_blocking))
 
+    def first(self, rows: int) -> Labelled:
+        """The first texts of it."""
+        lists = {name: getattr(self, name)[:rows] for name in ("source_text", "index")}
+        return replace(self, text=self.text[:rows], label=self.label[:rows], **lists)
+
     def pin_memory(self) -> Labelled:
         """The same batch in memory that a GPU copies from without waiting."""
         return replace(self, text=self.text.pin_memory(), label=self.label.pin_memory())

@@ -17,7 +17,7 @@ FREE = {
     *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
     *("trainer.logger", "trainer.log_every_n_steps", "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.profiler"),
     *("trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "trainer.accumulate_grad_batches"),
-    *("data.workers", "timeout", "train_tokens"),
+    *("data.workers", "timeout", "explain", "train_tokens"),
 }
 """How long training lasts, what it tells, and on which and how many processes it runs. A step must take as many batches as before, which
 is seen when all processes are there; ``limit_train_batches`` is not free, for it says which batches an epoch has."""

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, config, summary
@@ -35,7 +35,6 @@ class Stop:
     def __init__(self) -> None:
         self.code = 0
         self.children: set[subprocess.Popen[bytes]] = set()
-        self.lock = Lock()
 
     def ask(self, number: int) -> None:
         """Hand a signal on."""
@@ -44,17 +43,15 @@ class Stop:
             self._send(child, signal.SIGKILL if again else number)
 
     def add(self, child: subprocess.Popen[bytes]) -> None:
-        with self.lock:
-            self.children.add(child)
+        self.children.add(child)
         if self.code:
             self._send(child, signal.SIGTERM)
 
     def remove(self, child: subprocess.Popen[bytes]) -> None:
-        with self.lock:
-            self.children.discard(child)
+        self.children.discard(child)
 
     def _send(self, child: subprocess.Popen[bytes], number: int) -> None:
-        if child.poll() is None:
+        with suppress(ProcessLookupError):
             os.killpg(child.pid, number) if number == signal.SIGKILL else child.send_signal(number)
 
 

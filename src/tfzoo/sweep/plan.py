@@ -47,7 +47,8 @@ class Budget:
     @property
     def settings(self) -> dict[str, Any]:
         """The keys of the recipe that say it."""
-        keys = {"trainer.max_steps": self.steps, "train_tokens": self.tokens, "trainer.max_time": self.time}
+        days = self.time and (self.time if self.time.count(":") == 3 else f"00:{self.time}")  # as Lightning has it
+        keys = {"trainer.max_steps": self.steps, "train_tokens": self.tokens, "trainer.max_time": days}
         return {key: value for key, value in keys.items() if value is not None}
 
     @property

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 import yaml
 
@@ -25,7 +26,7 @@ SWEEP, CELLS = "sweep.yaml", "cells.json"
 Status = Literal["completed", "failed", "running", "half", "missing"]
 ANY = {
     *(f"trainer.{key}" for key in ("max_time", "logger", "log_every_n_steps", "enable_progress_bar", "enable_model_summary", "profiler")),
-    *("trainer.accelerator", "data.workers", "timeout"),
+    *("trainer.accelerator", "data.workers", "timeout", "explain"),
 }
 """What may differ between a run that is there and the sweep file: it changes no score."""
 
@@ -151,7 +152,7 @@ def failure(folder: Path) -> dict[str, Any]:
 
 def write(path: Path, text: str) -> None:
     """A file, whole or not at all."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     draft.write_text(text, "utf-8")
     os.replace(draft, path)
 

@@ -83,7 +83,8 @@ class Table:
     def left(self) -> float:
         """Seconds until all is done, as far as what is done tells; 0 where nothing is."""
         waiting = sum(status not in ("completed", "failed") for status in self.statuses.values())
-        return mean(self.seconds.values()) * waiting / min(self.jobs, waiting) if self.seconds and waiting else 0.0
+        jobs = min(max(self.jobs, len(self.running)), waiting)
+        return mean(self.seconds.values()) * waiting / jobs if self.seconds and waiting else 0.0
 
     def draw(self) -> Group:
         """The live table."""

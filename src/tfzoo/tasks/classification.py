@@ -97,6 +97,9 @@ class ClassificationTask(Task):
         """Of each class: ``(b c)``."""
         return self.model(batch.text, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
 
+    def read(self, batch: Labelled) -> object:
+        return self.logits(batch)
+
     def training_step(self, batch: Labelled, batch_idx: int) -> Tensor:
         logits = self.logits(batch)
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)

@@ -37,7 +37,7 @@ class Task(Learner):
     ``recipe`` is the configuration that a checkpoint carries, together with the tokenizer: all that is needed to build the task again.
 
     A task says what it is in its class attributes, trains in ``training_step`` and writes :meth:`sizes`, :meth:`restore_tokenizer`,
-    :meth:`new_scores`, :meth:`score` and :meth:`rows`. Its constructor takes the model, the tokenizer and, after the star, its settings:
+    :meth:`read`, :meth:`new_scores`, :meth:`score` and :meth:`rows`. Its constructor takes the model, the tokenizer and, after the star, its settings:
     dataclasses, a section of the recipe each.
     """
 
@@ -105,6 +105,10 @@ class Task(Learner):
     @classmethod
     def restore_tokenizer(cls, state: Mapping[str, Any]) -> Any:
         """What :meth:`tokenizer_state` came from."""
+        raise NotImplementedError
+
+    def read(self, batch: Any) -> object:
+        """Pass a batch through the model as a training step does, for what can be seen on the way."""
         raise NotImplementedError
 
     def new_scores(self) -> nn.Module:

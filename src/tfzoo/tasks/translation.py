@@ -90,6 +90,9 @@ class TranslationTask(Task):
         smoothed, nll = cross_entropy(hidden, self.model.output_weight, wanted, self.optim.label_smoothing, self.model.pad)
         return smoothed, nll, len(batch.real)
 
+    def read(self, batch: Pairs) -> object:
+        return self.loss(batch)
+
     def training_step(self, batch: Pairs, batch_idx: int) -> Tensor:
         smoothed, nll, tokens = self.loss(batch)
         self.log_training({"train/perplexity": (nll / tokens).exp()}, tokens)
