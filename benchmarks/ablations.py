@@ -28,11 +28,12 @@ HEAD = """\
 # What the packaged sweeps showed
 
 Each puts a published claim to the test, on data that is made up on the spot, with small models and short trainings: what holds here may not
-hold at scale, and what does not may. All were run with `--jobs 2` on 2 cores (AMD EPYC), one thread a run; the runs lie beside the sweep files as `.csv`.
-`python benchmarks/ablations.py` makes this page from them.
+hold at scale, and what does not may. All were run on 2 cores (AMD EPYC) with `--jobs 2`, one thread a run; the runs lie beside the sweep
+files as `.csv`. `python benchmarks/ablations.py` makes this page from them.
 
 Mean over the seeds ± half of its 95 % interval; ▲ better and ▼ worse than the baseline, in bold, after Holm's correction
-([how a sweep is judged](judging.md)). Tokens a second and memory are medians; other work shared the machine, so compare them within a table alone.
+([how a sweep is judged](judging.md)). Tokens a second and memory are medians; other work shared the machine, so compare them within a
+table alone.
 """
 
 

@@ -10,10 +10,11 @@ import pytest
 HEAVY = ("lightning", "wandb", "transformers", "jsonargparse", "torchmetrics")
 
 
-@pytest.mark.parametrize(
-    "args", [["--help"], ["--version"], ["list"], ["show", "norm", "rms"], ["recipes"], ["cache"], ["fit", "--help"], ["report", "--help"]]
-)
-@pytest.mark.parametrize("args", [["--help"], ["--version"], ["list"], ["show", "norm", "rms"], ["recipes"], ["cache"], ["fit", "--help"], ["sweep", "--help"]])
+LIGHT = [["--help"], ["--version"], ["list"], ["show", "norm", "rms"], ["recipes"], ["cache"]]
+HELP = [["fit", "--help"], ["sweep", "--help"], ["report", "--help"]]
+
+
+@pytest.mark.parametrize("args", [*LIGHT, *HELP])
 def test_simple_commands_load_no_lightning(args: list[str]) -> None:
     code = (
         f"import sys; from tfzoo.commands.main import main; code = main({args});"

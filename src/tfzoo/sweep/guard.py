@@ -41,8 +41,8 @@ def main() -> int:
         else:
             child.send_signal(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, forward)
+    for handled in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(handled, forward)
     child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, preexec_fn=bind, close_fds=False)
     threading.Thread(target=watch, daemon=True).start()
     for number in early:

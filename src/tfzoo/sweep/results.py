@@ -150,11 +150,10 @@ def merge(folders: Sequence[Folder]) -> tuple[list[Row], list[str]]:
             for key in ("run_folder", "checkpoint_path"):
                 if row[key] and folder is not folders[0]:
                     row[key] = os.path.relpath(folder.path / row[key], top)
-            key = (row["cell"], row["seed"])
-            both = key in found and found[key]["status"] == row["status"] == "completed"
-            twice += both
-            if key not in found or (found[key]["status"] != "completed" and row["status"] == "completed"):
-                found[key] = row
+            run = (row["cell"], row["seed"])
+            twice += run in found and found[run]["status"] == row["status"] == "completed"
+            if run not in found or (found[run]["status"] != "completed" and row["status"] == "completed"):
+                found[run] = row
     order = {name: place for place, name in enumerate(dict.fromkeys(name for name, _ in found))}
     rows = sorted(found.values(), key=lambda row: (order[row["cell"]], row["seed"] or 0) if len(folders) > 1 else (0, 0))
     return even(rows), [f"{twice} runs are in more than one folder; the first folder's count"] if twice else []

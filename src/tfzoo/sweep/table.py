@@ -74,7 +74,7 @@ class Table:
             text += f": {self.reasons[run.name]}"
         elif status == "completed":
             score = state.scores(run.folder).get(self.plan.metric.name)
-            text += f", {self.plan.metric.name} {number(score)}" * (score is not None)
+            text += "" if score is None else f", {self.plan.metric.name} {number(score)}"
             text += f", {clock(self.seconds[run.name])}" * (run.name in self.seconds)
             if left := self.left():
                 text += f", about {clock(left)} left"

@@ -37,8 +37,8 @@ class Task(Learner):
     ``recipe`` is the configuration that a checkpoint carries, together with the tokenizer: all that is needed to build the task again.
 
     A task says what it is in its class attributes, trains in ``training_step`` and writes :meth:`sizes`, :meth:`restore_tokenizer`,
-    :meth:`read`, :meth:`new_scores`, :meth:`score` and :meth:`rows`. Its constructor takes the model, the tokenizer and, after the star, its
-    settings: dataclasses, a section of the recipe each.
+    :meth:`read`, :meth:`new_scores`, :meth:`score` and :meth:`rows`. Its constructor takes the model, the tokenizer and, after the star,
+    its settings: dataclasses, a section of the recipe each.
     """
 
     name: ClassVar[str]
