@@ -1,0 +1,32 @@
+"""What the pages say of the packaged sweeps is what their runs, committed beside them, showed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.ablations import PAGE, SWEEPS, found, page
+from tfzoo.commands.tree import read
+from tfzoo.sweep.plan import draft
+from tfzoo.sweep.runs import read_csv
+
+FILES = sorted(SWEEPS.glob("*.yaml"))
+
+
+def test_the_page_is_made_from_the_runs() -> None:
+    assert PAGE.read_text("utf-8") == page()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_cell_of_a_sweep_was_run_with_every_seed(file: Path) -> None:
+    plan = draft(file, read(file))
+    rows = read_csv(file.with_suffix(".csv"))
+    run = [(*(row[axis] for axis in plan.axes), row["seed"]) for row in rows if row["status"] == "completed"]
+    assert sorted(run) == sorted((*cell.labels.values(), seed) for cell in plan.cells for seed in plan.seeds)
+    assert {row["steps"] for row in rows} == {plan.budget.steps}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_head_of_a_sweep_says_what_was_measured(file: Path) -> None:
+    assert found(file).split(":")[0] in ("confirmed", "partly confirmed", "not confirmed", "not distinguishable")
