@@ -147,13 +147,13 @@ def merge(folders: Sequence[Folder]) -> tuple[list[Row], list[str]]:
     top, found, twice = folders[0].path, dict[tuple[str, Any], Row](), 0
     for folder in folders:
         for row in table(folder):
-            for key in ("run_folder", "checkpoint_path"):
-                if row[key] and folder is not folders[0]:
-                    row[key] = os.path.relpath(folder.path / row[key], top)
+            for column in ("run_folder", "checkpoint_path"):
+                if row[column] and folder is not folders[0]:
+                    row[column] = os.path.relpath(folder.path / row[column], top)
             key = (row["cell"], row["seed"])
-            both = key in found and found[key]["status"] == row["status"] == "completed"
-            twice += both
-            if key not in found or (found[key]["status"] != "completed" and row["status"] == "completed"):
+            before = found.get(key, {"status": "none"})["status"]
+            twice += before == row["status"] == "completed"
+            if before == "none" or (before != "completed" and row["status"] == "completed"):
                 found[key] = row
     order = {name: place for place, name in enumerate(dict.fromkeys(name for name, _ in found))}
     rows = sorted(found.values(), key=lambda row: (order[row["cell"]], row["seed"] or 0) if len(folders) > 1 else (0, 0))

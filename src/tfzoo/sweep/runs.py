@@ -79,7 +79,7 @@ def cell_of(cell: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": str(cell["name"]), "labels": labels, "settings": dict(cell["settings"]), "refused": str(cell.get("refused") or "")}
 
 
-def table(folder: str | Path) -> list[Row]:
+def table(folder: str | Path | Folder) -> list[Row]:
     """The rows of a sweep's folder: one per cell and seed, in the order of the plan; a refused cell has one without a seed.
 
     All rows have the same keys; None is what does not exist.
