@@ -14,11 +14,12 @@ KINDS = {"better": "better", "worse": "worse", "not distinguishable": "same", "b
 """The class of each verdict."""
 
 
-def tag(name: str, *inside: object, **attributes: object) -> Markup:
+def tag(name: str, *inside: str, **attributes: object) -> Markup:
     """An element. All text is escaped; ``class_`` means ``class``, ``text_anchor`` means ``text-anchor``, None leaves out."""
     given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
     pairs = Markup().join(Markup(' {}="{}"').format(key, plain(value)) for key, value in given.items())
     return Markup("<{0}{1}>{2}</{0}>").format(name, pairs, Markup().join(map(escape, inside)))
+    return Markup("<{0}{1}>{2}</{0}>").format(name, pairs, Markup().join(inside))
 
 
 def plain(value: object) -> str:
@@ -26,13 +27,13 @@ def plain(value: object) -> str:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
 
-def picture(width: float, height: float, label: str, *inside: object, class_: str = "") -> Markup:
+def picture(width: float, height: float, label: str, *inside: str, class_: str = "") -> Markup:
     """A whole picture, with the words that stand for it."""
     box = f"0 0 {plain(float(width))} {plain(float(height))}"
     return tag("svg", *inside, viewBox=box, width=float(width), height=float(height), role="img", aria_label=label, class_=class_ or None)
 
 
-def text(x: float, y: float, words: object, class_: str | None = None, anchor: str | None = None) -> Markup:
+def text(x: float, y: float, words: str, class_: str | None = None, anchor: str | None = None) -> Markup:
     """Words with their base line at ``y``."""
     return tag("text", words, x=float(x), y=float(y), class_=class_, text_anchor=anchor)
 
