@@ -154,12 +154,12 @@ def scores(folder: Path) -> dict[str, Any]:
 
 def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     """Its driver killed, stopped by Ctrl-C, and then one of its trainings killed."""
-    long = {"trainer.max_steps": 300, "trainer.val_check_interval": 100, "checkpoint.every_n_train_steps": 5}
+    long = {"trainer.max_steps": 150, "trainer.val_check_interval": 50, "checkpoint.every_n_train_steps": 5}
     sweep_file(Path(), overrides=long, seeds=[1])
     first, second = FOLDER / "norm=layer/seed-1", FOLDER / "norm=rms/seed-1"
 
     driver = subprocess.Popen(command())
-    until(lambda: rows(second) > 20)
+    until(lambda: rows(second) > 10)
     driver.kill()
     driver.wait()
     until(lambda: not children(FOLDER), 3)
@@ -168,7 +168,7 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     assert not (second / "summary.json").read_text().count('"completed"')
 
     driver = subprocess.Popen(command(), stderr=subprocess.PIPE, text=True)
-    until(lambda: rows(second) > stood + 20)
+    until(lambda: rows(second) > stood + 10)
     driver.send_signal(signal.SIGINT)
     said = driver.communicate(timeout=300)[1]
     assert driver.returncode == 130
@@ -177,7 +177,7 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     stood = rows(second)
 
     driver = subprocess.Popen(command())
-    until(lambda: rows(second) > stood + 20)
+    until(lambda: rows(second) > stood + 10)
     os.kill(children(FOLDER)[-1], signal.SIGKILL)
     assert driver.wait(300) == 0
     assert (first / "summary.json").stat().st_mtime_ns == done
@@ -193,11 +193,11 @@ def test_a_clash_a_divergence_and_a_run_that_outgrows_its_memory_are_told_and_th
             "good": {},
             "clash": {"model.norm": "batch"},
             "diverges": {"optim.lr": 1e30, "optim.max_skipped": 1},
-            "large": {"model.dim": 32_768},
+            "large": {"model.head_dim": 8_000_000},
         }
     }
     sweep_file(Path(), axes=axes, seeds=[1])
-    limit = 5 * 2**30
+    limit = 3 * 2**30
     ran = subprocess.run(
         command("--jobs", "2"),
         capture_output=True,

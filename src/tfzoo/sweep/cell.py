@@ -37,10 +37,10 @@ class Stop:
         self.children: set[subprocess.Popen[bytes]] = set()
 
     def ask(self, number: int) -> None:
-        """Hand a signal on."""
+        """Hand a signal on. Ctrl-C as SIGTERM: at the other, ``fit`` validates, and one validation more could choose another best."""
         again, self.code = bool(self.code) and number == signal.SIGINT, max(self.code, 130 if number == signal.SIGINT else 75)
         for child in list(self.children):
-            self._send(child, signal.SIGKILL if again else number)
+            self._send(child, signal.SIGKILL if again else signal.SIGTERM if number == signal.SIGINT else number)
 
     def add(self, child: subprocess.Popen[bytes]) -> None:
         self.children.add(child)

@@ -45,8 +45,8 @@ def main() -> int:
         signal.signal(number, forward)
     child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, preexec_fn=bind, close_fds=False)
     threading.Thread(target=watch, daemon=True).start()
-    for number in early:
-        child.send_signal(number)
+    for asked in early:
+        child.send_signal(asked)
     return child.wait()
 
 
