@@ -15,9 +15,6 @@ HELP = [["fit", "--help"], ["sweep", "--help"], ["report", "--help"]]
 
 
 @pytest.mark.parametrize("args", [*LIGHT, *HELP])
-@pytest.mark.parametrize(
-    "args", [["--help"], ["--version"], ["list"], ["show", "norm", "rms"], ["recipes"], ["cache"], ["fit", "--help"], ["sweep", "--help"]]
-)
 def test_simple_commands_load_no_lightning(args: list[str]) -> None:
     code = (
         f"import sys; from tfzoo.commands.main import main; code = main({args});"

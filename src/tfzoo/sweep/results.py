@@ -154,14 +154,6 @@ def merge(folders: Sequence[Folder]) -> tuple[list[Row], list[str]]:
             twice += run in found and found[run]["status"] == row["status"] == "completed"
             if run not in found or (found[run]["status"] != "completed" and row["status"] == "completed"):
                 found[run] = row
-            for column in ("run_folder", "checkpoint_path"):
-                if row[column] and folder is not folders[0]:
-                    row[column] = os.path.relpath(folder.path / row[column], top)
-            key = (row["cell"], row["seed"])
-            before = found.get(key, {"status": "none"})["status"]
-            twice += before == row["status"] == "completed"
-            if before == "none" or (before != "completed" and row["status"] == "completed"):
-                found[key] = row
     order = {name: place for place, name in enumerate(dict.fromkeys(name for name, _ in found))}
     rows = sorted(found.values(), key=lambda row: (order[row["cell"]], row["seed"] or 0) if len(folders) > 1 else (0, 0))
     return even(rows), [f"{twice} runs are in more than one folder; the first folder's count"] if twice else []
