@@ -9,7 +9,7 @@ import pytest
 
 from tests.sweep.made import LEAKY, make
 from tfzoo.errors import BadRun
-from tfzoo.sweep.runs import FILE, Folder, read_csv, table, write_csv
+from tfzoo.sweep.runs import FILE, Folder, explained, read_csv, table, write_csv
 
 FIXED = "parameters train_tokens steps tokens_per_second decoded_per_second train_seconds peak_memory checkpoint_path run_folder hostname"
 
@@ -76,3 +76,9 @@ def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder: Path) -> 
     (folder / "cells.json").write_text('{"cells": [', "utf-8")
     with pytest.raises(BadRun, match="is damaged"):
         table(folder)
+
+
+def test_what_explain_logged_is_its_mean_over_the_run(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("step,train/loss,explain/encoder/entropy\n9,3.0,1.0\n10,2.0,\n19,1.0,2.0\n")
+    assert explained(tmp_path) == {"explain/encoder/entropy": 1.5}
+    assert explained(tmp_path / "none") == {}

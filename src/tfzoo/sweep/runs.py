@@ -6,8 +6,10 @@ import csv
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import yaml
@@ -17,6 +19,7 @@ from tfzoo.runs import summary
 from tfzoo.sweep import state, tune
 
 FILE = "runs.csv"
+METRICS = "metrics.csv"
 BEFORE = ("cell",)
 TOLD = ("seed", "tuned", "status", "reason")
 MEASURED = (
@@ -100,7 +103,7 @@ def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
     path = folder.path / cell["name"] / f"seed-{seed}"
     fit = summary.read(path).get("fit", {})
     status, reason = ended(path, fit)
-    scores = state.scores(path) if status == "completed" else {}
+    scores = {**state.scores(path), **explained(path)} if status == "completed" else {}
     peak = fit.get("peak_memory") or {}
     measured = {
         "parameters": fit.get("parameters"),
@@ -115,6 +118,17 @@ def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
         "hostname": fit.get("hostname"),
     }
     return {**first, "tuned": tuned(path.parent), "status": status, "reason": reason, **scores, **measured}
+
+
+def explained(path: Path) -> dict[str, float]:
+    """What ``explain: true`` logged, each the mean over the steps at which it was; empty where nothing was."""
+    found: dict[str, list[float]] = {}
+    with suppress(OSError), (path / METRICS).open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            for key, text in row.items():
+                if key.startswith("explain/") and text:
+                    found.setdefault(key, []).append(float(text))
+    return {key: fmean(values) for key, values in found.items()}
 
 
 def ended(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
