@@ -19,6 +19,8 @@ from tfzoo.sweep.state import Run
 
 LOOK = 2.0
 """Seconds between two looks at the folder."""
+OUT_OF_MEMORY = 137
+"""The exit code of a run that Ray ended for want of memory."""
 ANSWER = 120.0
 """Seconds that a machine has to say whether it sees the folder: Ray starts a process there."""
 
@@ -51,7 +53,7 @@ class Tasks:
     def __init__(self, ray: Any, plan: Plan, folder: Path, told: Told) -> None:
         self.ray, self.folder, self.told = ray, folder, told
         # Ray would repeat what it ended itself for want of memory, for ever; which ones run again is decided here
-        self.remote = ray.remote(num_cpus=threads(plan), num_gpus=gpus(plan), max_retries=0)(task)
+        self.remote = ray.remote(num_cpus=threads(plan), num_gpus=gpus(plan), max_retries=0)(element.work)
         self.waiting: dict[Any, Run] = {}
         self.seen: set[int] = set()
         self.account = Account()
@@ -117,14 +119,6 @@ class Tasks:
             self.ray.wait(list(self.waiting), num_returns=len(self.waiting), timeout=PATIENCE)
 
 
-OUT_OF_MEMORY = 137
-
-
-def task(element: Element) -> Ended:
-    """One run, on its machine."""
-    return element()
-
-
 def visible(ray: Any, folder: Path, cores: int, gpus: int) -> None:
     """See that each machine that can take a run sees the folder.
 
@@ -134,7 +128,7 @@ def visible(ray: Any, folder: Path, cores: int, gpus: int) -> None:
     probe, word = folder / f".probe-{uuid4().hex}", uuid4().hex
     probe.write_text(word)
     near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    asks = ray.remote(num_cpus=0, max_retries=0)(reads)
+    asks = ray.remote(num_cpus=0, max_retries=0)(element.read)
     try:
         fit = [node for node in ray.nodes() if node["Alive"] and room(node, cores, gpus)]
         if not fit:
@@ -156,14 +150,6 @@ def visible(ray: Any, folder: Path, cores: int, gpus: int) -> None:
 def room(node: dict[str, Any], cores: int, gpus: int) -> bool:
     """Whether a machine can take a run at all."""
     return bool(node["Resources"].get("CPU", 0) >= cores and node["Resources"].get("GPU", 0) >= gpus)
-
-
-def reads(path: Path) -> str:
-    """What a machine finds in a file."""
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
 
 
 def first(error: Exception) -> str:
