@@ -15,6 +15,7 @@ import pytest
 from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption, BadRun
+from tfzoo.runs import summary
 from tfzoo.sweep import element, plan, ray, runs, state
 from tfzoo.sweep.element import Account, Ended
 
@@ -58,7 +59,7 @@ def trainings(folder: Path) -> dict[int, str]:
 
 @pytest.mark.nightly
 def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path) -> None:
-    file = sweep_file(tmp_path, overrides={**TINY, "trainer.max_steps": 1500, "trainer.val_check_interval": 500})
+    file = sweep_file(tmp_path, overrides={**TINY, "trainer.max_steps": 400, "trainer.val_check_interval": 100})
     words = [sys.executable, "-m", "tfzoo", "sweep", str(file), "--run"]
     with (tmp_path / "ray.txt").open("wb") as output:
         driver = subprocess.Popen(
@@ -69,6 +70,7 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path
     assert len(machines) == 2, "one run on each machine"
     lost = cluster.machines[1]
     raylet = next(info.process.pid for kind, (info, *_) in lost.all_processes.items() if kind == "raylet")
+    soon(lambda: list(Path(machines[raylet], "checkpoints").glob("*")), 600)
     cluster.remove_node(lost, allow_graceful=False)
     gone = next(process for process, run in two.items() if run == machines[raylet])
     soon(lambda: not Path(f"/proc/{gone}").exists(), 30)
@@ -76,6 +78,8 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path
     said = (tmp_path / "ray.txt").read_text()
     assert "raylet" not in said
     assert "its machine was lost; it runs again elsewhere" in said
+    attempts = summary.read(Path(machines[raylet]))["fit"]["attempts"]
+    assert attempts[-1]["from"] > 0, "from its last checkpoint"
     subprocess.run([*words, str(tmp_path / "local")], check=True, capture_output=True)
     ours, local = (rows(tmp_path / name) for name in ("ray", "local"))
     assert len(ours) == 4
