@@ -15,6 +15,7 @@ import pytest
 from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption, BadRun
+from tfzoo.runs import summary
 from tfzoo.sweep import element, plan, ray, runs, state
 from tfzoo.sweep.element import Account, Ended
 
@@ -22,10 +23,11 @@ MEASURED = ("tokens_per_second", "decoded_per_second", "train_seconds", "peak_me
 
 
 @pytest.fixture
-def cluster() -> Iterator[Any]:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A head that takes no runs, and two machines that take one each."""
     from ray.cluster_utils import Cluster
 
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # else Ray's processes wait for all others on a busy machine
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     made.machines = [made.add_node(num_cpus=1), made.add_node(num_cpus=1)]
     yield made
@@ -57,7 +59,7 @@ def trainings(folder: Path) -> dict[int, str]:
 
 @pytest.mark.nightly
 def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path) -> None:
-    file = sweep_file(tmp_path, overrides={**TINY, "trainer.max_steps": 1500, "trainer.val_check_interval": 500})
+    file = sweep_file(tmp_path, overrides={**TINY, "trainer.max_steps": 400, "trainer.val_check_interval": 100})
     words = [sys.executable, "-m", "tfzoo", "sweep", str(file), "--run"]
     with (tmp_path / "ray.txt").open("wb") as output:
         driver = subprocess.Popen(
@@ -68,12 +70,16 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path
     assert len(machines) == 2, "one run on each machine"
     lost = cluster.machines[1]
     raylet = next(info.process.pid for kind, (info, *_) in lost.all_processes.items() if kind == "raylet")
+    soon(lambda: list(Path(machines[raylet], "checkpoints").glob("*")), 600)
     cluster.remove_node(lost, allow_graceful=False)
     gone = next(process for process, run in two.items() if run == machines[raylet])
     soon(lambda: not Path(f"/proc/{gone}").exists(), 30)
     assert driver.wait(600) == 0, (tmp_path / "ray.txt").read_text()
     said = (tmp_path / "ray.txt").read_text()
+    assert "raylet" not in said
     assert "its machine was lost; it runs again elsewhere" in said
+    attempts = summary.read(Path(machines[raylet]))["fit"]["attempts"]
+    assert attempts[-1]["from"] > 0, "from its last checkpoint"
     subprocess.run([*words, str(tmp_path / "local")], check=True, capture_output=True)
     ours, local = (rows(tmp_path / name) for name in ("ray", "local"))
     assert len(ours) == 4
@@ -86,7 +92,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.nightly
 def test_what_becomes_of_runs_on_a_cluster(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One cluster for many promises, as it takes long to start."""
+    """One cluster for two promises, as it takes long to start."""
     sweep = Sweep(tmp_path, ["layer", "broken", "rms", "none"], 1.0, monkeypatch)
     assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address) == 0
     assert sweep.statuses() == ["completed", "failed", "completed", "completed"]
@@ -99,6 +105,15 @@ def test_what_becomes_of_runs_on_a_cluster(cluster: Any, tmp_path: Path, monkeyp
     assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address) == 130
     assert sorted(sweep.did("stop")) == ["layer", "rms"], "they could end with a checkpoint"
 
+
+MAY_MOUNT = not subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not MAY_MOUNT, reason="hiding a folder from one machine takes the right to mount")
+def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blind = tmp_path / "blind"
     blind.mkdir()
     hidden = [
@@ -112,10 +127,12 @@ def test_what_becomes_of_runs_on_a_cluster(cluster: Any, tmp_path: Path, monkeyp
     try:
         sweep = Sweep(blind, ["layer"], 1.0, monkeypatch)
 
-        def refused() -> bool:
+        def refused() -> bool:  # once the third machine is up
+            began = sweep.did("begin")
             try:
                 ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address)
             except BadRun as error:
+                assert sweep.did("begin") == began
                 return f"does not see {sweep.folder}" in str(error)
             return False
 

@@ -40,6 +40,8 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, told: T
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError) as error:
         raise BadRun(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
+    # Ray prints what goes wrong on any machine on our standard output, by the page, and has no switch for it
+    ray._private.worker.print_to_stdstream = lambda *words, **more: None
     try:
         visible(ray, folder, threads(plan), gpus(plan))
         return Tasks(ray, plan, folder, told).finish(runs, jobs or len(runs))
