@@ -94,6 +94,13 @@ def test_a_run_whose_score_is_no_number_diverged(plan: Plan, tmp_path: Path, tra
     assert reason(run) == "diverged: val/loss is not finite"
 
 
+def test_a_run_that_ends_worse_than_guessing_diverged(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
+    run = state.runs(plan, tmp_path)[0]
+    trainings.scores[run.folder.name] = 69850.0
+    assert cell.execute(run, plan) == "failed"
+    assert reason(run) == "diverged: val/loss is 6.98e+04 at the end; who guesses has less"
+
+
 @pytest.mark.parametrize(
     ("output", "code", "said"),
     [

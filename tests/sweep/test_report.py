@@ -34,6 +34,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+def test_the_least_sweep_file_has_a_report(tmp_path: Path) -> None:
+    made = make(tmp_path / "norms")
+    file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
+    least = {key: file[key] for key in ("recipe", "axes", "seeds", "metric")}
+    (made / "sweep.yaml").write_text(yaml.safe_dump(least), "utf-8")
+    assert [path.name for path in write([made])] == ["runs.csv", "report.html", "report.md"]
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:

@@ -26,6 +26,9 @@ STOPPED = (75, 130)
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TFZOO_RUN_FOLDER")
 """What tells a process that it is one of several; a run is not one of the sweep's."""
 
+WORST = 20.0
+"""Nats: more than guessing costs among any number of words or classes that there is, e^20."""
+
 Told = Callable[[Run, str], object]
 
 
@@ -162,6 +165,8 @@ def problem(run: Run, plan: Plan, code: int) -> str:
     if not math.isfinite(state.score(run.folder, metric)):
         measured = metric in state.scores(run.folder)
         return f"diverged: {metric} is not finite" if measured else f"it measured no {metric}"
+    if (loss := state.score(run.folder, "val/loss")) > WORST:
+        return f"diverged: val/loss is {loss:.3g} at the end; who guesses has less"
     return ""
 
 
