@@ -192,7 +192,7 @@ def test_a_clash_a_divergence_and_a_run_that_outgrows_its_memory_are_told_and_th
         "what": {
             "good": {},
             "clash": {"model.norm": "batch"},
-            "diverges": {"optim.lr": 1e30, "optim.max_skipped": 1},
+            "diverges": {"optim.lr": 1e19, "optim.max_skipped": 1},
             "large": {"model.head_dim": 8_000_000},
         }
     }
