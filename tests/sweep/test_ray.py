@@ -76,7 +76,7 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path
         cluster.remove_node(lost, allow_graceful=False)
         gone = next(process for process, run in two.items() if run == machines[raylet])
         soon(lambda: not Path(f"/proc/{gone}").exists(), 30)
-        assert driver.wait(600) == 0, (tmp_path / "ray.txt").read_text()
+        assert driver.wait(1200) == 0, (tmp_path / "ray.txt").read_text()
     finally:
         driver.kill()
     said = (tmp_path / "ray.txt").read_text()
