@@ -27,6 +27,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A head that takes no runs, and two machines that take one each."""
     from ray.cluster_utils import Cluster
 
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "300")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # else Ray's processes wait for all others on a busy machine
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     made.machines = [made.add_node(num_cpus=1), made.add_node(num_cpus=1)]
@@ -65,16 +66,19 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path
         driver = subprocess.Popen(
             [*words, str(tmp_path / "ray"), "--engine", "ray", "--address", cluster.address], stdout=output, stderr=output
         )
-    two = soon(lambda: len(found := trainings(tmp_path / "ray")) == 2 and found)
-    machines = {machine_of(process): run for process, run in two.items()}
-    assert len(machines) == 2, "one run on each machine"
-    lost = cluster.machines[1]
-    raylet = next(info.process.pid for kind, (info, *_) in lost.all_processes.items() if kind == "raylet")
-    soon(lambda: list(Path(machines[raylet], "checkpoints").glob("*")), 600)
-    cluster.remove_node(lost, allow_graceful=False)
-    gone = next(process for process, run in two.items() if run == machines[raylet])
-    soon(lambda: not Path(f"/proc/{gone}").exists(), 30)
-    assert driver.wait(600) == 0, (tmp_path / "ray.txt").read_text()
+    try:
+        two = soon(lambda: len(found := trainings(tmp_path / "ray")) == 2 and found, 600)
+        machines = {machine_of(process): run for process, run in two.items()}
+        assert len(machines) == 2, "one run on each machine"
+        lost = cluster.machines[1]
+        raylet = next(info.process.pid for kind, (info, *_) in lost.all_processes.items() if kind == "raylet")
+        soon(lambda: list(Path(machines[raylet], "checkpoints").glob("*")), 600)
+        cluster.remove_node(lost, allow_graceful=False)
+        gone = next(process for process, run in two.items() if run == machines[raylet])
+        soon(lambda: not Path(f"/proc/{gone}").exists(), 30)
+        assert driver.wait(1200) == 0, (tmp_path / "ray.txt").read_text()
+    finally:
+        driver.kill()
     said = (tmp_path / "ray.txt").read_text()
     assert "raylet" not in said
     assert "its machine was lost; it runs again elsewhere" in said
@@ -123,7 +127,8 @@ def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
         "-c",
         f"mount -t tmpfs none {blind} && exec ray start --address={cluster.address} --num-cpus=1 --block",
     ]
-    node = subprocess.Popen(hidden, env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}, process_group=0)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    node = subprocess.Popen(hidden, env={**os.environ, "PATH": path}, process_group=0)
     try:
         sweep = Sweep(blind, ["layer"], 1.0, monkeypatch)
 
@@ -136,7 +141,7 @@ def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
                 return f"does not see {sweep.folder}" in str(error)
             return False
 
-        soon(refused, 120)
+        soon(refused, 400)
         assert not list(sweep.folder.glob(".probe*"))
     finally:
         os.killpg(node.pid, signal.SIGKILL)

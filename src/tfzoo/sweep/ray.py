@@ -93,6 +93,7 @@ class Tasks:
         found = self.account.settle(run, ended)
         if ended is None and found is None:
             say(f"{run.name}: its machine was lost; it runs again elsewhere")
+            time.sleep(LOOK)  # where all are lost, new ones are so too
         self.told(run, found or state.status(run))
         return found is not None
 
