@@ -83,9 +83,7 @@ class Array:
         job = self.submitit.SlurmJob
         found = {run.number: job(self.folder / LOGS, known[key]) for run in runs if (key := self.key(run)) in known}
         job.watcher.update()  # asks for all at once
-        self.jobs = {
-            number: one for number, one in found.items() if not one.done() and one.watcher.get_state(one.job_id, "cache") != "UNKNOWN"
-        }
+        self.jobs = {number: one for number, one in found.items() if alive(one)}
         self.runs = {run.number: run for run in runs if run.number in self.jobs}
         if self.jobs:
             say(f"SLURM: found {len(self.jobs)} runs that are queued or running")
