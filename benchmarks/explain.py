@@ -1,6 +1,6 @@
 """What `explain: true` costs: seconds a step with it over seconds a step without.
 
-    python benchmarks/explain.py --pairs 10     # prints the rows of explain.md
+    python benchmarks/explain.py --pairs 10     # prints the table
 
 Short trainings with and without alternate. Seconds are those that the processor worked for this process, on one thread, so that others on
 the machine do not count. Logging steps are as often as in the recipe, and as often as in the sweeps over small models.

@@ -61,7 +61,7 @@ def bootstrap(rows: Iterable[Mapping[str, Any]], axes: Axes, baseline: Mapping[s
         rows: of ``runs.csv``; ``run_folder`` says where ``predictions/<test set>.jsonl`` or ``.tsv`` may lie.
         axes, baseline: as of :func:`tfzoo.sweep.judge.judge`.
     """
-    base = tuple(str(baseline.get(axis, labels[0])) for axis, labels in axes.items())
+    base = effects.baseline(axes, baseline)
     sets, notes = collect(rows, axes)
     found = []
     for (setting, name), own in sets.items():

@@ -58,6 +58,11 @@ class Comparison:
         return alone + [f"seed {seed} of {self.against} has no partner here" for seed in sorted(self.base.keys() - self.own.keys())]
 
 
+def baseline(axes: Axes, given: Mapping[str, str]) -> Setting:
+    """The baseline's labels: on each axis the one that is given, else the first."""
+    return tuple(str(given.get(axis, labels[0])) for axis, labels in axes.items())
+
+
 def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
     """Each cell with the baseline, in the order of the rows."""
     return [

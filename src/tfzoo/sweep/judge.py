@@ -73,7 +73,7 @@ def judge(rows: Iterable[Mapping[str, Any]], axes: Axes, baseline: Mapping[str, 
         Cells in the order of the rows, values of axes in the order of ``axes``. Where no cell differs from the baseline on more than one
         axis, a value's verdict is its cell's, and counts once.
     """
-    base = tuple(str(baseline.get(axis, labels[0])) for axis, labels in axes.items())
+    base = effects.baseline(axes, baseline)
     scores = gather(rows, axes, metric)
     grid = effects.is_grid(scores, base)
     cells = effects.cells(scores, axes, base)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun, UnknownName
+from tfzoo.sweep import effects
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
 from tfzoo.sweep.runs import MEASURED, Folder, Row, even, table
@@ -76,7 +77,7 @@ class Results:
 
     def short(self, axis: str) -> str:
         """The last part of an axis' key, where no other axis ends alike."""
-        return short(axis, self.axes)
+        return effects.short(self.axes, axis)
 
     def told(self, judged: Judged) -> str:
         """The title of a cell, or an axis and its value."""
@@ -105,7 +106,7 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
         for axis, label in cell["labels"].items():
             axes.setdefault(axis, []).extend([label] if label not in axes.get(axis, []) else [])
     file = folders[0].file
-    baseline = {axis: str((file.get("baseline") or {}).get(axis, labels[0])) for axis, labels in axes.items()}
+    baseline = dict(zip(axes, effects.baseline(axes, file.get("baseline") or {}), strict=True))
     verdicts = [judge(rows, axes, baseline, name, mode) for name, mode in metrics(file, rows, metric)]
     made = [
         Cell(
@@ -182,11 +183,5 @@ def title(labels: Mapping[str, str], axes: Mapping[str, Sequence[str]], baseline
     for axis, label in shown.items():
         alone = sum(label in others for others in axes.values()) == 1
         clear = alone and label.lower() not in VAGUE and any(letter.isalpha() for letter in label)
-        words.append(label if clear else f"{short(axis, axes)} {label}")
+        words.append(label if clear else f"{effects.short(axes, axis)} {label}")
     return " · ".join(words) or "baseline"
-
-
-def short(axis: str, axes: Mapping[str, Any]) -> str:
-    """The last part of an axis' key, where no other axis ends alike."""
-    end = axis.rpartition(".")[2]
-    return end if sum(other.rpartition(".")[2] == end for other in axes) == 1 else axis
