@@ -173,7 +173,7 @@ def test_a_split_of_layers_over_devices_is_refused(capsys: pytest.CaptureFixture
 
 def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(tfzoo.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    fit = ["fit", "translation/numbers", *TINY, *HARD, "--trainer.devices", "2"]
+    fit = ["fit", "translation/numbers", *TINY, *HARD]  # and the number of devices is what the launcher says
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29533"]
     done = subprocess.run([*launcher, "-m", "tfzoo", "--", *fit, "--run", "torchrun"], env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -181,6 +181,7 @@ def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
     slurm = {
         "SLURM_NTASKS": "2",
         "SLURM_NTASKS_PER_NODE": "2",
+        "SLURM_NODEID": "0",
         "SLURM_JOB_ID": "1234",
         "SLURM_JOB_NAME": "fit",
         "SLURM_NODELIST": "localhost",
@@ -198,3 +199,30 @@ def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
     said = [task.communicate(timeout=300)[1] for task in tasks]
     assert [task.returncode for task in tasks] == [0, 0], said[0][-3000:]
     assert_close(logged("slurm"), logged("ddp"), rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "environment"),
+    [
+        ("torchrun", {"TORCHELASTIC_RUN_ID": "1", "WORLD_SIZE": "6", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}),
+        (
+            "srun",
+            {
+                "SLURM_NTASKS": "6",
+                "SLURM_NNODES": "3",
+                "SLURM_NTASKS_PER_NODE": "2",
+                "SLURM_NODEID": "0",
+                "SLURM_JOB_NAME": "fit",
+                "SLURM_PROCID": "0",
+                "SLURM_LOCALID": "0",
+            },
+        ),
+    ],
+)
+def test_more_or_fewer_processes_than_were_started_are_refused(
+    name: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    assert main(["fit", "translation/numbers", *TINY, "--trainer.devices", "3", "--run", f"{name} of 9"]) == 2
+    assert f"{name} started 2 x 3 processes (a machine x machines), but the recipe asks for trainer.devices 3 x" in capsys.readouterr().err

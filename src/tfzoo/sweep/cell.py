@@ -23,7 +23,7 @@ OUTPUT = "output.txt"
 """What ``fit`` printed, in the run's folder."""
 STOPPED = (75, 130)
 """Exit codes of ``fit`` after a signal: it can go on."""
-LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TFZOO_RUN_FOLDER")
+LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TFZOO_RUN_FOLDER")
 """What tells a process that it is one of several; a run is not one of the sweep's."""
 
 WORST = 20.0
