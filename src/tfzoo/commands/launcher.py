@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import lightning.pytorch as L
-from lightning.fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 
 from tfzoo.errors import BadRecipe
 
