@@ -21,7 +21,7 @@ if hasattr(signal, "SIGUSR1"):
 
 
 class Signals(L.Callback):
-    """Takes signals during training. ``code`` is the exit code that was asked for, 0 while none was.
+    """Takes signals during training. ``code`` is the exit code that all processes agreed on, 0 while training goes on.
 
     After Ctrl-C training ends as it would at its last step, with a validation; after SIGTERM or SIGUSR1, which give little time, with
     a checkpoint alone. All processes agree on it at the end of each step, for a signal may reach one of them or all. A step of several
@@ -31,6 +31,7 @@ class Signals(L.Callback):
     def __init__(self, finish: Finish) -> None:
         self.finish = finish
         self.code = 0
+        self.asked = 0  # by the signals of this process; it may change at any moment, also while they agree
         self.asks_again = False  # SIGUSR1 is SLURM's word for "your time is nearly over"
         self.before: dict[int, Any] = {}
 
@@ -44,9 +45,9 @@ class Signals(L.Callback):
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
         if not step_is_over(trainer, batch_idx):
             return
+        self.code = self.asked
         if trainer.world_size > 1:
-            agreed = torch.tensor(self.code, device=pl_module.device)
-            self.code = int(trainer.strategy.reduce(agreed, reduce_op="max"))
+            self.code = int(trainer.strategy.reduce(torch.tensor(self.asked, device=pl_module.device), reduce_op="max"))
         if self.code == 0:
             return
         self.finish.save(trainer)
@@ -58,10 +59,11 @@ class Signals(L.Callback):
         for number, handler in self.before.items():
             signal.signal(number, handler)
         self.before.clear()
+        self.code = max(self.code, self.asked)  # one that came after the last step
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and self.code == INTERRUPTED:
+        if number == signal.SIGINT and INTERRUPTED in (self.asked, self.code):
             signal.signal(signal.SIGINT, signal.default_int_handler)
             raise KeyboardInterrupt
         self.asks_again |= signal.Signals(number).name == "SIGUSR1"
-        self.code = max(self.code, CODES[signal.Signals(number)])
+        self.asked = max(self.asked, CODES[signal.Signals(number)])

@@ -98,14 +98,14 @@ class Learner(L.LightningModule):
     def log_training(self, values: Mapping[str, Tensor], tokens: Tensor | int) -> None:
         """Log a step's values, the learning rate and, at the Trainer's logging steps, tokens per second since the last one.
 
-        A count that lies on the device is fetched at these steps alone.
+        A count that lies on the device is fetched at these steps alone. The speed is this process's times the number of processes.
         """
         self.tokens = self.tokens + tokens
         if "train/loss" in values:
             self.log("train/loss", values["train/loss"], prog_bar=True)
         if self._logs_now():
             now, counted = time.perf_counter(), float(self.tokens)
-            speed = (counted - self._counted) / max(now - self._since, 1e-9)
+            speed = self.trainer.world_size * (counted - self._counted) / max(now - self._since, 1e-9)
             self._counted, self._since = counted, now
             self.log_dict({key: value for key, value in values.items() if key != "train/loss"})
             self.log("train/lr", self.trainer.optimizers[0].param_groups[0]["lr"])
