@@ -28,18 +28,8 @@ from unittest.mock import patch
 
 RECIPE = (
     *("fit", "translation/numbers", "--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", "1", "--trainer.limit_val_batches", "1"),
-    *(
-        "--data.dataset.train",
-        "200",
-        "--data.dataset.val",
-        "8",
-        "--data.dataset.test",
-        "8",
-        "--data.dataset.long",
-        "4",
-        "--data.max_tokens",
-        "128",
-    ),
+    *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8", "--data.dataset.long", "4"),
+    *("--data.max_tokens", "128"),
     *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2"),
     *("--trainer.val_check_interval", "7", "--trainer.check_val_every_n_epoch", "null", "--checkpoint.every_n_train_steps", "3"),
 )
@@ -170,15 +160,8 @@ class Trainings:
             from tfzoo.commands.main import main
 
             with aim():
-                options = (
-                    "--trainer.devices",
-                    str(self.processes),
-                    "--trainer.max_steps",
-                    str(self.steps),
-                    "--run",
-                    str(self.folder / name),
-                )
-                code = main([*RECIPE, *options])
+                limits = ["--trainer.devices", str(self.processes), "--trainer.max_steps", str(self.steps)]
+                code = main([*RECIPE, *limits, "--run", str(self.folder / name)])
         finally:
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code)

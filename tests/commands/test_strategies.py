@@ -225,4 +225,4 @@ def test_more_or_fewer_processes_than_were_started_are_refused(
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
     assert main(["fit", "translation/numbers", *TINY, "--trainer.devices", "3", "--run", f"{name} of 9"]) == 2
-    assert f"{name} started 2 x 3 processes (a machine x machines), but the recipe asks for trainer.devices 3 x" in capsys.readouterr().err
+    assert f"{name} started 2 on each of 3 machines, but the recipe asks for trainer.devices 3 and" in capsys.readouterr().err

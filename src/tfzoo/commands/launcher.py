@@ -35,8 +35,8 @@ class Launcher:
         """
         if (trainer.num_devices, trainer.num_nodes) != (self.devices, self.nodes):
             raise BadRecipe(
-                f"{self.name} started {self.devices} x {self.nodes} processes (a machine x machines), but the recipe asks for "
-                f"trainer.devices {trainer.num_devices} x trainer.num_nodes {trainer.num_nodes}: start as many, or leave both options out"
+                f"{self.name} started {self.devices} on each of {self.nodes} machines, but the recipe asks for trainer.devices "
+                f"{trainer.num_devices} and trainer.num_nodes {trainer.num_nodes}: start as many processes, or leave both options out"
             )
 
 

@@ -56,6 +56,7 @@ def quiet() -> None:
         ".*`isinstance\\(treespec.*",
         ".*found .* module\\(s\\) in eval mode.*",
         ".*your dataloader is not resumable.*",
+        ".*using the WeightAveraging callback with a model that overrides.*",
     ):
         warnings.filterwarnings("ignore", message)
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch|lightning|jsonargparse")
