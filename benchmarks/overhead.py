@@ -117,13 +117,13 @@ def main() -> None:
     )
     print(table, end="")
     if options.write:
-        Path(__file__).with_suffix(".md").write_text(PAGE.format(table=table, **vars(options), **versions()), "utf-8")
+        Path(__file__).with_suffix(".md").write_text(PAGE.format(table=table, turn=TURN, **vars(options), **versions()), "utf-8")
 
 
 PAGE = """\
 # What `tfzoo fit` costs over plain Lightning
 
-The same model on the same batches, in turns of 5 steps within one process; {threads} threads; torch {torch}, Lightning {lightning}.
+The same model on the same batches, in turns of {turn} steps within one process; {threads} threads; torch {torch}, Lightning {lightning}.
 
     {command}
 

@@ -1,7 +1,6 @@
 """How fast text becomes ids, how much memory that and training take, and how soon a second start is at its first batch.
 
-    python benchmarks/preparation.py                      # 300,000 generated sentence pairs
-    python benchmarks/preparation.py --pairs 4500000      # as many as WMT14 English-German has; needs 3 GB of disk
+    python benchmarks/preparation.py      # 300,000 generated sentence pairs; as many as WMT14 has are large.py's
 
 Words are drawn by Zipf's law from a vocabulary of made-up ones, sentences of 5 to 45. Each row is measured in a process of its own, one
 after the other. "rate" compares reading, checking, tokenizing and writing with `encode_batch_fast` alone on lines that are in memory, by
@@ -50,14 +49,19 @@ def data(folder: Path, vocabulary: int):  # type: ignore[no-untyped-def]
     return TranslationData(root=str(folder), tokenizer={"name": "bpe", "vocab_size": vocabulary}, max_tokens=4096)
 
 
+def own(process: int | str = "self") -> float:
+    """The memory of a process' own at this moment, in MiB."""
+    status = Path(f"/proc/{process}/status").read_text("utf-8").splitlines()
+    return int(next(line for line in status if line.startswith("RssAnon")).split()[1]) / 1024
+
+
 def memory() -> list[float]:
     """A cell that holds the most own memory so far, in MiB."""
     most = [0.0]
 
     def watch() -> None:
         while True:
-            own = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon"))
-            most[0] = max(most[0], int(own.split()[1]) / 1024)
+            most[0] = max(most[0], own())
             time.sleep(0.02)
 
     threading.Thread(target=watch, daemon=True).start()

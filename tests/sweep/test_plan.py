@@ -92,7 +92,7 @@ def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path: Path) -> None:
         {"run": "elsewhere"},
         {"model.norm=rms --trust": "x"},
         {"trainer.callbacks": [{"class_path": "os.system"}]},
-        {"trainer.default_root_dir": "/tmp/elsewhere"},
+        {"trainer.default_root_dir": "/elsewhere"},
         {"data.train": "https://example.org/text"},
         {"model.layers": 10**9},
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import lightning.pytorch as L
@@ -13,39 +13,32 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from tfzoo.errors import BadRecipe
 
 
-@dataclass(frozen=True)
-class Launcher:
-    """What started this process, on so many machines, so many times on each."""
+def trainer(arguments: Mapping[str, Any]) -> L.Trainer:
+    """The Trainer of these arguments; where they leave devices or machines open, of as many as a launcher has started.
 
-    name: str
-    devices: int
-    nodes: int
-
-    def fill(self, arguments: dict[str, Any]) -> None:
-        """Where a recipe leaves the number of devices or of machines open, take what was started."""
-        if self.devices * self.nodes > 1:
-            arguments["devices"] = self.devices if arguments["devices"] == "auto" else arguments["devices"]
-            arguments["num_nodes"] = self.nodes if arguments["num_nodes"] == 1 else arguments["num_nodes"]
-
-    def check(self, trainer: L.Trainer) -> None:
-        """Refuse a Trainer of another number of processes.
-
-        Raises:
-            BadRecipe: it has more or fewer than were started.
-        """
-        if (trainer.num_devices, trainer.num_nodes) != (self.devices, self.nodes):
-            raise BadRecipe(
-                f"{self.name} started {self.devices} on each of {self.nodes} machines, but the recipe asks for trainer.devices "
-                f"{trainer.num_devices} and trainer.num_nodes {trainer.num_nodes}: start as many processes, or leave both options out"
-            )
+    Raises:
+        BadRecipe: they ask for more or fewer than were started.
+    """
+    name, devices, nodes = started()
+    if not name:
+        return L.Trainer(**arguments)
+    found = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
+    left_open = {"devices": "auto", "num_nodes": 1}
+    made = L.Trainer(**{**arguments, **{key: value for key, value in found.items() if arguments[key] == left_open[key]}})
+    if (made.num_devices, made.num_nodes) != (devices, nodes):
+        raise BadRecipe(
+            f"{name} started {devices} on each of {nodes} machines, but the recipe asks for trainer.devices {made.num_devices} "
+            f"and trainer.num_nodes {made.num_nodes}: start as many processes, or leave both options out"
+        )
+    return made
 
 
-def launcher() -> Launcher | None:
-    """None where the Trainer is to start processes itself."""
+def started() -> tuple[str, int, int]:
+    """What started this process, how often on each machine, on how many; no name where the Trainer is to start processes itself."""
     if TorchElasticEnvironment.detect():
         here = int(os.environ["LOCAL_WORLD_SIZE"])
-        return Launcher("torchrun", here, int(os.environ["WORLD_SIZE"]) // here)
+        return "torchrun", here, int(os.environ["WORLD_SIZE"]) // here
     if SLURMEnvironment.detect():
         nodes = int(os.environ.get("SLURM_NNODES", "1"))
-        return Launcher("srun", int(os.environ["SLURM_NTASKS"]) // nodes, nodes)
-    return None
+        return "srun", int(os.environ["SLURM_NTASKS"]) // nodes, nodes
+    return "", 1, 1

@@ -20,8 +20,7 @@ from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
-from tfzoo.commands import tracking
-from tfzoo.commands.launcher import launcher
+from tfzoo.commands import launcher, tracking
 from tfzoo.commands.recipe import Draft
 from tfzoo.commands.sections import DEFAULTS, TOP
 from tfzoo.commands.tree import ALLOWED, walk
@@ -181,13 +180,7 @@ def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequen
         arguments["plugins"] = [*_listed(arguments["plugins"] or []), Files()]
         if arguments["num_sanity_val_steps"] is None:
             arguments["num_sanity_val_steps"] = 0
-        started = launcher()
-        if started:
-            started.fill(arguments)
-        result = L.Trainer(**arguments)
-        if started:
-            started.check(result)
-        return result
+        return launcher.trainer(arguments)
     except (MisconfigurationException, ModuleNotFoundError, RuntimeError, TypeError, ValueError) as error:
         raise BadRecipe(f"trainer: {' '.join(str(error).split())[:400]}") from None
 
