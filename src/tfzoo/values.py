@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import types
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, Union, get_args, get_origin
+
+from tfzoo.errors import BadOption
 
 PLAIN = (bool, int, float, str, type(None))
 
@@ -59,6 +62,13 @@ def convert_one(value: Any, choice: Any) -> Any:
     ):
         return choice
     raise ValueError
+
+
+def positive(component: str, **options: float | None) -> None:
+    """Raise BadOption unless each of a component's options is a number over 0, or None."""
+    for name, value in options.items():
+        if value is not None and not 0 < value < inf:
+            raise BadOption(f"{component}, option {name!r}: {value} must be over 0")
 
 
 def members(annotation: Any) -> tuple[Any, ...]:

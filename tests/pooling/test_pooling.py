@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import tfzoo
 
@@ -41,3 +41,31 @@ def test_the_largest_of_negative_numbers_is_not_the_zero_of_padding() -> None:
 def test_the_first_token_stands_behind_padding_on_the_left() -> None:
     assert tfzoo.create("pooling", "first")(TEXT, ~VALID)[:, 0].tolist() == [99.0, 99.0]
     assert tfzoo.create("pooling", "first")(TEXT, torch.tensor([[False, True, True], [False, False, False]]))[:, 0].tolist() == [3.0, 0.0]
+
+
+def test_a_convolution_is_each_filter_where_it_matches_best() -> None:
+    """Every run of tokens written down, with the zeros around the text that it may reach over."""
+    torch.manual_seed(0)
+    pooling = tfzoo.create("pooling", {"name": "convolution", "shortest": 1, "longest": 3, "filters": 4}, dim=5)
+    for text in (torch.randn(6, 5), torch.randn(1, 5)):
+        found = []
+        for width, filters in zip((1, 2, 3), pooling.filters, strict=True):
+            around = torch.cat([torch.zeros(width - 1, 5), text, torch.zeros(width - 1, 5)])
+            runs = [around[i : i + width].T for i in range(len(around) - width + 1)]
+            found += [max(0.0, *((run * one).sum().item() for run in runs)) for one in filters]
+        torch.testing.assert_close(pooling(text[None]), (pooling.projection.weight @ torch.tensor(found))[None])
+
+
+def test_a_convolution_is_what_a_plain_convolutional_network_computes() -> None:
+    """``nn.Conv1d``, ``nn.ReLU``, ``nn.MaxPool1d`` and ``nn.Linear``, as Kim's network is written today, text by text."""
+    torch.manual_seed(0)
+    pooling, x = tfzoo.create("pooling", "convolution", dim=8), torch.randn(3, 9, 8)
+    lengths = [9, 4, 1]
+    valid = torch.arange(9) < torch.tensor(lengths)[:, None]
+    layers = [nn.Conv1d(8, 100, width, padding=width - 1, bias=False) for width in (3, 4, 5)]
+    for layer, filters in zip(layers, pooling.filters, strict=True):
+        layer.weight = filters
+    for row, length in enumerate(lengths):
+        found = [nn.ReLU()(layer(x[row, :length].T)) for layer in layers]
+        best = torch.cat([nn.MaxPool1d(one.shape[-1])(one[None])[0, :, 0] for one in found])
+        torch.testing.assert_close(pooling(x, valid)[row], pooling.projection(best))

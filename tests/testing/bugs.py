@@ -268,6 +268,13 @@ BUGS = (
         "self.start = 10.0",
         "attention cosine every_option_changes_something",
     ),
+    Bug(
+        "a number that no norm can add is taken",
+        "norm/layer.py",
+        """positive("norm 'layer'", eps=eps)""",
+        "positive",
+        "norm layer a_value_that_cannot_be_is_refused",
+    ),
     # classifiers
     Bug(
         "padding counts in the mean",
@@ -289,6 +296,27 @@ BUGS = (
         "        place = valid.to(torch.uint8).argmax(1)  # of the first True\n",
         "        place = valid.to(torch.uint8).argmax(1) * 0\n",
         "pooling first padding_has_no_influence",
+    ),
+    Bug(
+        "runs of tokens reach into what stands in the padding",
+        "pooling/convolution.py",
+        "x = x.masked_fill(~valid[..., None], 0.0)",
+        "x = x.clone()",
+        "pooling convolution padding_has_no_influence",
+    ),
+    Bug(
+        "runs of tokens end with the batch and not with their text",
+        "pooling/convolution.py",
+        "padding=weight.shape[-1] - 1)",
+        'padding="same")',
+        "pooling convolution padding_has_no_influence",
+    ),
+    Bug(
+        "padding matches by zero, and zero is more than a text's own best match",
+        "pooling/convolution.py",
+        "F.relu(torch.cat(matches, -1))",
+        "torch.cat(matches, -1)",
+        "pooling convolution padding_has_no_influence",
     ),
     Bug(
         "the pooling is not told what is padding",

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.contracts import Attention
-from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.products import eager, weigh
 from tfzoo.registry import register
 from tfzoo.tanh_scores import tanh_scores
+from tfzoo.values import positive
 
 
 @register("attention", "additive", paper="arXiv:1409.0473, section A.1.2")
@@ -38,8 +38,7 @@ class Additive(Attention):
 
     def __init__(self, heads: int, head_dim: int, *, hidden: int | None = None) -> None:
         super().__init__()
-        if hidden is not None and hidden < 1:
-            raise BadOption(f"attention 'additive', option 'hidden': {hidden} must be at least 1")
+        positive("attention 'additive'", hidden=hidden)
         width = hidden or head_dim
         self.query = nn.Parameter(torch.empty(heads, head_dim, width))
         self.key = nn.Parameter(torch.empty(heads, head_dim, width))

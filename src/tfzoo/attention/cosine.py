@@ -10,6 +10,7 @@ from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.products import attend
 from tfzoo.registry import register
+from tfzoo.values import positive
 
 
 @register("attention", "cosine", paper="arXiv:2010.04245, eq. 4", traits={"rotatable"})
@@ -23,6 +24,9 @@ class Cosine(Attention):
     Options:
         scale: where the trained scale of each head starts.
 
+    Raises:
+        BadOption: ``scale`` not over 0.
+
     >>> import torch
     >>> from tfzoo.registry import create
     >>> q, k = torch.tensor([[[[3.0, 0.0]]]]), torch.tensor([[[[5.0, 0.0]]]])
@@ -33,6 +37,7 @@ class Cosine(Attention):
 
     def __init__(self, heads: int, *, scale: float = 10.0) -> None:
         super().__init__()
+        positive("attention 'cosine'", scale=scale)
         self.start = scale
         self.scale = nn.Parameter(torch.empty(heads, 1, 1))
         self.reset_parameters()

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import FeedForward
 from tfzoo.dropout import dropout as drop
-from tfzoo.errors import BadOption
 from tfzoo.registry import register
+from tfzoo.values import positive
 
 
 @register("feedforward", "gelu", paper="arXiv:1606.08415, section 2")
@@ -34,8 +34,7 @@ class GELU(FeedForward):
 
     def __init__(self, dim: int, *, hidden: int | None = None) -> None:
         super().__init__()
-        if hidden is not None and hidden < 1:
-            raise BadOption(f"feedforward 'gelu', option 'hidden': {hidden} must be at least 1")
+        positive("feedforward 'gelu'", hidden=hidden)
         self.inner = nn.Linear(dim, hidden or 4 * dim)
         self.outer = nn.Linear(hidden or 4 * dim, dim)
         self.reset_parameters()

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import FeedForward
 from tfzoo.dropout import dropout as drop
-from tfzoo.errors import BadOption
 from tfzoo.registry import register
+from tfzoo.values import positive
 
 
 @register("feedforward", "swiglu", paper="arXiv:2002.05202, eq. 6")
@@ -33,8 +33,7 @@ class SwiGLU(FeedForward):
 
     def __init__(self, dim: int, *, hidden: int | None = None) -> None:
         super().__init__()
-        if hidden is not None and hidden < 1:
-            raise BadOption(f"feedforward 'swiglu', option 'hidden': {hidden} must be at least 1")
+        positive("feedforward 'swiglu'", hidden=hidden)
         width = max(1, round((hidden or 4 * dim) * 2 / 3))
         self.inner = nn.Linear(dim, 2 * width, bias=False)  # gate and value in one product
         self.outer = nn.Linear(width, dim, bias=False)

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from tfzoo.contracts import Norm
+from tfzoo.errors import BadOption
 from tfzoo.registry import register
+from tfzoo.values import positive
 
 
 @register("norm", "batch", paper="arXiv:1502.03167, algorithm 1", traits={"mixes_tokens:training"})
@@ -23,6 +25,9 @@ class Batch(Norm):
     Options:
         eps: keeps the root away from zero.
         momentum: how far each batch moves the running statistics.
+
+    Raises:
+        BadOption: ``eps`` or ``momentum`` not over 0, or ``momentum`` over 1.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -39,6 +44,9 @@ class Batch(Norm):
 
     def __init__(self, dim: int, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__()
+        positive("norm 'batch'", eps=eps, momentum=momentum)
+        if momentum > 1:
+            raise BadOption(f"norm 'batch', option 'momentum': {momentum} must be at most 1")
         self.eps, self.momentum = eps, momentum
         self.weight = nn.Parameter(torch.empty(dim))
         self.bias = nn.Parameter(torch.empty(dim))

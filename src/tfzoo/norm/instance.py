@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import Norm
 from tfzoo.registry import register
+from tfzoo.values import positive
 
 
 @register("norm", "instance", paper="arXiv:1607.08022, eq. 4", traits={"mixes_tokens:always", "centres_texts"})
@@ -19,6 +20,9 @@ class Instance(Norm):
     Options:
         eps: keeps the root away from zero.
 
+    Raises:
+        BadOption: ``eps`` not over 0.
+
     >>> import torch
     >>> from tfzoo.registry import create
     >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
@@ -28,6 +32,7 @@ class Instance(Norm):
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__()
+        positive("norm 'instance'", eps=eps)
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(dim))
         self.bias = nn.Parameter(torch.empty(dim))

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import Norm
 from tfzoo.registry import register
+from tfzoo.values import positive
 
 
 @register("norm", "layer", paper="arXiv:1607.06450, eq. 4")
@@ -20,6 +21,9 @@ class Layer(Norm):
     Options:
         eps: keeps the root away from zero.
 
+    Raises:
+        BadOption: ``eps`` not over 0.
+
     >>> import torch
     >>> from tfzoo.registry import create
     >>> create("norm", "layer", dim=2)(torch.tensor([[[1.0, 3.0]]])).round()
@@ -28,6 +32,7 @@ class Layer(Norm):
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__()
+        positive("norm 'layer'", eps=eps)
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(dim))
         self.bias = nn.Parameter(torch.empty(dim))

@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from tfzoo.contracts import Norm
 from tfzoo.registry import register
+from tfzoo.values import positive
 
 
 @register("norm", "rms", paper="arXiv:1910.07467, eq. 4")
@@ -23,6 +24,9 @@ class RMS(Norm):
     Options:
         eps: keeps the root away from zero.
 
+    Raises:
+        BadOption: ``eps`` not over 0.
+
     >>> import torch
     >>> from tfzoo.registry import create
     >>> create("norm", "rms", dim=2)(torch.tensor([[[2.0, -2.0]]])).round()
@@ -31,6 +35,7 @@ class RMS(Norm):
 
     def __init__(self, dim: int, *, eps: float = 1e-6) -> None:
         super().__init__()
+        positive("norm 'rms'", eps=eps)
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(dim))
         self.reset_parameters()

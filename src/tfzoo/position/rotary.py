@@ -10,6 +10,7 @@ from torch import Tensor
 from tfzoo.contracts import Position, Turn
 from tfzoo.errors import BadOption
 from tfzoo.registry import register
+from tfzoo.values import positive
 
 
 @register("position", "rotary", paper="arXiv:2104.09864, eq. 15 and 34")
@@ -26,7 +27,7 @@ class Rotary(Position):
             Weights trained with one do not fit the other.
 
     Raises:
-        BadOption: the width of a head is odd.
+        BadOption: ``base`` not over 0, or the width of a head is odd.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -38,6 +39,7 @@ class Rotary(Position):
 
     def __init__(self, head_dim: int, *, base: float = 10000.0, layout: Literal["interleaved", "half"] = "interleaved") -> None:
         super().__init__()
+        positive("position 'rotary'", base=base)
         if head_dim % 2:
             raise BadOption(f"position 'rotary' turns pairs of channels, so the width of a head must be even, not {head_dim}: set head_dim")
         self.head_dim, self.base, self.layout = head_dim, base, layout

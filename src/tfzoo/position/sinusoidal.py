@@ -8,6 +8,7 @@ from torch import Tensor
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.registry import register
+from tfzoo.values import positive
 
 
 @register("position", "sinusoidal", paper="arXiv:1706.03762, section 3.5")
@@ -22,7 +23,7 @@ class Sinusoidal(Position):
         base: the longest wave is ``2 pi base`` tokens long.
 
     Raises:
-        BadOption: ``dim`` is odd.
+        BadOption: ``base`` not over 0, or ``dim`` is odd.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -34,6 +35,7 @@ class Sinusoidal(Position):
 
     def __init__(self, dim: int, *, base: float = 10000.0) -> None:
         super().__init__()
+        positive("position 'sinusoidal'", base=base)
         if dim % 2:
             raise BadOption(f"position 'sinusoidal' pairs channels, so dim must be even, not {dim}")
         self.dim, self.base = dim, base

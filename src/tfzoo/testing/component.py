@@ -9,6 +9,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from math import inf, nan
 from typing import Any
 
 import torch
@@ -103,6 +104,8 @@ def a_value_that_cannot_be_is_refused(entry: Entry) -> None:
             wrong.append("wrong")
         if int in members(option.annotation):
             wrong += [2.5, -1] + [0] * (option.default != 0)
+        if float in members(option.annotation):
+            wrong += [-1.0, nan, inf] + [0.0] * (option.default != 0)
         for value in wrong:
             try:
                 made = fresh(entry, {name: value})
@@ -110,7 +113,7 @@ def a_value_that_cannot_be_is_refused(entry: Entry) -> None:
                 if name not in str(error):
                     raise Broken(f"{name}={value!r} is refused without naming {name!r}: {error}") from None
                 continue
-            if value not in (0, -1) or not isinstance(value, int) or not same_or_finite(entry, made):
+            if value not in (0, -1) or not same_or_finite(entry, made):
                 raise Broken(f"{name}={value!r} is accepted")
     for typo in ("no_such_option", *(f"{name}x" for name in entry.options)):
         try:

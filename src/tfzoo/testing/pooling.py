@@ -129,7 +129,7 @@ def sums_are_taken_in_single_precision(entry: Entry) -> None:
                 raise Broken(f"{dtype} in, {out.dtype} out")
             same(out, pooling(x.float(), valid), f"{dtype}", tolerance)
             with torch.autocast("cpu", torch.bfloat16):
-                same(pooling(x, valid), out, f"{dtype} under autocast", tolerance)
+                same(pooling(x, valid), out, f"{dtype} under autocast", 3e-2)  # which rounds products with parameters too
 
 
 @promise("pooling")

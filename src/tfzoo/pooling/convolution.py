@@ -1,0 +1,58 @@
+"""The best match of each of many short patterns."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tfzoo.contracts import Pooling
+from tfzoo.errors import BadOption
+from tfzoo.registry import register
+from tfzoo.values import positive
+
+
+@register("pooling", "convolution", paper="arXiv:1408.5882, section 2; projection: arXiv:1802.05365, section 3.4", traits={"ordered"})
+class Convolution(Pooling):
+    """How well each filter matches where it matches best, along runs of ``w`` tokens, projected: ``max(0, max_i <f, x[i : i + w]>) P``.
+
+    Shapes: ``(b n d), (b n) -> (b d)``; for each width ``w`` from ``shortest`` to ``longest`` there are ``filters`` of ``(d w)``.
+
+    Kim 2014, eq. 2 and 3, with a rectifier; Peters et al. 2018 project what the filters found to the width of the model. Runs reach over
+    both ends of a text, where there is zero, so that one shorter than ``w`` has some too. Without biases, so that runs of nothing but
+    padding match by zero, the least there is, and a text of no token gives zeros. All start uniform by Glorot's rule.
+
+    Options:
+        shortest: width of the narrowest filters, in tokens.
+        longest: width of the widest.
+        filters: how many of each width.
+
+    Raises:
+        BadOption: ``shortest`` or ``filters`` under 1, ``longest`` under ``shortest``.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> create("pooling", {"name": "convolution", "shortest": 2}, dim=8)(torch.randn(3, 7, 8)).shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(self, dim: int, *, shortest: int = 3, longest: int = 5, filters: int = 100) -> None:
+        super().__init__()
+        positive("pooling 'convolution'", shortest=shortest, filters=filters)
+        if longest < shortest:
+            raise BadOption(f"pooling 'convolution': longest={longest} must be at least shortest={shortest}")
+        widths = range(shortest, longest + 1)
+        self.filters = nn.ParameterList(torch.empty(filters, dim, width) for width in widths)
+        self.projection = nn.Linear(filters * len(widths), dim, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (*self.filters, self.projection.weight):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        if valid is not None:
+            x = x.masked_fill(~valid[..., None], 0.0)
+        channels = x.mT
+        matches = [F.conv1d(channels, weight.to(x.dtype), padding=weight.shape[-1] - 1).amax(-1) for weight in self.filters]
+        return F.linear(F.relu(torch.cat(matches, -1)), self.projection.weight.to(x.dtype)).to(x.dtype)
