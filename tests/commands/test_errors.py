@@ -100,6 +100,12 @@ def test_a_mistake_on_the_command_line_is_named_with_its_fix(args: list[str], sa
         assert words in message
 
 
+@pytest.mark.parametrize("option", ["--trainer.strategy", "--trainer.accelerator", "--trainer.num_nodes"])
+def test_what_lightning_refuses_is_refused_before_data_is_read(option: str, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfzoo.data.module.TextData.prepare_data", lambda data: pytest.fail("data is prepared"))
+    assert "trainer" in refused("fit", NUMBERS, option, "-1" if option == "--trainer.num_nodes" else "none_such")
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [

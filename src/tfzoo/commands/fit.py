@@ -122,12 +122,12 @@ def train(job: Job, given: str | None, args: list[str], source: str | None = Non
     folder = choose(job.name, given)
     try:
         found = going_on(folder, job)
+        training = Training(job, folder, args, found)
         data = job.task.Data(**job.recipe["data"], seed=job.recipe["seed"])
         data.prepare_data()
         data.setup("fit")
         task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
         taken = begin(task, source) if source and not found else []
-        training = Training(job, folder, task, data, args, found)
     except BaseException:
         with suppress(OSError):  # nothing was trained: leave no empty folder, but keep one with something in it
             if not rank():
@@ -142,9 +142,8 @@ def train(job: Job, given: str | None, args: list[str], source: str | None = Non
     for line in taken:
         say(f"from: {line}")
     say(data.describe())
-    say(f"model: {training.parameters:,} parameters")
     with launching(["fit", *args]):
-        code = training.run()
+        code = training.run(task, data)
     try:
         rows = training.rows()
         table([(name, value) for name, value in rows], f"{job.recipe['task']} {job.name}: {training.ended}")

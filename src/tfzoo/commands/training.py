@@ -36,15 +36,21 @@ from tfzoo.tasks.explain import Explain
 class Training:
     """A job in its folder: the Trainer with our callbacks, how it ended, and what is to be said of it.
 
-    With ``found``, a checkpoint of the same folder, it goes on from there.
+    It is made before data is read, so that what Lightning refuses is known by then. With ``found``, a checkpoint of the same folder, it
+    goes on from there.
+
+    Raises:
+        BadRecipe: Lightning refuses what the recipe asks for.
     """
 
-    def __init__(self, job: Job, folder: Path, task: Any, data: Any, args: list[str], found: Path | None = None) -> None:
-        self.job, self.folder, self.task, self.data, self.args, self.found = job, folder, task, data, args, found
+    task: Any
+    data: Any
+
+    def __init__(self, job: Job, folder: Path, args: list[str], found: Path | None = None) -> None:
+        self.job, self.folder, self.args, self.found = job, folder, args, found
         self.ended = "not started"
         self.tested: dict[str, float] = {}
         self.earlier = earlier(folder) if found else []
-        self.parameters = sum(parameter.numel() for parameter in task.parameters())
         settings = dict(job.recipe["checkpoint"])
         interval = job.values.checkpoint.train_time_interval
         self.meter, file = Meter(), MetricsFile(folder)
@@ -56,15 +62,18 @@ class Training:
         )
         self.signals = Signals(self.finish)
         self.resume = Resume(self.finish, file)
-        self.best = keeper({"monitor": task.monitor, **settings}, folder / checkpoints.FOLDER)
+        self.best = keeper({"monitor": job.task.monitor, **settings}, folder / checkpoints.FOLDER)
         self.under_way = UnderWay()
         self.watch = Watch(job.recipe["timeout"], self._give_up)
         explains = [Explain()] if job.recipe["explain"] else []
         callbacks = [*explains, Bar(), self.meter, self.under_way, self.watch, self.signals, self.resume, self.best, self.finish]
         self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [file])
 
-    def run(self) -> int:
+    def run(self, task: Any, data: Any) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
+        self.task, self.data = task, data
+        self.parameters = sum(parameter.numel() for parameter in task.parameters())
+        say(f"model: {self.parameters:,} parameters")
         self._record("fit", {"ended": "running", "attempts": self._attempts("running"), **summary.surroundings(["fit", *self.args])})
         tracking.begin(self.trainer.loggers)
         try:

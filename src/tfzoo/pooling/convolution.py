@@ -53,6 +53,6 @@ class Convolution(Pooling):
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         if valid is not None:
             x = x.masked_fill(~valid[..., None], 0.0)
-        channels = x.mT
+        channels = x.mT.contiguous()
         matches = [F.conv1d(channels, weight.to(x.dtype), padding=weight.shape[-1] - 1).amax(-1) for weight in self.filters]
         return F.linear(F.relu(torch.cat(matches, -1)), self.projection.weight.to(x.dtype)).to(x.dtype)
