@@ -142,6 +142,22 @@ def test_keys_and_values_are_shared_by_neighbouring_heads(by: str) -> None:
     torch.testing.assert_close(few(SOURCE, TEXT), many(SOURCE, TEXT), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("order", ["learned", "rotary"])
+def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(attention: Entry, order: str) -> None:
+    """But where each head makes keys of its own of shared ones. Decoding from it equals reading all at once."""
+    few = {"kv_heads": 2, "attention": attention.name, "position": order, "allow": ["unrotatable-attention"]}
+    model = Transformer(**{**PLAIN, **few}).eval()
+    randomize(model)
+    with torch.no_grad():
+        cache = model.begin(SOURCE)
+        steps = [model.step(token, cache) for token in TEXT.T]
+        torch.testing.assert_close(torch.stack(steps, 1), model(SOURCE, TEXT, target_padding="none"), rtol=1e-4, atol=1e-5)
+    own = "keys" in vars(attention.cls)
+    for kept in (*cache.target, *cache.source):
+        heads = [one.shape[1] for one in (kept.k, kept.v) if one is not None]
+        assert heads == [4 if own else 2, 2]
+
+
 def test_embeddings_are_tied_as_told() -> None:
     everything, target, none = (Transformer(**{**PLAIN, "tie": tie}) for tie in ("all", "target", "none"))
     assert everything.source_embedding.weight is everything.target_embedding.weight is everything.output_weight

@@ -36,13 +36,21 @@ class MultiHead(nn.Module):
         self.attention: Attention = create("attention", options.attention, heads=self.heads, head_dim=head_dim)
 
     def split(self, x: Tensor, heads: int) -> Tensor:
-        """One slice a head, shared keys and values repeated: ``(b n (h c)) -> (b h n c)``."""
-        x = rearrange(x, "b n (h c) -> b h n c", h=heads)
-        return x if heads == self.heads else repeat(x, "b h n c -> b (h g) n c", g=self.heads // heads)
+        """One slice a head: ``(b n (h c)) -> (b h n c)``."""
+        return rearrange(x, "b n (h c) -> b h n c", h=heads)
+
+    def shared(self, x: Tensor) -> Tensor:
+        """Keys or values of ``kv_heads`` repeated for all heads."""
+        return x if x.shape[1] == self.heads else repeat(x, "b h n c -> b (h g) n c", g=self.heads // self.kv_heads)
+
+    def keys(self, k: Tensor) -> Tensor:
+        """Keys as they are cached: as few as there are, unless the attention makes other ones of them, for each head its own."""
+        return k if type(self.attention).keys is Attention.keys else self.attention.keys(self.shared(k))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None) -> Tensor:
-        """``(b h q c), (b h k *), (b h k e) -> (b q d)``"""
+        """``(b h q c), (b h k *), (b h k e) -> (b q d)``, keys as :meth:`keys` made them, values of ``kv_heads``."""
         dropout = self.dropout if self.training else 0.0
+        k, v = self.shared(k), self.shared(v)
         y = self.attention(q, k, v, mask=mask, bias=bias, temperature=self.temperature, dropout=dropout)
         return self.output(rearrange(y, "b h q e -> b q (h e)"))  # type: ignore[no-any-return]
 
@@ -60,7 +68,7 @@ class SelfAttention(MultiHead):
         q, k, v = self.split(q, self.heads), self.split(k, self.kv_heads), self.split(v, self.kv_heads)
         if context.turn is not None:
             q, k = context.turn(q), context.turn(k)
-        k = self.attention.keys(k)
+        k = self.keys(k)
         if context.cache is not None:
             k, v = context.cache.target[layer].append(k, v)
         return self.attend(q, k, v, context.mask, context.bias)
@@ -70,9 +78,9 @@ class CrossAttention(MultiHead):
     """Queries of the target, keys and values of the memory, which a cache keeps from the first step on."""
 
     def memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """``(b k d) -> (b h k *), (b h k e)``"""
+        """Keys and values as they are cached: ``(b k d) -> (b h k *), (b h k e)``"""
         k, v = together(memory, self.query if self.key is None else self.key, self.value)
-        return self.attention.keys(self.split(k, self.kv_heads)), self.split(v, self.kv_heads)
+        return self.keys(self.split(k, self.kv_heads)), self.split(v, self.kv_heads)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b q d) -> (b q d)``; with a cache, all hypotheses of a sentence ask its memory together."""
