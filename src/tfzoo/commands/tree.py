@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from tfzoo.errors import BadRecipe
-from tfzoo.runs.bounds import DEPTH
+from tfzoo.runs.bounds import DEPTH, leaves
 
 OPEN = ("callbacks", "loggers", "strategies", "profilers", "plugins", "accelerators")
 ALLOWED = tuple(f"lightning.pytorch.{folder}" for folder in OPEN)
@@ -182,13 +182,6 @@ def imports(text: str) -> bool:
         return True
 
 
-def walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def walk(tree: Any) -> Iterator[tuple[str, Any]]:
     """Every leaf with its dotted path."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from walk(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from walk(inner, f"{path}.{index}")
-    else:
-        yield path, value
+    return ((".".join(path), value) for path, value in leaves(tree))
