@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks.faults import FAULTS, TIMEOUT
-from tfzoo.runs.watch import Ring, Watch, named
+from tfzoo.runs.ring import Ring
+from tfzoo.runs.watch import Watch, named
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
