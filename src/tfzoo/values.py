@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from dataclasses import dataclass
-from math import inf
+from math import isfinite
 from typing import Any, Literal, Union, get_args, get_origin
 
 from tfzoo.errors import BadOption
@@ -31,10 +31,13 @@ class Option:
 
 
 def convert(value: Any, annotation: Any) -> Any:
-    """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants it, or ValueError."""
+    """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants it, or ValueError: also where a float
+    is not finite."""
     choices = members(annotation)
     for choice in choices:  # an exact match first: in `int | str`, "3" is a string and 3 a number
-        if (type(choice) is type(value) and choice == value) or (isinstance(choice, type) and type(value) is choice):
+        if type(choice) is type(value) and choice == value:
+            return value
+        if isinstance(choice, type) and type(value) is choice and (choice is not float or isfinite(value)):
             return value
     for choice in choices:
         try:
@@ -53,7 +56,7 @@ def convert_one(value: Any, choice: Any) -> Any:
         return text in ("true", "yes", "on")
     if choice is int and not isinstance(value, bool) and float(value) == int(float(value)):
         return int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else int(float(value))
-    if choice is float and not isinstance(value, bool):
+    if choice is float and not isinstance(value, bool) and isfinite(float(value)):
         return float(value)
     if choice is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
@@ -67,7 +70,7 @@ def convert_one(value: Any, choice: Any) -> Any:
 def positive(component: str, **options: float | None) -> None:
     """Raise BadOption unless each of a component's options is a number over 0, or None."""
     for name, value in options.items():
-        if value is not None and not 0 < value < inf:
+        if value is not None and not value > 0:
             raise BadOption(f"{component}, option {name!r}: {value} must be over 0")
 
 

@@ -114,7 +114,7 @@ BUGS = (
         "blocks/multihead.py",
         """        if context.turn is not None:
             q, k = context.turn(q), context.turn(k)
-        k = self.attention.keys(k)
+        k = self.keys(k)
         if context.cache is not None:
             k, v = context.cache.target[layer].append(k, v)
 """,
@@ -122,7 +122,7 @@ BUGS = (
             k, v = context.cache.target[layer].append(k, v)
         if context.turn is not None:
             q, k = context.turn(q), context.turn(k)
-        k = self.attention.keys(k)
+        k = self.keys(k)
 """,
         "stack decoder-scaled_dot_product-layer-rotary-pre one_token_at_a_time_equals_all_at_once",
     ),

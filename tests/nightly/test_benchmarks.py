@@ -1,0 +1,44 @@
+"""The scripts behind the figures of the docs still run, on little."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LITTLE = {
+    "additive": ["--lengths", "16", "--pairs", "2"],
+    "decoding": ["--dim", "64", "--layers", "1", "--pairs", "2"],
+    "explain": ["--pairs", "2"],
+    "faults": ["not finite"],
+    "kill": ["--processes", "1", "--kills", "1", "--events", "1", "--no-borders", "--steps", "10"],
+    "large": ["--pairs", "20000"],
+    "overhead": ["--pairs", "3"],
+    "power": ["--sweeps", "20"],
+    "preparation": ["--pairs", "2000"],
+    "scaling": ["--measure"],
+    "training_step": ["--dim", "64", "--layers", "1", "--pairs", "2"],
+}
+NEEDS = {"ablations": "sweeps that were run", "multi30k": "its text"}
+"""What the others need that is not here."""
+PARTS = {"marian", "wandb_host"}
+"""Of other benchmarks."""
+
+pytestmark = pytest.mark.nightly
+
+
+def test_every_benchmark_is_known() -> None:
+    assert {path.stem for path in (ROOT / "benchmarks").glob("*.py")} == LITTLE.keys() | NEEDS.keys() | PARTS
+
+
+@pytest.mark.parametrize("name", LITTLE)
+def test_a_benchmark_runs_and_prints_what_it_measured(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", f"benchmarks.{name}"] if name == "faults" else [sys.executable, str(ROOT / f"benchmarks/{name}.py")]
+    environment = {**os.environ, "TFZOO_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *LITTLE[name]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert any(character.isdigit() for character in done.stdout), done.stdout
