@@ -73,9 +73,10 @@ def main() -> None:
 
 def trained(job, data) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        clock, trainer = Clock(), Training(job, Path(folder), []).trainer
-        trainer.callbacks.append(clock)
-        trainer.fit(job.task.build(job.recipe, data.languages), datamodule=data)
+        clock = Clock()
+        training = Training(job, Path(folder), job.task.build(job.recipe, data.languages), data, [])
+        training.trainer.callbacks.append(clock)
+        training.trainer.fit(training.task, datamodule=data)
         return clock.per_step
 
 

@@ -169,7 +169,7 @@ def run(fit, turns: Turns, threads: int) -> None:
 def ours(job, data, folder: Path, clock: Clock):
     folder.mkdir()
     task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
-    trainer = Training(job, folder, []).trainer
+    trainer = Training(job, folder, task, data, []).trainer
     trainer.callbacks.append(clock)
     return lambda: trainer.fit(task, datamodule=data)
 

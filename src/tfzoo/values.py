@@ -20,24 +20,24 @@ class Option:
     default: Any
 
     def convert(self, value: Any) -> Any:
-        """The value as its annotation wants it; raises ``ValueError`` when it cannot be.
+        """The value as its annotation wants it; raises ``ValueError`` when it cannot be, or is no finite number.
 
         YAML reads ``1e-4`` as a string and ``no`` as False, and a command line has only strings.
         """
-        return convert(value, self.annotation)
+        converted = convert(value, self.annotation)
+        if isinstance(converted, float) and not isfinite(converted):
+            raise ValueError(f"{value} is not a finite number")
+        return converted
 
     def __str__(self) -> str:
         return f"{type_name(self.annotation)} = {self.default!r}"
 
 
 def convert(value: Any, annotation: Any) -> Any:
-    """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants it, or ValueError: also where a float
-    is not finite."""
+    """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants it, or ValueError."""
     choices = members(annotation)
     for choice in choices:  # an exact match first: in `int | str`, "3" is a string and 3 a number
-        if type(choice) is type(value) and choice == value:
-            return value
-        if isinstance(choice, type) and type(value) is choice and (choice is not float or isfinite(value)):
+        if (type(choice) is type(value) and choice == value) or (isinstance(choice, type) and type(value) is choice):
             return value
     for choice in choices:
         try:
@@ -56,7 +56,7 @@ def convert_one(value: Any, choice: Any) -> Any:
         return text in ("true", "yes", "on")
     if choice is int and not isinstance(value, bool) and float(value) == int(float(value)):
         return int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else int(float(value))
-    if choice is float and not isinstance(value, bool) and isfinite(float(value)):
+    if choice is float and not isinstance(value, bool):
         return float(value)
     if choice is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)

@@ -54,6 +54,8 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         (["--model.norm", "{name: rms, epz: 1}"], ["norm 'rms' has no option 'epz'", "Did you mean 'eps'"]),
         (["--model.norm", "rms", "--model.norm.epz", "1"], ["--model.norm.epz", "no option 'epz'", "Did you mean 'eps'"]),
         (["--model.norm.eps", "small"], ["'small' is not float"]),
+        (["--model.norm.eps", "nan"], ["option 'eps'", "nan is not a finite number"]),
+        (["--model.norm.eps", "-1e-5"], ["option 'eps'", "-1e-05 must be over 0"]),
         (["--model.encoder.norm", "rsm"], ["no norm named 'rsm'", "Did you mean 'rms'"]),
         (["--model.encoder.nrm", "rms"], ["no option 'nrm'", "Did you mean 'norm'"]),
         (["--model.dim", "wide"], ["--model.dim", "model.dim must be int, not 'wide'"]),
@@ -100,10 +102,22 @@ def test_a_mistake_on_the_command_line_is_named_with_its_fix(args: list[str], sa
         assert words in message
 
 
-@pytest.mark.parametrize("option", ["--trainer.strategy", "--trainer.accelerator", "--trainer.num_nodes"])
-def test_what_lightning_refuses_is_refused_before_data_is_read(option: str, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--trainer.strategy", "none_such"),
+        ("--trainer.accelerator", "none_such"),
+        ("--trainer.num_nodes", "-1"),
+        ("--checkpoint.mode", "median"),
+        ("--checkpoint.save_top_k", "-5"),
+    ],
+)
+def test_what_lightning_refuses_is_refused_before_data_is_read(
+    option: str, value: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tfzoo.data.module.TextData.prepare_data", lambda data: pytest.fail("data is prepared"))
-    assert "trainer" in refused("fit", NUMBERS, option, "-1" if option == "--trainer.num_nodes" else "none_such")
+    section = option.removeprefix("--").partition(".")[0]
+    assert refused("fit", NUMBERS, option, value).startswith(f"tfzoo: {section}: ")
 
 
 @pytest.mark.parametrize(

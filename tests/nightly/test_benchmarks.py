@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,17 +29,16 @@ NEEDS = {"ablations": "sweeps that were run", "multi30k": "its text"}
 PARTS = {"marian", "wandb_host"}
 """Of other benchmarks."""
 
-pytestmark = pytest.mark.nightly
-
 
 def test_every_benchmark_is_known() -> None:
     assert {path.stem for path in (ROOT / "benchmarks").glob("*.py")} == LITTLE.keys() | NEEDS.keys() | PARTS
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", LITTLE)
 def test_a_benchmark_runs_and_prints_what_it_measured(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", f"benchmarks.{name}"] if name == "faults" else [sys.executable, str(ROOT / f"benchmarks/{name}.py")]
     environment = {**os.environ, "TFZOO_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, *LITTLE[name]], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([*command, *LITTLE[name]], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert any(character.isdigit() for character in done.stdout), done.stdout
+    assert re.search(r"\d\.\d", done.stdout), done.stdout  # what is measured has a decimal point, what is chosen has none

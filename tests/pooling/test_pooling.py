@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tfzoo.errors import BadOption
 
 TEXT = torch.tensor([[[1.0, -5.0], [3.0, -7.0], [99.0, 99.0]], [[2.0, 8.0], [99.0, 99.0], [99.0, 99.0]]])
 VALID = torch.tensor([[True, True, False], [True, False, False]])
@@ -54,6 +55,11 @@ def test_a_convolution_is_each_filter_where_it_matches_best() -> None:
             runs = [around[i : i + width].T for i in range(len(around) - width + 1)]
             found += [max(0.0, *((run * one).sum().item() for run in runs)) for one in filters]
         torch.testing.assert_close(pooling(text[None]), (pooling.projection.weight @ torch.tensor(found))[None])
+
+
+def test_a_convolution_refuses_widths_without_end() -> None:
+    with pytest.raises(BadOption, match="longest=10000000 must be from shortest=3 to 100"):
+        tfzoo.create("pooling", {"name": "convolution", "longest": 10_000_000}, dim=8)
 
 
 def test_a_convolution_is_what_a_plain_convolutional_network_computes() -> None:

@@ -44,7 +44,7 @@ class MultiHead(nn.Module):
         return x if x.shape[1] == self.heads else repeat(x, "b h n c -> b (h g) n c", g=self.heads // self.kv_heads)
 
     def keys(self, k: Tensor) -> Tensor:
-        """Keys as they are cached: as few as there are, unless the attention makes other ones of them, for each head its own."""
+        """Keys as they are cached: as few as there are, or as the attention makes others of them, a head at a time."""
         return k if type(self.attention).keys is Attention.keys else self.attention.keys(self.shared(k))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None) -> Tensor:

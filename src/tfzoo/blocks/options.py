@@ -18,9 +18,9 @@ class StackOptions:
     """Depth, width of the heads, components and dropout of one stack.
 
     ``head_dim`` defaults to ``dim / heads`` and ``value_head_dim`` to ``head_dim``; ``kv_heads`` fewer than ``heads`` are shared by
-    groups of them (Ainslie et al. 2023), also in the cache. ``share_query_key`` uses one projection for both. Scores are divided by
-    ``temperature``.
-    ``residual`` says where the norm stands: ``pre`` ``x + f(norm(x))``, ``post`` ``norm(x + f(x))``, ``none`` ``f(norm(x))``.
+    groups of them (Ainslie et al. 2023), also in the cache, but for keys of which the attention makes others.
+    ``share_query_key`` uses one projection for both. Scores are divided by ``temperature``. ``residual`` says where the norm stands:
+    ``pre`` ``x + f(norm(x))``, ``post`` ``norm(x + f(x))``, ``none`` ``f(norm(x))``.
     """
 
     layers: int = 6

@@ -115,19 +115,20 @@ def _try(tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, 
 def train(job: Job, given: str | None, args: list[str], source: str | None = None) -> int:
     """Train, validate, test; returns the exit code. In a run's own folder go on with it, else begin with ``source``'s weights."""
     from tfzoo.commands.trainer import launching
-    from tfzoo.commands.training import Training
+    from tfzoo.commands.training import Training, refuse
     from tfzoo.runs import config
     from tfzoo.runs.folder import choose, rank
 
     folder = choose(job.name, given)
     try:
         found = going_on(folder, job)
-        training = Training(job, folder, args, found)
+        refuse(job, folder)
         data = job.task.Data(**job.recipe["data"], seed=job.recipe["seed"])
         data.prepare_data()
         data.setup("fit")
         task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
         taken = begin(task, source) if source and not found else []
+        training = Training(job, folder, task, data, args, found)
     except BaseException:
         with suppress(OSError):  # nothing was trained: leave no empty folder, but keep one with something in it
             if not rank():
@@ -142,8 +143,9 @@ def train(job: Job, given: str | None, args: list[str], source: str | None = Non
     for line in taken:
         say(f"from: {line}")
     say(data.describe())
+    say(f"model: {training.parameters:,} parameters")
     with launching(["fit", *args]):
-        code = training.run(task, data)
+        code = training.run()
     try:
         rows = training.rows()
         table([(name, value) for name, value in rows], f"{job.recipe['task']} {job.name}: {training.ended}")

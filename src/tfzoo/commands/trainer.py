@@ -157,20 +157,22 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequence[L.Callback], loggers: Sequence[Any] = ()) -> L.Trainer:
-    """The Trainer of a recipe, with our callbacks and loggers beside its own.
+    """The Trainer of a recipe, with our callbacks and loggers beside its own; without a folder none is made of its loggers.
 
     Raises:
         BadRecipe: Lightning refuses what the recipe asks for.
     """
     sharded.register()
     values = values.clone()
+    if folder is None:
+        values.trainer.logger = None
     for logger in _listed(values.trainer.logger):
         if isinstance(logger, Namespace):
             _place(logger, folder)
     try:
         arguments = dict(used.instantiate(values).trainer)
         given = arguments.pop("logger")
-        own = [one for one in _listed(given) if one and one is not True] if folder else []
+        own = [one for one in _listed(given) if one and one is not True]
         unwanted = {"enable_progress_bar": lightning_callbacks.ProgressBar, "enable_checkpointing": lightning_callbacks.ModelCheckpoint}
         without = tuple(cls for key, cls in unwanted.items() if arguments[key] is False)
         kept = [one for one in callbacks if not isinstance(one, without)]

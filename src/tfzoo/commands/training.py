@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from tfzoo.commands import tracking, trainer
 from tfzoo.commands.job import Job
 from tfzoo.commands.output import complain, near, number, say
 from tfzoo.commands.progress import Bar
-from tfzoo.errors import TfzooError
+from tfzoo.errors import BadRecipe, TfzooError
 from tfzoo.models.shard import fill
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.finish import Finish
@@ -32,48 +33,42 @@ from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
 from tfzoo.runs.watch import Watch
 from tfzoo.tasks.explain import Explain
 
+LASTS = {"every_n_train_steps", "train_time_interval"}
+"""Of the settings of checkpoints, those for the last one."""
+
 
 class Training:
     """A job in its folder: the Trainer with our callbacks, how it ended, and what is to be said of it.
 
-    It is made before data is read, so that what Lightning refuses is known by then. With ``found``, a checkpoint of the same folder, it
-    goes on from there.
-
-    Raises:
-        BadRecipe: Lightning refuses what the recipe asks for.
+    With ``found``, a checkpoint of the same folder, it goes on from there.
     """
 
-    task: Any
-    data: Any
-
-    def __init__(self, job: Job, folder: Path, args: list[str], found: Path | None = None) -> None:
-        self.job, self.folder, self.args, self.found = job, folder, args, found
+    def __init__(self, job: Job, folder: Path, task: Any, data: Any, args: list[str], found: Path | None = None) -> None:
+        self.job, self.folder, self.task, self.data, self.args, self.found = job, folder, task, data, args, found
         self.ended = "not started"
         self.tested: dict[str, float] = {}
         self.earlier = earlier(folder) if found else []
-        settings = dict(job.recipe["checkpoint"])
+        self.parameters = sum(parameter.numel() for parameter in task.parameters())
+        settings = job.recipe["checkpoint"]
         interval = job.values.checkpoint.train_time_interval
         self.meter, file = Meter(), MetricsFile(folder)
         self.finish = Finish(
             folder / checkpoints.FOLDER,
-            settings.pop("every_n_train_steps", None),
-            interval if isinstance(settings.pop("train_time_interval", None) and interval, timedelta) else None,
+            settings.get("every_n_train_steps"),
+            interval if isinstance(settings.get("train_time_interval") and interval, timedelta) else None,
             partial(self.meter.has_trained, job.recipe.get("train_tokens")),
         )
         self.signals = Signals(self.finish)
         self.resume = Resume(self.finish, file)
-        self.best = keeper({"monitor": job.task.monitor, **settings}, folder / checkpoints.FOLDER)
+        self.best = keeper(job, folder / checkpoints.FOLDER)
         self.under_way = UnderWay()
         self.watch = Watch(job.recipe["timeout"], self._give_up)
         explains = [Explain()] if job.recipe["explain"] else []
         callbacks = [*explains, Bar(), self.meter, self.under_way, self.watch, self.signals, self.resume, self.best, self.finish]
         self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [file])
 
-    def run(self, task: Any, data: Any) -> int:
+    def run(self) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
-        self.task, self.data = task, data
-        self.parameters = sum(parameter.numel() for parameter in task.parameters())
-        say(f"model: {self.parameters:,} parameters")
         self._record("fit", {"ended": "running", "attempts": self._attempts("running"), **summary.surroundings(["fit", *self.args])})
         tracking.begin(self.trainer.loggers)
         try:
@@ -222,12 +217,30 @@ def again(args: list[str], folder: str) -> str:
     return shlex.join(["tfzoo", "fit", *args, *([] if named else ["--run", folder])])
 
 
-def keeper(settings: dict[str, Any], folder: Path) -> ModelCheckpoint:
-    """Keeps the best by ``checkpoint.monitor``, decided at each validation."""
-    chosen = {"mode": "max", "save_on_train_epoch_end": False, **settings, "save_last": None}
+def refuse(job: Job, folder: Path) -> None:
+    """Raise what Lightning refuses of a recipe, before data is read.
+
+    Raises:
+        BadRecipe: one line that says what.
+    """
+    keeper(job, folder)
+    trainer.make(job.parser, job.values, None, [])
+
+
+def keeper(job: Job, folder: Path) -> ModelCheckpoint:
+    """Keeps the best by ``checkpoint.monitor``, decided at each validation.
+
+    Raises:
+        BadRecipe: Lightning refuses the settings.
+    """
+    given = {key: value for key, value in job.recipe["checkpoint"].items() if key not in LASTS}
+    chosen = {"monitor": job.task.monitor, "mode": "max", "save_on_train_epoch_end": False, **given, "save_last": None}
     if chosen.get("save_top_k", 1) == 1 and not chosen.get("filename"):
         chosen |= {"filename": "best", "enable_version_counter": False}
-    return ModelCheckpoint(dirpath=folder, **chosen)
+    try:
+        return ModelCheckpoint(dirpath=folder, **chosen)
+    except (MisconfigurationException, TypeError, ValueError) as error:
+        raise BadRecipe(f"checkpoint: {' '.join(str(error).split())[:400]}") from None
 
 
 def scores(used: L.Trainer, prefix: str) -> dict[str, float]:

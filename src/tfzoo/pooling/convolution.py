@@ -11,6 +11,9 @@ from tfzoo.errors import BadOption
 from tfzoo.registry import register
 from tfzoo.values import positive
 
+LONGEST = 100
+"""Tokens of a run: a stranger's recipe is not to ask for filters of a million widths."""
+
 
 @register("pooling", "convolution", paper="arXiv:1408.5882, section 2; projection: arXiv:1802.05365, section 3.4", traits={"ordered"})
 class Convolution(Pooling):
@@ -20,7 +23,8 @@ class Convolution(Pooling):
 
     Kim 2014, eq. 2 and 3, with a rectifier; Peters et al. 2018 project what the filters found to the width of the model. Runs reach over
     both ends of a text, where there is zero, so that one shorter than ``w`` has some too. Without biases, so that runs of nothing but
-    padding match by zero, the least there is, and a text of no token gives zeros. All start uniform by Glorot's rule.
+    padding match by zero, the least there is, and a text of no token gives zeros. All start uniform by Glorot's rule. On an NVIDIA GPU
+    PyTorch rounds what a convolution is given to TF32, unless ``torch.backends.cudnn.allow_tf32`` says otherwise.
 
     Options:
         shortest: width of the narrowest filters, in tokens.
@@ -28,7 +32,7 @@ class Convolution(Pooling):
         filters: how many of each width.
 
     Raises:
-        BadOption: ``shortest`` or ``filters`` under 1, ``longest`` under ``shortest``.
+        BadOption: ``shortest`` or ``filters`` under 1, ``longest`` under ``shortest`` or over 100.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -39,8 +43,8 @@ class Convolution(Pooling):
     def __init__(self, dim: int, *, shortest: int = 3, longest: int = 5, filters: int = 100) -> None:
         super().__init__()
         positive("pooling 'convolution'", shortest=shortest, filters=filters)
-        if longest < shortest:
-            raise BadOption(f"pooling 'convolution': longest={longest} must be at least shortest={shortest}")
+        if not shortest <= longest <= LONGEST:
+            raise BadOption(f"pooling 'convolution': longest={longest} must be from shortest={shortest} to {LONGEST}")
         widths = range(shortest, longest + 1)
         self.filters = nn.ParameterList(torch.empty(filters, dim, width) for width in widths)
         self.projection = nn.Linear(filters * len(widths), dim, bias=False)
