@@ -169,7 +169,7 @@ def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequen
     for logger in _listed(values.trainer.logger):
         if isinstance(logger, Namespace):
             _place(logger, folder)
-    try:
+    with refusals("trainer"):
         arguments = dict(used.instantiate(values).trainer)
         given = arguments.pop("logger")
         own = [one for one in _listed(given) if one and one is not True]
@@ -183,8 +183,15 @@ def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequen
         if arguments["num_sanity_val_steps"] is None:
             arguments["num_sanity_val_steps"] = 0
         return launcher.trainer(arguments)
+
+
+@contextmanager
+def refusals(section: str) -> Iterator[None]:
+    """What Lightning refuses of a section, as one line of ours."""
+    try:
+        yield
     except (MisconfigurationException, ModuleNotFoundError, RuntimeError, TypeError, ValueError) as error:
-        raise BadRecipe(f"trainer: {' '.join(str(error).split())[:400]}") from None
+        raise BadRecipe(f"{section}: {' '.join(str(error).split())[:400]}") from None
 
 
 def _place(logger: Namespace, folder: Path | None) -> None:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from tfzoo.commands import tracking, trainer
 from tfzoo.commands.job import Job
 from tfzoo.commands.output import complain, near, number, say
 from tfzoo.commands.progress import Bar
-from tfzoo.errors import BadRecipe, TfzooError
+from tfzoo.errors import TfzooError
 from tfzoo.models.shard import fill
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.finish import Finish
@@ -237,10 +236,8 @@ def keeper(job: Job, folder: Path) -> ModelCheckpoint:
     chosen = {"monitor": job.task.monitor, "mode": "max", "save_on_train_epoch_end": False, **given, "save_last": None}
     if chosen.get("save_top_k", 1) == 1 and not chosen.get("filename"):
         chosen |= {"filename": "best", "enable_version_counter": False}
-    try:
+    with trainer.refusals("checkpoint"):
         return ModelCheckpoint(dirpath=folder, **chosen)
-    except (MisconfigurationException, TypeError, ValueError) as error:
-        raise BadRecipe(f"checkpoint: {' '.join(str(error).split())[:400]}") from None
 
 
 def scores(used: L.Trainer, prefix: str) -> dict[str, float]:
