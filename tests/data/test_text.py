@@ -75,11 +75,9 @@ def test_bytes_that_are_not_utf8_are_found_by_file_and_line(tmp_path: Path) -> N
     assert "iconv" in message
 
 
-@pytest.mark.parametrize("content", [b"", gzip.compress(b"")])
-def test_an_empty_file_is_an_error(tmp_path: Path, content: bytes) -> None:
-    name = "train.en.gz" if content else "train.en"
-    (tmp_path / name).write_bytes(content)
-    message = error(write(tmp_path, train_de=""))
+@pytest.mark.parametrize("name", ["train.en", "train.en.gz"])
+def test_an_empty_file_is_an_error(tmp_path: Path, name: str) -> None:
+    message = error(write(tmp_path, **{name: "", "train.de": ""}))
     assert f"{name}: the file is empty" in message
 
 
