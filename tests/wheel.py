@@ -1,12 +1,15 @@
-"""Try a built package where nothing of its source is: ``python tests/wheel.py DIST``; run by ``nox -s build``."""
+"""Try the installed package where nothing of its source is: ``python tests/wheel.py DIST``; run by ``nox -s package``.
+
+DIST is the folder of the wheel that was installed, and of the sdist.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
-import venv
 import zipfile
 from pathlib import Path
 
@@ -38,22 +41,17 @@ def look_into(wheel: Path, sdist: Path) -> None:
 
 
 def main(dist: Path) -> None:
-    wheel = one(dist, ".whl")
-    look_into(wheel, one(dist, ".tar.gz"))
+    look_into(one(dist, ".whl"), one(dist, ".tar.gz"))
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        venv.create(place / "venv", with_pip=True)
-        scripts = place / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
-        empty = place / "empty"
-        empty.mkdir()
+        empty = Path(folder)
 
         def run(*command: str) -> str:
             print("$", *command, flush=True)
-            words = [str(scripts / command[0]), *command[1:]]
+            words = [str(Path(sysconfig.get_path("scripts"), command[0])), *command[1:]]
             done = subprocess.run(words, cwd=empty, stdout=subprocess.PIPE, text=True, check=True)
             return done.stdout
 
-        run("pip", "install", "-q", "-c", str(ROOT / "constraints.txt"), str(wheel))
+        assert ROOT / "src" not in Path(run("python", "-c", "import tfzoo; print(tfzoo.__file__)").strip()).parents
         assert run("tfzoo", "--version").startswith("tfzoo ")
         assert "scaled_dot_product" in run("tfzoo", "list")
         listed = [line.split()[0] for line in run("tfzoo", "recipes").splitlines() if line.startswith(" ")]

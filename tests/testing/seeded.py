@@ -61,8 +61,8 @@ def _unchanged(check: str) -> tuple[bool, str]:
 
 
 def _elsewhere(check: str, file: str | None, source: str) -> tuple[bool, str]:
-    context = multiprocessing.get_context("forkserver")  # one that has loaded torch, from which the others are forked
-    context.set_forkserver_preload(["torch", "pytest"])
+    context = multiprocessing.get_context("forkserver")  # one that has loaded what takes long, from which the others are forked
+    context.set_forkserver_preload(["torch._inductor", "lightning.pytorch", "pytest"])
     here, there = context.Pipe()
     process = context.Process(target=_run, args=(check, file, source, there))
     process.start()

@@ -75,7 +75,7 @@ def test_the_refusal_names_poolings_that_work() -> None:
 @pytest.mark.parametrize("name", registry("pooling").names())
 def test_a_classifier_compiled_in_one_graph_computes_the_same(name: str) -> None:
     torch.manual_seed(0)
-    subject = replace(PLAIN, pooling=name).build(layers=1)
+    subject = replace(PLAIN, pooling=name).build()
     expected = subject(TEXT)
     torch.compiler.reset()
     whole = torch.compile(lambda: subject(TEXT), fullgraph=True, backend="eager")
