@@ -67,6 +67,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def listing(names: Iterable[str], most: int = 12) -> str:
-    """Names joined by commas, cut after ``most``."""
-    names = sorted(names)
+    """Names joined by commas, long ones cut, and all after ``most``."""
+    names = [name if len(name) <= 60 else f"{name[:57]}..." for name in sorted(names)]
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "") or "none"

@@ -127,6 +127,10 @@ def test_validating_scores_as_training_said(here: Path) -> None:
         (["translate", "runs/toy/1", "toy.yaml"], ["is of the task 'classification', not 'translation'"]),
         (["classify", "runs/toy/1", "none"], ["no file none to classify"]),
         (["classify", "runs/toy/1", "latin"], ["latin, line 2: not UTF-8"]),
+        (["classify", "runs/toy/1", "torn.gz"], ["torn.gz: damaged"]),
+        (["classify", "runs/toy/1", "false.gz"], ["false.gz: damaged"]),
+        (["classify", "runs/toy/1", "toy.yaml", "--output", "./toy.yaml"], ["--output ./toy.yaml is the file that is read"]),
+        (["classify", "runs/toy/1", "toy.yaml", "--output", "/dev/full"], ["cannot write /dev/full: No space left"]),
         (["classify", "runs/toy/2"], ["no run at runs/toy/2", "runs/toy/1"]),
         (["classify", "runs/toy/1", "--max-tokens", "0"], ["--max-tokens must be at least 1"]),
         (["classify", "runs/toy/1", "--outptu", "x"], ["Did you mean '--output'"]),
@@ -142,11 +146,17 @@ def test_validating_scores_as_training_said(here: Path) -> None:
         (["fit", "toy.yaml", "--loss.class_weights", "equal"], ["class_weights"]),
         (["fit", "toy.yaml", "--loss.class_weights.NUN", "2"], ["no label 'NUN'", "Did you mean 'NUM'"]),
         (["fit", "toy.yaml", "--loss.class_weights.NUM", "much"], ["class_weights"]),
+        (["fit", "toy.yaml", "--seed", "-1"], ["seed is -1"]),
+        (["fit", "toy.yaml", "--model.max_length", "3"], ["train has a text of 16 tokens", "end at 3: raise model.max_length"]),
+        (["fit", "toy.yaml", "--data.test", "{../../evil: test.tsv}"], ["cannot be named '../../evil'"]),
         (["fit", "toy.yaml", "--model.norm", "instance"], ["constant-pooling", "first, max"]),
     ],
 )
 def test_a_mistake_is_named_with_its_fix(args: list[str], says: list[str], here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("latin").write_bytes(b"two\n\xff\n")
+    Path("torn.gz").write_bytes(gzip.compress(b"two\n" * 9, mtime=0)[:-9])
+    Path("false.gz").write_bytes(b"two\n")
+    kept = Path("toy.yaml").read_bytes()
     runs = sorted(Path("runs/toy").iterdir())
     assert main(args) == 2
     out, err = capsys.readouterr()
@@ -157,6 +167,31 @@ def test_a_mistake_is_named_with_its_fix(args: list[str], says: list[str], here:
     for words in says:
         assert words in " ".join(lines)
     assert sorted(Path("runs/toy").iterdir()) == runs, "a refused training left a folder"
+    assert Path("toy.yaml").read_bytes() == kept
+
+
+def test_closed_standard_input_is_told(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["classify", "runs/toy/1"]) == 2
+    assert "standard input is closed; name a file to classify" in capsys.readouterr().err
+
+
+def test_who_types_gets_an_answer_to_each_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = io.StringIO()
+
+    class Typed(io.BytesIO):
+        """A keyboard: the second line is typed when the first has been answered."""
+
+        def __next__(self) -> bytes:
+            assert answers.getvalue().count("\n") == self.tell() // len("red two\n")
+            return super().__next__()
+
+    keyboard = io.TextIOWrapper(Typed(b"red two\none two\n"), "utf-8")
+    monkeypatch.setattr(keyboard, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", keyboard)
+    monkeypatch.setattr(sys, "stdout", answers)
+    assert main(["classify", "runs/toy/1"]) == 0
+    assert [line.split("\t")[0] for line in answers.getvalue().splitlines()] == ["0", "NUM"]
 
 
 def test_weights_by_label_are_given_on_the_command_line(here: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -74,6 +75,60 @@ def test_validation_is_cut_from_training_by_seed_and_text(root: Path) -> None:
     assert len(val) > 5
     assert list(prepared(root=str(root)).splits["val"]) == list(data.splits["val"])
     assert list(prepared(root=str(root), seed=1).splits["val"]) != list(data.splits["val"])
+
+
+def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = next(iter(prepared(root=str(root)).splits["val"]))[0]
+    write(root, "train.tsv", [(text, "rare" if text == held else label) for text, label in TRAIN])
+    data = prepared(root=str(root))
+    assert data.labels == ["0", "NUM", "rare", "x y"]
+    assert data.label_counts[2] == 0
+    assert "data: no text of training has these labels: rare" in capsys.readouterr().err
+    assert "val is a part of training, cut off (data.val_fraction 0.3)" in data.describe()
+
+
+@pytest.mark.parametrize(("share", "part"), [(1e-6, "val"), (1 - 1e-6, "training")])
+def test_a_cut_that_leaves_nothing_is_told(root: Path, share: float, part: str) -> None:
+    with pytest.raises(BadData, match=rf"train\.tsv: nothing is left for {part} with data\.val_fraction"):
+        prepared(root=str(root), val_fraction=share)
+
+
+def test_a_text_may_have_several_lines(root: Path) -> None:
+    (root / "train.tsv").unlink()
+    rows = [(f"{text}\nin two lines", label) for text, label in TRAIN]
+    (root / "train.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows), "utf-8")
+    data = prepared(root=str(root))
+    assert sorted([*data.splits["train"], *data.splits["val"]]) == sorted(rows)
+    assert "lines" in data.vocabulary.tokenizer.decode(data.sets["train"][[0]].text.tolist())[0]
+
+
+def test_texts_that_end_elsewhere_are_other_texts() -> None:
+    one, other = (prepare.read_through([(text, "x") for text in texts], "train") for texts in (["a\nb", "c"], ["a", "b\nc"]))
+    assert one.target == other.target
+    assert one.source != other.source
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_half_a_character_is_told_by_file_and_line(root: Path, part: str) -> None:
+    (root / "test.tsv.gz").unlink()
+    (root / "train.tsv").unlink()
+    for name in ("train", "test"):
+        rows = [{"text": text, "label": label} for text, label in [*TRAIN, ("b", "0"), ("good \ud83d film" if name == part else "c", "0")]]
+        (root / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    with pytest.raises(BadData, match=rf"{part}\.jsonl, line 38: '.ud83d' is half of a character"):
+        prepared(root=str(root))
+
+
+def test_a_carriage_return_in_lines_of_text_is_kept_and_counted(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "train.tsv").unlink()
+    (root / "train.text").write_bytes(b"".join(f"{text}\rhere\n".encode() for text, _ in TRAIN))
+    (root / "train.label").write_text("".join(f"{label}\n" for _, label in TRAIN), "utf-8")
+    data = prepared(root=str(root))
+    count = len(list(data.splits["train"]))
+    assert all("\rhere" in text for text, _ in data.splits["train"])
+    assert f"data: a carriage return inside a text is kept, it ends no line: {count} texts in train, {36 - count} texts in val" in (
+        capsys.readouterr().err
+    )
 
 
 def test_the_vocabulary_is_that_of_training_without_what_is_cut_off(root: Path) -> None:
@@ -220,6 +275,8 @@ def test_text_batches_hold_every_line_once(root: Path) -> None:
         ("train.tsv", [("a", "NUM"), ("b", "NUM")], r"train\.tsv: every text has the label 'NUM'; a classifier needs two"),
         ("train.tsv", [("a\tb", "NUM"), ("b", "NUM")], r"train\.tsv, line 2: 3 columns instead of 2, label<TAB>text"),
         ("test.tsv", [], r"test\.tsv: the file has no rows"),
+        ("train.tsv", [*TRAIN, ("a", " NUM")], r"train\.tsv, line 38: the label ' NUM' has spaces around it"),
+        ("test_unseen.tsv", TEST, "cannot be named 'test_unseen': so is the part of 'test'"),
     ],
 )
 def test_bad_labels_and_rows_are_told_before_training(root: Path, name: str, rows: list[tuple[str, str]], words: str) -> None:
@@ -263,6 +320,14 @@ def test_a_bad_line_in_any_split_is_told_by_file_and_line(root: Path, split: str
         ({"root": ".", "max_length": 0}, BadOption, "max_length"),
         ({"root": ".", "tokenizer": "wrod"}, UnknownName, "word"),
         ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
+        ({"root": ".", "test": {"../../evil": "x"}}, BadOption, "cannot be named '../../evil'"),
+        ({"root": ".", "test": {"a/b": "x"}}, BadOption, "cannot be named 'a/b'"),
+        ({"root": ".", "test": {"/tmp/evil": "x"}}, BadOption, "cannot be named"),
+        ({"root": ".", "test": {"a\\b": "x"}}, BadOption, "cannot be named"),
+        ({"root": ".", "test": {"": "x"}}, BadOption, "cannot be named ''"),
+        ({"root": ".", "test": {"..": "x"}}, BadOption, "cannot be named"),
+        ({"root": ".", "seed": -1}, BadOption, "seed is -1; it is a number from 0 to 4294967295"),
+        ({"root": ".", "seed": 2**32}, BadOption, "seed"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_text_is_read(options: dict[str, Any], error: type[TfzooError], words: str) -> None:

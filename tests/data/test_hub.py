@@ -11,6 +11,7 @@ from typing import Any
 import datasets
 import pytest
 
+from tfzoo.commands.main import main
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, UnknownName
@@ -46,15 +47,38 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_classes_have_their_names_and_splits_are_found(asked: list[Any], tmp_path: Path) -> None:
-    data = ClassificationData(name="a/films:default", text_column="sentence", tokenizer="word", test="validation")
+    data = ClassificationData(name="a/films:default", text_column="sentence", tokenizer="word", test={})
     data.prepare_data()
     assert data.labels == ["negative", "positive"]
-    assert data.test_names == ["validation"]
+    assert list(data.splits["val"]) == [("good", "positive")]
     assert list(data.splits["train"])[:2] == [("text 0", "negative"), ("text 1", "positive")]
     assert len(list(data.splits["train"])) == 1200
     [(path, config, folder)] = asked
     assert (path, config) == ("a/films", "default")
     assert Path(folder).is_relative_to(tmp_path / "cache")
+
+
+def test_nothing_is_chosen_by_a_split_that_is_named_for_a_test(asked: list[Any]) -> None:
+    data = ClassificationData(name="a/films", text_column="sentence", tokenizer="word", test="validation")
+    data.prepare_data()
+    assert data.test_names == ["validation"]
+    assert list(data.splits["validation"]) == [("good", "positive")]
+    train, val = (list(data.splits[name]) for name in ("train", "val"))
+    assert len(train) + len(val) == 1200
+    assert not set(train) & set(val)
+    pairs = TranslationData(name="a/pairs", val="test", tokenizer={"name": "bpe", "vocab_size": 300})
+    pairs.prepare_data()
+    assert pairs.test_names == []
+
+
+def test_splits_are_named_on_the_command_line(asked: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ["--data.name", "a/films", "--data.text_column", "sentence", "--data.train", "train", "--data.test", "validation"]
+    small = ["--trainer.max_steps", "1", "--trainer.accelerator", "cpu", "--model.dim", "8", "--run", "run"]
+    assert main(["fit", "classification/sst2", *names, *small]) == 0
+    assert main(["test", "run", "--data.test", "{held: test}", "--data.label_column", "sentence"]) == 2  # it has no labels
+    assert main(["predict", "run"]) == 0
+    assert (tmp_path / "run/predictions/validation.tsv").is_file()
 
 
 def test_pairs_by_language_are_found_in_either_direction(asked: list[Any]) -> None:

@@ -105,6 +105,8 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
         ("t.csv", 'text,label\na,x\n"never closed,c\n', r"line 3: not CSV"),
         ("t.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"line 2: no column 'label'"),
         ("t.jsonl", '{"text": "a", "label": "x"}\nb\n', r"line 2: not JSON"),
+        ("t.jsonl", '{"text": "a", "label": "x", "text": "b"}\n', r"line 1: not JSON \('text' is there twice\)"),
+        ("t.jsonl", "[" * 100_000 + "\n", r"line 1: not JSON"),
         ("t.jsonl", '["a", "b"]\n', r'line 1: a row is an object, \{"text": ..., "label": ...\}, not'),
         ("t.jsonl", '{"text": null, "label": "x"}\n', r"line 1: 'text' is empty"),
         ("t.jsonl", '{"text": "a", "label": 0.5}\n', r"line 1: 'label' is no text but 0.5"),

@@ -132,6 +132,14 @@ def test_a_row_without_two_columns_is_found_by_line(tmp_path: Path, row: str, co
     assert count in message
 
 
+def test_of_two_tables_of_one_name_none_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("en,de\na,x\n", "utf-8")
+    (tmp_path / "train.tsv.gz").write_bytes(gzip.compress(b"a\tx\n"))
+    with pytest.raises(BadData, match=r"has train.tsv.gz and train.csv: keep one"):
+        find_text(tmp_path / "train", "en", "de")
+    assert list(find_text(tmp_path / "train.csv", "en", "de")) == [("a", "x")]
+
+
 def test_test_sets_are_found_by_name(tmp_path: Path) -> None:
     write(tmp_path, **{"test_2016.en": "a\n", "test_2016.de.gz": "x\n", "test.tsv": "b\ty\n", "test_2016.fr": "z\n", "tests.md": "no text"})
     found = find_tests(tmp_path, "en", "de")

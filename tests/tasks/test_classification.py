@@ -11,7 +11,7 @@ import torch
 
 import tfzoo
 from tfzoo.data.labelled import Labelled
-from tfzoo.errors import BadOption, BadRun
+from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.tasks.loss import class_losses
 
 WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}
@@ -130,6 +130,21 @@ def test_every_line_gets_one_answer_in_order(data: tfzoo.ClassificationData) -> 
         assert alone == (label, pytest.approx(probability, abs=1e-5))
         assert 0.5 <= probability <= 1.0
     assert task.classify([]) == []
+    assert task.classify(iter(lines)) == task.classify(lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("red two", r"a list of texts is wanted, not one: \['red two'\]"),
+        (["red", None], "text 2 of 2 is no text but None"),
+        ([0.5], "no text"),
+        (["\ud83d"], "half of a character"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(lines: Any, words: str, data: tfzoo.ClassificationData) -> None:
+    with pytest.raises(BadData, match=words):
+        task_of(data).classify(lines)
 
 
 def test_a_line_is_cut_where_training_cut(data: tfzoo.ClassificationData) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tfzoo
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.search import Search, search
 from tfzoo.tasks import translation
 
@@ -83,6 +83,16 @@ def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
     together = task.translate(lines, max_tokens=50)
     assert len(together) == len(lines)
     assert together == [task.translate([line])[0] for line in lines]
+    assert task.translate(iter(lines), max_tokens=50) == together
+    with pytest.raises(BadData, match="a list of texts is wanted"):
+        task.translate("two")
+
+
+def test_text_that_is_longer_than_the_models_positions_is_refused_before_training(data: tfzoo.TranslationData) -> None:
+    longest = max(int(widths.max()) + 1 for texts in data.sets.values() for widths in texts.widths())
+    task_of(data, position="learned", max_length=longest).check(data)
+    with pytest.raises(BadOption, match=rf"has a text of {longest} tokens, and the model's positions end at {longest - 1}: raise"):
+        task_of(data, position="learned", max_length=longest - 1).check(data)
 
 
 def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(data: tfzoo.TranslationData, tmp_path: Path) -> None:

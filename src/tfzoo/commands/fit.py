@@ -101,10 +101,11 @@ def _try(tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, 
     """Build model and settings once, without memory: their constructors refuse what cannot be."""
     import torch
 
+    supplied = {"model": sizes, "data": {"seed": recipe["seed"]}}
     for section in [name for name in found.known if name in tried]:
         try:
             with torch.device("meta"):
-                found.known[section].cls(**(sizes if section == "model" else {}), **recipe[section])
+                found.known[section].cls(**supplied.get(section, {}), **recipe[section])
         except TfzooError as error:
             given = {place for key, place in found.origin.items() if key.startswith(f"{section}.")}
             files = sorted(place for place in given if not place.startswith("--"))
@@ -127,6 +128,7 @@ def train(job: Job, given: str | None, args: list[str], source: str | None = Non
         data.prepare_data()
         data.setup("fit")
         task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
+        task.check(data)
         taken = begin(task, source) if source and not found else []
         training = Training(job, folder, task, data, args, found)
     except BaseException:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from tfzoo.commands.output import near, quiet, say
 from tfzoo.commands.words import Words
+from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
 from tfzoo.runs import checkpoints
 
@@ -42,6 +43,10 @@ def open_task(given: Any, name: str, command: str) -> Any:
     path = checkpoints.resolve(given.run)
     if given.file and not Path(given.file).is_file():
         raise BadData(f"no file {given.file} to {command}")
+    if not given.file and sys.stdin is None:
+        raise BadData(f"standard input is closed; name a file to {command}")
+    if given.file and given.output and Path(given.output).exists() and Path(given.output).samefile(given.file):
+        raise TfzooError(f"--output {given.output} is the file that is read; write to another")
     checkpoint = checkpoints.read(path, task=name)
     import torch
 
@@ -55,41 +60,30 @@ def open_task(given: Any, name: str, command: str) -> Any:
 
 def pour(given: Any, use: Use) -> None:
     """Read lines, use them some thousands at a time, and write."""
-    source = given.file and Path(given.file)
-    with reading(source) as stream, writing(given.output) as out, drawing() as progress:
-        lines = read(stream, str(source or "standard input"))
-        while chunk := list(islice(lines, AT_ONCE)):
-            for line in use(chunk, progress):
-                out.write(f"{line}\n")
-            out.flush()
+    typed = not given.file and sys.stdin.isatty()  # then an answer follows each line
+    lines = read_lines(Path(given.file)) if given.file else decoded(sys.stdin.buffer, "standard input")
+    with writing(given.output) as out:
+        drawn = sys.stderr.isatty() and not (typed or out.isatty())
+        with Drawn() if drawn else nullcontext() as progress:
+            while chunk := list(islice(lines, 1 if typed else AT_ONCE)):
+                for line in use(chunk, progress):
+                    out.write(f"{line}\n")
+                out.flush()
 
 
-def read(stream: IO[bytes], name: str) -> Iterator[str]:
-    """Lines as editors count them: a lone carriage return or a Unicode separator ends none."""
-    for number, line in enumerate(stream, 1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise BadData(f"{name}, line {number}: not UTF-8 (byte {error.start + 1})") from None
-
-
-def reading(source: Path | None) -> Any:
-    """The bytes of a file, unpacked where it is ``.gz``, or of standard input."""
-    if source is None:
-        return nullcontext(sys.stdin.buffer)
-    return gzip.open(source) if source.suffix == ".gz" else source.open("rb")
-
-
-def writing(path: str | None) -> Any:
+@contextmanager
+def writing(path: str | None) -> Iterator[IO[str]]:
     """A file to write, or standard output."""
     if path is None:
-        if hasattr(sys.stdout, "reconfigure"):
+        if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")
-        return nullcontext(sys.stdout)
+        yield sys.stdout
+        return
     try:
-        return Path(path).open("w", encoding="utf-8")
+        with Path(path).open("w", encoding="utf-8") as stream:
+            yield stream
     except OSError as error:
-        raise TfzooError(f"cannot write {path}: {error.strerror}") from None
+        raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def cell(value: Any) -> str:
@@ -98,15 +92,8 @@ def cell(value: Any) -> str:
     return text.translate(SPACES)
 
 
-def drawing() -> Any:
-    """Told how many lines were finished; draws only where stderr is a terminal and text is not typed in."""
-    if not sys.stderr.isatty() or sys.stdin.isatty():
-        return nullcontext(None)
-    return Drawn()
-
-
 class Drawn:
-    """A counter of lines on stderr."""
+    """A counter of lines on stderr; told how many were finished."""
 
     def __enter__(self) -> Progress:
         from rich.console import Console

@@ -84,7 +84,7 @@ class Draft:
         elif (section, key) == ("trainer", "logger"):
             here[key] = logger(before, value)
         elif known.is_side(key) and isinstance(value, Mapping):
-            side = dict(before or {})
+            side = before if isinstance(before, Mapping) else {}
             here[key] = {**side, **{k: overlay(side.get(k), v) if k in known.slots else v for k, v in value.items()}}
         else:
             here[key] = {**before, **value} if isinstance(before, Mapping) and isinstance(value, Mapping) else value
@@ -238,5 +238,6 @@ def absolute(values: Mapping[str, Any]) -> dict[str, Any]:
         return str(Path(value).expanduser().resolve()) if isinstance(value, str) else value
 
     data = values.get("data", {})
-    paths = ("root",) if data.get("root") else ("train", "val", "test")  # these are relative to a root that is given
+    splits = () if data.get("name") else ("train", "val", "test")  # of a named data set, they are names too
+    paths = ("root",) if data.get("root") else splits  # these are relative to a root that is given
     return {**values, "data": {key: place(value) if key in paths else value for key, value in data.items()}}

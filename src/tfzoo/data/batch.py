@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +13,26 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.lines import written
 from tfzoo.data.tokenizer import BEGIN, END
 from tfzoo.data.word_dropout import WordDropout
+from tfzoo.errors import BadData
+
+
+def listed(lines: Iterable[str]) -> list[str]:
+    """The texts that a model is asked about.
+
+    Raises:
+        BadData: one text alone, whose letters would be taken for texts; or what is no text.
+    """
+    if isinstance(lines, str):
+        raise BadData(f"a list of texts is wanted, not one: [{lines[:40]!r}]")
+    lines = list(lines)
+    for place, line in enumerate(lines, 1):
+        if not isinstance(line, str):
+            raise BadData(f"text {place:,} of {len(lines):,} is no text but {str(line)[:40]}")
+        written(line, f"text {place:,} of {len(lines):,}")
+    return lines
 
 
 @dataclass

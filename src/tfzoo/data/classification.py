@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
+from tfzoo.data.batch import listed
 from tfzoo.data.buckets import Buckets
+from tfzoo.data.cut import Cut
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.hub import hub_texts
 from tfzoo.data.labelled import Classes, Labelled, LabelledSet, Vocabulary
 from tfzoo.data.module import TextData, test_paths
-from tfzoo.data.prepare import Text, distinct, drawn, encode_lines, full, scan, train_tokenizer
+from tfzoo.data.prepare import Scan, Text, distinct, drawn, encode_lines, full, place, scan, train_tokenizer
 from tfzoo.data.table import FORMS
 from tfzoo.data.text import find_tests, find_text
 from tfzoo.data.word_dropout import WordDropout
@@ -144,14 +145,24 @@ class ClassificationData(TextData):
 
     def describe(self) -> str:
         """What was read, in a line for each split, and the labels."""
-        return f"{super().describe()}\n{len(self.labels):,} labels: {listing(self.labels)}"
+        cut = f"\nval is a part of training, cut off (data.val_fraction {self.val_fraction:g})" if self._is_cut else ""
+        return f"{super().describe()}{cut}\n{len(self.labels):,} labels: {listing(self.labels)}"
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether ``val`` is a part of training's text."""
+        return isinstance(self.splits["val"], Cut)
 
     def _prepare(self) -> None:
         self.splits = self._texts()
+        for name in self.test_names:
+            if name + UNSEEN in self.splits:
+                raise BadData(f"a test set cannot be named {name + UNSEEN!r}: so is the part of {name!r} that is not in training")
         held = {name: list(text) for name, text in self.splits.items() if name != "train"}
         tested = frozenset(text for name in self.test_names for text, _ in held[name])
         read = {"train": scan(self.splits["train"], "train", tested)} | {name: scan(text, name) for name, text in held.items()}
-        seen = read["train"].known | ({text for text, _ in held["val"]} if isinstance(self.splits["val"], Cut) else set())
+        self.returns = {name: one.returns for name, one in read.items()}
+        seen = read["train"].known | ({text for text, _ in held["val"]} if self._is_cut else set())
         self.overlap = {name: sum(text in seen for text, _ in held[name]) for name in self.test_names}
         for name in [name for name in self.test_names if 0 < self.overlap[name] < len(held[name])]:
             new = [row for row in held[name] if row[0] not in seen]
@@ -160,7 +171,7 @@ class ClassificationData(TextData):
         if self._vocabulary is None:
             train = self.splits["train"]
             tokenizer = train_tokenizer((text for text, _ in train), read["train"].source, self.tokenizer, read["train"].pairs)
-            self._vocabulary = Vocabulary(tokenizer, self._labels(read["train"].target), self.tokenizer)
+            self._vocabulary = Vocabulary(tokenizer, self._labels(read), self.tokenizer)
         made_by, dropout = full(self._vocabulary.spec), WordDropout(self.word_dropout, self.seed)
         sets = {}
         for name, text in self.splits.items():
@@ -186,14 +197,22 @@ class ClassificationData(TextData):
 
     def _remarks(self) -> list[str]:
         cut = ", ".join(f"{count:,} of {len(self.sets[name]):,} in {name}" for name, count in self.cut.items())
-        return super()._remarks() + (
-            [f"only the first {self.max_length} tokens of long texts are used (data.max_length): {cut}"] if cut else []
-        )
+        untrained = [label for label, count in zip(self.labels, self.label_counts, strict=True) if not count]
+        return [
+            *super()._remarks(),
+            *([f"only the first {self.max_length} tokens of long texts are used (data.max_length): {cut}"] if cut else []),
+            *([f"no text of training has these labels: {listing(untrained)}"] if untrained else []),
+        ]
 
-    def _labels(self, content: str) -> list[str]:
-        """The labels of training, sorted."""
-        labels = distinct((label for _, label in self.splits["train"]), content)
+    def _labels(self, read: Mapping[str, Scan]) -> list[str]:
+        """The labels of training, sorted; also those that only the part has which was cut off for ``val``."""
+        parts = ("train", "val") if self._is_cut else ("train",)
+        labels = distinct((label for part in parts for _, label in self.splits[part]), " ".join(read[part].target for part in parts))
         labels = [label for label in labels if label.strip()]
+        for label in labels:
+            if label != label.strip() or len(label.splitlines()) > 1:
+                part, row = next((part, i) for part in parts for i, pair in enumerate(self.splits[part]) if pair[1] == label)
+                raise BadData(f"{place(self.splits[part], row, part)}: the label {label!r} has spaces around it, or more than one line")
         if len(labels) < 2:
             where = getattr(self.splits["train"], "path", "train")
             raise BadData(
@@ -207,9 +226,8 @@ class ClassificationData(TextData):
             return encode_lines((label for _, label in text), content, Classes(self.labels), "classes", name, count).ids
         except KeyError:
             row, label = next((i, label) for i, (_, label) in enumerate(text) if label not in self.labels)
-            place = text.place(row) if hasattr(text, "place") else f"{name}, text {row + 1:,}"
             what = f"the label {label!r} is not among those of training: {listing(self.labels)}" if label.strip() else "no label"
-            raise BadData(f"{place}: {what}") from None
+            raise BadData(f"{place(text, row, name)}: {what}") from None
 
     def _texts(self) -> dict[str, Text]:
         """The text of each split; finds files, reads none."""
@@ -238,34 +256,8 @@ class ClassificationData(TextData):
         return find_text(path, *self.columns, header=True)
 
 
-class Cut:
-    """A share of some rows, or the rest of them: which a row belongs to is a function of the seed and its text."""
-
-    def __init__(self, whole: Text, share: float, seed: int, *, held: bool) -> None:
-        self.whole, self.share, self.seed, self.held = whole, share, seed, held
-        self.path = getattr(whole, "path", "train")
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return (row for row in self.whole if self._belongs(row))
-
-    def stamp(self) -> str | None:
-        """What tells that the rows have not changed, if anything does."""
-        known = self.whole.stamp() if hasattr(self.whole, "stamp") else None
-        return known and f"{known}\n{self.share} {self.seed} {self.held}"
-
-    def place(self, row: int) -> str:
-        """Where a row stands in the file that was cut."""
-        rows = (i for i, one in enumerate(self.whole) if self._belongs(one))
-        place: str = self.whole.place(next(i for k, i in enumerate(rows) if k == row))  # type: ignore[attr-defined]
-        return place
-
-    def _belongs(self, row: tuple[str, str]) -> bool:
-        digest = blake2b(row[0].encode("utf-8", "surrogatepass"), digest_size=8, salt=self.seed.to_bytes(8, "big", signed=True)).digest()
-        return (int.from_bytes(digest, "big") < self.share * 2**64) == self.held
-
-
 def text_batches(
-    lines: Sequence[str],
+    lines: Iterable[str],
     vocabulary: Vocabulary,
     max_tokens: int = 4096,
     longest: int | None = None,
@@ -277,6 +269,7 @@ def text_batches(
     ``index`` tells its place. ``label`` is empty. A model that can read no more than ``longest`` tokens, the end counted, is given the
     beginning of a longer line; ``cut`` is told how many these are.
     """
+    lines = listed(lines)
     if not lines:
         return
     texts = Sentences.of(vocabulary.tokenizer.encode([line if line.strip() else "" for line in lines]))

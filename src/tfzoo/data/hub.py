@@ -63,6 +63,8 @@ def hub_texts(
 ) -> dict[str, HubText]:
     """The splits of a data set by our names: train, val if there is one, tests. Those that are not named are found.
 
+    A split that is named for a test is not found for val: nothing must be chosen by what is reported.
+
     Raises:
         BadOption: a name that is a path.
         BadData: the data set cannot be reached, or has no such split or column.
@@ -70,8 +72,8 @@ def hub_texts(
     if Path(name).expanduser().exists():
         raise BadOption(f"data.name {name!r} is a path; data.name names a data set of Hugging Face's hub, data.root a folder")
     found = fetched(name)
-    wanted = {"train": train or "train", "val": val or first(found, ("validation", "val", "dev"))}
-    wanted |= tests if tests is not None else {"test": first(found, ("test",))}
+    wanted = {"train": train or "train", "val": val or first(found, ("validation", "val", "dev"), tests)}
+    wanted |= tests if tests is not None else {"test": first(found, ("test",), wanted)}
     for split in filter(None, wanted.values()):
         if split not in found:
             raise UnknownName(f"split of {name}", split, found)
@@ -102,6 +104,6 @@ def fetched(name: str) -> Mapping[str, Any]:
     return found
 
 
-def first(found: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """The first of these names that is there."""
-    return next((name for name in names if name in found), None)
+def first(found: Mapping[str, Any], names: Sequence[str], taken: Mapping[str, str | None] | None) -> str | None:
+    """The first of these names that is there, and is not taken."""
+    return next((name for name in names if name in found and name not in (taken or {}).values()), None)

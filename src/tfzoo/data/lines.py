@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import time
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 from tfzoo.errors import BadData, did_you_mean, listing
@@ -27,20 +27,45 @@ def read_lines(path: Path) -> Generator[str, None, None]:
     Raises:
         BadData: it cannot be read, or a line is not UTF-8; the message names the line.
     """
-    number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                if number == 1:
-                    line = line.removeprefix(BYTE_ORDER_MARK)
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode() if line.endswith(b"\n") else line.decode()
-    except UnicodeDecodeError as error:
-        byte = f"byte 0x{error.object[error.start]:02x} at place {error.start + 1}"
-        raise BadData(f"{path}, line {number:,}: not UTF-8 ({byte}); convert the file: iconv -f LATIN1 -t UTF-8") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise BadData(f"{path}: damaged after line {number:,} ({error}); fetch or compress it again") from None
+            yield from decoded(stream, str(path))
     except OSError as error:
         raise BadData(f"{path}: {error.strerror or error}") from None
+
+
+def decoded(stream: Iterable[bytes], name: str) -> Generator[str, None, None]:
+    """The lines of an open file; ``name`` is what an error calls it.
+
+    Raises:
+        BadData: as :func:`read_lines`.
+    """
+    number = 0
+    try:
+        for number, line in enumerate(stream, 1):
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode() if line.endswith(b"\n") else line.decode()
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{error.object[error.start]:02x} at place {error.start + 1}"
+        raise BadData(f"{name}, line {number:,}: not UTF-8 ({byte}); convert the file: iconv -f LATIN1 -t UTF-8") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadData(f"{name}: damaged after line {number:,} ({error}); fetch or compress it again") from None
+    except OSError as error:
+        raise BadData(f"{name}: {error.strerror or error}") from None
+
+
+def written(text: str, place: str) -> str:
+    """The text itself.
+
+    Raises:
+        BadData: it cannot be written as UTF-8: JSON and Python can hold one half of a character that UTF-16 writes as two.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadData(f"{place}: {text[error.start]!r} is half of a character (a surrogate), which no text file can hold") from None
+    return text
 
 
 def stamp(*paths: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -24,7 +25,7 @@ class TextData(L.LightningDataModule):
     set, how many of its texts are in training too.
 
     Raises:
-        BadOption: a size under its least.
+        BadOption: a size under its least, a share or a seed that is none.
     """
 
     unit: ClassVar[str]
@@ -35,6 +36,8 @@ class TextData(L.LightningDataModule):
         for name, value, least in (("max_tokens", max_tokens, 1), ("max_length", max_length, 1), ("workers", workers, 0)):
             if value < least:
                 raise BadOption(f"data.{name} is {value}; the least is {least}")
+        if not 0 <= seed < 2**32:
+            raise BadOption(f"seed is {seed}; it is a number from 0 to {2**32 - 1}")
         if not 0 <= word_dropout < 1:
             raise BadOption(f"data.word_dropout is {word_dropout}; it is a share of words, from 0 to below 1")
         create("tokenizer", tokenizer)  # refuses bad options now, not after reading
@@ -47,6 +50,8 @@ class TextData(L.LightningDataModule):
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
+        self.returns: dict[str, int] = {}
+        """By split, the texts with a carriage return inside, which other programs may take for the end of a line."""
 
     def prepare_data(self) -> None:
         """Check the text, train tokenizers or find them in the cache, tokenize; say on stderr what training skips. Done once."""
@@ -100,7 +105,9 @@ class TextData(L.LightningDataModule):
 
     def _remarks(self) -> list[str]:
         """What is to be said of the text on stderr."""
-        return [f"training skips {self._skips()}"] if self.skipped else []
+        skips = [f"training skips {self._skips()}"] if self.skipped else []
+        inside = counted({f"in {name}": count for name, count in self.returns.items() if count}, "text")
+        return skips + ([f"a carriage return inside a text is kept, it ends no line: {inside}"] if inside else [])
 
     def _skips(self) -> str:
         return counted(self.skipped, self.unit)
@@ -135,12 +142,14 @@ def test_paths(test: str | Mapping[str, str] | None, endings: tuple[str, ...]) -
     """The test sets that ``data.test`` names, by name: one path has the name of its file.
 
     Raises:
-        BadOption: a name that another split has.
+        BadOption: a name that another split has, or that no file could have: predictions and pictures are named after their test set.
     """
     if isinstance(test, str):
         name = test.rstrip("/").rpartition("/")[2].removesuffix(".gz")
         test = {next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name): test}
-    for name in ("train", "val"):
-        if test is not None and name in test:
-            raise BadOption(f"data.test: a test set cannot be named {name!r}")
+    for name in test or ():
+        if name in ("train", "val") or not re.fullmatch(r"\w[\w .+-]*", name):
+            raise BadOption(
+                f"data.test: a test set cannot be named {name!r}; give it a name: data.test: {{NAME: path}}, NAME of letters, digits, - _ ."
+            )
     return test

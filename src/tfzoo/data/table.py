@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tfzoo.data.lines import read_lines, stamp
+from tfzoo.data.lines import read_lines, stamp, written
 from tfzoo.errors import BadData, did_you_mean, listing
 
 Row = tuple[int, str, str]
@@ -118,13 +118,22 @@ def objects(table: Table) -> Iterator[Row]:
         if not line.strip():
             raise BadData(f"{place}: {BLANK}")
         try:
-            row = json.loads(line)
-        except ValueError as error:
+            row = json.loads(line, object_pairs_hook=once_each)
+        except (ValueError, RecursionError) as error:
             raise BadData(f"{place}: not JSON ({error})") from None
         if not isinstance(row, dict):
             wanted = ", ".join(f'"{name}": ...' for name in table.columns)
             raise BadData(f"{place}: a row is an object, {{{wanted}}}, not {line[:40]}")
         yield number, *table.cells(row, place)
+
+
+def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, which has each name once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for i, (name, _) in enumerate(pairs) if any(name == other for other, _ in pairs[:i]))
+        raise ValueError(f"{twice!r} is there twice")
+    return found
 
 
 def parquet(table: Table) -> Iterator[Row]:
@@ -201,4 +210,4 @@ def cell(row: Mapping[str, Any], column: str, place: str) -> str:
         return json.dumps(value)
     if not isinstance(value, str | int):
         raise BadData(f"{place}: {column!r} is {'empty' if value is None else f'no text but {str(value)[:40]}'}")
-    return str(value)
+    return written(str(value), place)

@@ -39,13 +39,18 @@ class ParallelText:
         if count == 0:
             raise BadData(f"{self.source}: the file is empty; it needs one sentence per line")
 
+    @property
+    def path(self) -> str:
+        """Both files, for a message."""
+        return f"{self.source} and {self.target}"
+
     def stamp(self) -> str | None:
         """What tells that the files have not changed, if anything does."""
         return stamp(self.source, self.target)
 
     def place(self, row: int) -> str:
         """Where a pair stands, for a message."""
-        return f"{self.source} and {self.target}, line {row + 1:,}"
+        return f"{self.path}, line {row + 1:,}"
 
 
 def find_text(path: Path, first: str, second: str, columns: tuple[str, str] | None = None, *, header: bool = False) -> ParallelText | Table:
@@ -68,9 +73,11 @@ def find_text(path: Path, first: str, second: str, columns: tuple[str, str] | No
     found = [find_file(path.parent / name) for name in names]
     if found[0] is not None and found[1] is not None:
         return ParallelText(found[0], found[1])
-    table = find_file(*(path.parent / f"{path.name}{ending}" for ending in FORMS))
-    if table is not None and found == [None, None]:
-        return Table(table, columns or (first, second), header=header)
+    tables = [table for ending in FORMS if (table := find_file(path.parent / f"{path.name}{ending}"))]
+    if len(tables) > 1:
+        raise BadData(f"{path.parent} has {' and '.join(table.name for table in tables)}: keep one of them, or give the full path of one")
+    if tables and found == [None, None]:
+        return Table(tables[0], columns or (first, second), header=header)
     if not any(found) and find_file(path) is not None:
         stem = plain.with_suffix("")
         raise BadData(f"{path} is one file; give the path of both without its ending: {stem} for {stem}.{first} and {stem}.{second}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from tfzoo.data.batch import Pairs, PairSet
+from tfzoo.data.batch import Pairs, PairSet, listed
 from tfzoo.data.buckets import Buckets
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.hub import hub_texts
@@ -121,6 +121,7 @@ class TranslationData(TextData):
         held = {name: list(text) for name, text in self.splits.items() if name != "train"}
         tested = frozenset(source for name in self.test_names for source, _ in held[name])
         read = {"train": scan(self.splits["train"], "train", tested)} | {name: scan(text, name) for name, text in held.items()}
+        self.returns = {name: one.returns for name, one in read.items()}
         self.overlap = {name: sum(source in read["train"].known for source, _ in held[name]) for name in self.test_names}
         if self._languages is None:
             self._languages = train_languages(self.splits["train"], read["train"], self.direction, self.tokenizer, self.joint)
@@ -179,13 +180,14 @@ def direction(own: tuple[str, str] | None, source: str | None, target: str | Non
     return chosen
 
 
-def translation_batches(lines: Sequence[str], languages: Languages, max_tokens: int = 4096, longest: int | None = None) -> Iterator[Pairs]:
+def translation_batches(lines: Iterable[str], languages: Languages, max_tokens: int = 4096, longest: int | None = None) -> Iterator[Pairs]:
     """Lines to translate, in batches of like length of at most ``max_tokens`` source tokens, the longest first.
 
     Every line is there, also an empty one (its source is the end alone) and one that is longer than ``max_tokens`` (a batch of its own);
     ``index`` tells its place. ``target`` is begin alone. A model that can read no more than ``longest`` tokens is
     given the beginning of a longer line.
     """
+    lines = listed(lines)
     if not lines:
         return
     ids = languages.source.encode([line if line.strip() else "" for line in lines])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -93,6 +93,9 @@ class ClassificationTask(Task):
             raise BadOption("loss.class_weights: balanced needs ClassificationData, which counts labels; else give a weight by label")
         self.class_weights.copy_(weights)
 
+    def limits(self) -> tuple[int | None, int | None]:
+        return self.model.longest, self.model.longest
+
     def logits(self, batch: Labelled) -> Tensor:
         """Of each class: ``(b c)``."""
         return self.model(batch.text, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
@@ -170,7 +173,7 @@ class ClassificationTask(Task):
 
     def classify(
         self,
-        lines: Sequence[str],
+        lines: Iterable[str],
         *,
         max_tokens: int = 4096,
         progress: Callable[[int], object] | None = None,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import SumMetric
 
+from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.shard import shard
 from tfzoo.models.start import start
@@ -111,6 +112,10 @@ class Task(Learner):
         """Pass a batch through the model as a training step does, for what can be seen on the way."""
         raise NotImplementedError
 
+    def limits(self) -> tuple[int | None, int | None]:
+        """The most tokens that the model can read of each side of its data; None: any number."""
+        return None, None
+
     def new_scores(self) -> nn.Module:
         """All that is measured on one set; its ``compute()`` gives numbers by name, over all processes."""
         raise NotImplementedError
@@ -177,9 +182,24 @@ class Task(Learner):
         }
 
     def setup(self, stage: str) -> None:
-        """See that the data is of the tokenizer that the model knows: another one's ids mean other words."""
+        """See that the model can read the data."""
         super().setup(stage)
-        theirs = getattr(getattr(self.trainer, "datamodule", None), self.tokenizer_of_data, None)
+        self.check(getattr(self.trainer, "datamodule", None))
+
+    def check(self, data: Any) -> None:
+        """See that the model can read this data.
+
+        Raises:
+            BadOption: the data is of another tokenizer, whose ids mean other words, or has a text that is longer than the model can read.
+        """
+        for name, texts in data.sets.items() if isinstance(data, TextData) else ():
+            for widths, limit in zip(texts.widths(), self.limits(), strict=True):
+                tokens = int(widths.max(initial=0)) + 1  # its end, or its begin
+                if limit is not None and tokens > limit:
+                    raise BadOption(
+                        f"{name} has a text of {tokens:,} tokens, and the model's positions end at {limit:,}: raise model.max_length"
+                    )
+        theirs = getattr(data, self.tokenizer_of_data, None)
         if theirs is not None and theirs is not self.tokenizer and theirs.state() != self.tokenizer_state():
             raise BadOption(
                 f"the data was prepared with another tokenizer than the model's; set data.{self.tokenizer_of_data} = task.tokenizer before "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -106,6 +106,9 @@ class TranslationTask(Task):
         super().on_validation_epoch_end()
         self._show_examples()
 
+    def limits(self) -> tuple[int | None, int | None]:
+        return self.model.encoder.longest, self.model.decoder.longest
+
     def new_scores(self) -> TranslationScores:
         return TranslationScores(self.tokenizer.target_language)
 
@@ -125,12 +128,12 @@ class TranslationTask(Task):
     def predict_step(self, batch: Pairs, batch_idx: int, dataloader_idx: int = 0) -> list[str]:
         return self._decode(batch.source, replace(self.search, n_best=1))
 
-    def translate(self, lines: Sequence[str], search: Search | None = None, *, max_tokens: int = 4096) -> list[str]:
+    def translate(self, lines: Iterable[str], search: Search | None = None, *, max_tokens: int = 4096) -> list[str]:
         """The best translation of each line, in order; batches hold at most ``max_tokens`` source tokens."""
         return [best[0].text for best in self.translations(lines, search, max_tokens=max_tokens)]
 
     def translations(
-        self, lines: Sequence[str], search: Search | None = None, *, max_tokens: int = 4096, progress: Callable[[int], object] | None = None
+        self, lines: Iterable[str], search: Search | None = None, *, max_tokens: int = 4096, progress: Callable[[int], object] | None = None
     ) -> list[list[Translation]]:
         """The ``n_best`` translations of each line, best first; ``progress`` is told how many lines each batch finished."""
         batches = translation_batches(lines, self.tokenizer, max_tokens=max_tokens, longest=self.model.encoder.longest)

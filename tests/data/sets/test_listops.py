@@ -102,3 +102,10 @@ def test_the_root_operator_alone_gives_what_others_measured() -> None:
 def test_options_that_leave_nothing_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(BadOption, match=words):
         ListOps(**options)
+
+
+def test_what_cannot_be_drawn_is_told_instead_of_drawing_for_ever() -> None:
+    with pytest.raises(BadOption, match="test cannot get 1,000 expressions of over 3 and under 5 tokens; the last 10,000 drawn"):
+        ListOps(depth=2, arguments=2, min_length=3, max_length=5).splits(0)
+    with pytest.raises(BadOption, match="test cannot get 1 expressions of over 250"):
+        ListOps(depth=6, arguments=3, min_length=250, max_length=400, train=1, val=1, test=1).splits(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from random import Random
 
 from tfzoo.data.progress import watched
@@ -17,6 +16,9 @@ LIST = 0.25
 """How often a list stands where a digit could stand."""
 
 LEAST = {"depth": 2, "arguments": 2, "min_length": 1, "train": 1, "val": 1, "test": 1}
+
+TRIES = 10_000
+"""Draws in vain after which there is nothing more to find."""
 
 SHORTEST = 4
 """Tokens of a list of two digits."""
@@ -42,7 +44,7 @@ class ListOps:
     ``train``, ``val``, ``test`` are expressions in each split; none is in two, and ``val`` and ``test`` hold none twice.
 
     Raises:
-        BadOption: a size under its least, or lengths between which nothing lies.
+        BadOption: a size under its least, or lengths between which nothing lies; in ``splits``, lengths between which too little does.
     """
 
     def __init__(
@@ -76,9 +78,17 @@ class ListOps:
         scored: set[str] = set()
         for split, size in self.sizes.items():
             rows: list[Row] = []
+            vain = 0
             for row in watched(self._expressions(Random(f"listops {split} {seed}")), f"drawing {split}"):
-                if row[0] in scored:
+                vain += 1
+                if vain > TRIES:
+                    raise BadOption(
+                        f"dataset 'listops': {split} cannot get {size:,} expressions of over {self.min_length} and under {self.max_length} "
+                        f"tokens; the last {TRIES:,} drawn were of other lengths, or had been drawn before"
+                    )
+                if row is None or row[0] in scored:
                     continue
+                vain = 0
                 rows.append(row)
                 if split != "train":
                     scored.add(row[0])
@@ -96,14 +106,16 @@ class ListOps:
         right = [best.get(text.partition(" ")[0]) == value for text, value in test]
         return {"root operator": sum(right) / len(right)}
 
-    def _expressions(self, random: Random) -> Iterator[Row]:
-        """Expressions without end. The grammar's digits alone are left out: no length allows them."""
+    def _expressions(self, random: Random) -> Iterator[Row | None]:
+        """Expressions without end, None for one of another length. The grammar's digits alone are left out: no length allows them."""
         while True:
             tokens: list[str] = []
-            with suppress(TooLong):
+            try:
                 value = self._list(random, 1, tokens)
-                if len(tokens) > self.min_length:
-                    yield " ".join(tokens), str(value)
+            except TooLong:
+                yield None
+            else:
+                yield (" ".join(tokens), str(value)) if len(tokens) > self.min_length else None
 
     def _list(self, random: Random, depth: int, tokens: list[str]) -> int:
         operator = random.choice(OPERATORS)
