@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +286,24 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(folder: Path, data: tfzoo.
     mixed["tfzoo"]["tokenizer"] = other.vocabulary.state()
     with pytest.raises(BadRun, match="do not fit"):
         tfzoo.ClassificationTask.from_checkpoint(mixed)
+
+
+def test_a_training_does_not_go_on_with_other_text(folder: Path, tmp_path: Path) -> None:
+    def trained_on(root: Path) -> tfzoo.ClassificationData:
+        made = tfzoo.ClassificationData(root=str(root), tokenizer="bytes", max_tokens=300)
+        made.prepare_data()
+        return made
+
+    data, path = trained_on(folder), tmp_path / "one.ckpt"
+    trainer = trainer_in(tmp_path, max_steps=1)
+    trainer.fit(task_of(data), datamodule=data)
+    trainer.save_checkpoint(path)
+    changed = tmp_path / "changed"
+    shutil.copytree(folder, changed)
+    again = trained_on(changed)
+    trainer_in(tmp_path, max_steps=2).fit(task_of(again), datamodule=again, ckpt_path=path)
+    with (changed / "train.tsv").open("a", encoding="utf-8") as stream:
+        stream.write("one more\tNUM\n")
+    other = trained_on(changed)
+    with pytest.raises(BadRun, match="training's text has changed since the checkpoint was written"):
+        trainer_in(tmp_path, max_steps=2).fit(task_of(other), datamodule=other, ckpt_path=path)

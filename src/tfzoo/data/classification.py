@@ -161,6 +161,7 @@ class ClassificationData(TextData):
         held = {name: list(text) for name, text in self.splits.items() if name != "train"}
         tested = frozenset(text for name in self.test_names for text, _ in held[name])
         read = {"train": scan(self.splits["train"], "train", tested)} | {name: scan(text, name) for name, text in held.items()}
+        self.content = f"{read['train'].source} {read['train'].target}"
         self.returns = {name: one.returns for name, one in read.items()}
         seen = read["train"].known | ({text for text, _ in held["val"]} if self._is_cut else set())
         self.overlap = {name: sum(text in seen for text, _ in held[name]) for name in self.test_names}

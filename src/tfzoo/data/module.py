@@ -46,6 +46,8 @@ class TextData(L.LightningDataModule):
         self.seed, self.workers = seed, workers
         self.start = 0
         """Batches of this process that were trained on before: the next training goes on after them."""
+        self.content = ""
+        """A name for training's text: that of other text is another."""
         self.splits: dict[str, Text] = {}
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}

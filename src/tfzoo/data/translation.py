@@ -121,6 +121,7 @@ class TranslationData(TextData):
         held = {name: list(text) for name, text in self.splits.items() if name != "train"}
         tested = frozenset(source for name in self.test_names for source, _ in held[name])
         read = {"train": scan(self.splits["train"], "train", tested)} | {name: scan(text, name) for name, text in held.items()}
+        self.content = f"{read['train'].source} {read['train'].target}"
         self.returns = {name: one.returns for name, one in read.items()}
         self.overlap = {name: sum(source in read["train"].known for source, _ in held[name]) for name in self.test_names}
         if self._languages is None:

@@ -179,6 +179,7 @@ class Task(Learner):
             "tokenizer": self.tokenizer_state(),
             "batches": self.batches,
             "skipped": self.skipped,
+            "text": self._content(),
         }
 
     def setup(self, stage: str) -> None:
@@ -209,7 +210,14 @@ class Task(Learner):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if checkpoint["tfzoo"]["tokenizer"] != self.tokenizer_state():
             raise BadRun("the checkpoint has another tokenizer than this training's data; go on with the text that it was trained on")
+        text = checkpoint["tfzoo"].get("text")
+        if text and self._content() not in ("", text):
+            raise BadRun("training's text has changed since the checkpoint was written; go on with the text that it was trained on")
         self.batches, self.skipped = checkpoint["tfzoo"]["batches"], checkpoint["tfzoo"].get("skipped", 0)
+
+    def _content(self) -> str:
+        """A name for the text that is trained on, where the data has one."""
+        return getattr(getattr(self.trainer, "datamodule", None), "content", "")
 
     def on_validation_start(self) -> None:
         self._start_scoring(1)
