@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from tfzoo.data import cache, prepare
+from tfzoo.data.buckets import Buckets
 from tfzoo.data.classification import ClassificationData, Vocabulary, text_batches
 from tfzoo.data.tokenizers.word import Word
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
@@ -338,6 +339,22 @@ def test_options_that_do_not_fit_are_refused_before_text_is_read(options: dict[s
 def test_a_column_that_does_not_exist_is_told_with_what_does(root: Path) -> None:
     with pytest.raises(BadData, match=r"\.tsv.*: no column 'lable'. Did you mean 'label'\? There: label, text"):
         prepared(root=str(root), label_column="lable")
+
+
+def test_the_batches_that_are_described_are_those_of_training(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [batch.text.tolist() for batch in prepared(root=str(root), max_tokens=30).train_dataloader()]
+    made: list[Buckets] = []
+    make = Buckets.__init__
+    monkeypatch.setattr(Buckets, "__init__", lambda self, *args, **options: (made.append(self), make(self, *args, **options))[1])
+    data = prepared(root=str(root), max_tokens=30)
+    data.describe()
+    assert [batch.text.tolist() for batch in data.train_dataloader()] == expected
+    assert len(made) == 1
+    assert [batch.text.tolist() for batch in data.train_dataloader()] == expected
+    assert len(made) == 2
+    data.describe()
+    data.max_tokens = 20
+    assert max(batch.text.numel() for batch in data.train_dataloader()) <= 20
 
 
 def test_text_that_is_all_skipped_is_an_error(root: Path) -> None:

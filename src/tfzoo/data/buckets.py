@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,8 @@ class Buckets(Sampler[list[int]]):
         self.max_tokens, self.seed, self.rank, self.world, self.shuffle = max_tokens, seed, rank, world, shuffle
         self.epoch = 0
         self.start = 0
+        self._drawn: tuple[int, list[Rows]] | None = None
+        """An epoch's number and batches, drawn to be counted and not yet used."""
         fewest = len(self._cut(self._order(None, 0.0)))
         self.count = min(int(fewest * SPARE) if shuffle else fewest, len(source))
         self.batches = min(-(-self.count // world) * world, len(source) // world * world)
@@ -70,7 +73,9 @@ class Buckets(Sampler[list[int]]):
         return self.batches // self.world
 
     def __iter__(self) -> Iterator[list[int]]:
-        mine = self.epoch_batches(self.epoch)[self.rank :: self.world]
+        drawn, self._drawn = self._drawn, None
+        batches = drawn[1] if drawn and drawn[0] == self.epoch else self.epoch_batches(self.epoch)
+        mine = batches[self.rank :: self.world]
         return (self._batch(rows, self.epoch) for rows in mine[self.start :])
 
     def epoch_batches(self, epoch: int) -> list[Rows]:
@@ -87,9 +92,12 @@ class Buckets(Sampler[list[int]]):
 
     def padding(self) -> float:
         """The share of padding among all tokens of an epoch, both sides together."""
-        real = int(self.source.sum() + self.target.sum())
-        padded = sum(len(rows) * int(self.source[rows].max() + self.target[rows].max()) for rows in self.epoch_batches(self.epoch))
-        return 1 - real / padded
+        batches = self.epoch_batches(self.epoch)
+        self._drawn = self.epoch, batches
+        sizes = np.array([len(rows) for rows in batches])
+        order, begins = np.concatenate(batches), np.cumsum(sizes) - sizes
+        padded = sum(int((sizes * np.maximum.reduceat(side[order], begins)).sum()) for side in (self.source, self.target))
+        return 1 - int(self.source.sum() + self.target.sum()) / padded
 
     def _for_all(self, batches: list[Rows]) -> list[Rows]:
         """These batches in this order, but equally many for each process: the last turn is cut up, or more turns where it has too few rows.
@@ -116,13 +124,13 @@ class Buckets(Sampler[list[int]]):
 
         The second runs up and down in turn, so that neighbours are alike also where the longer side changes.
         """
-        source, target = self.source.astype(np.float64), self.target.astype(np.float64)
+        sides: list[NDArray[Any]] = [self.source, self.target]
         if random is not None:
-            source += random.uniform(-mixing, mixing, len(source))
-            target += random.uniform(-mixing, mixing, len(target))
-        longer = np.floor(np.maximum(source, target))
+            sides = [side + random.uniform(-mixing, mixing, len(side)) for side in sides]
+        source, target = sides
+        longer = narrow(np.floor(np.maximum(source, target)))
         surplus = np.where(longer % 2 == 0, source - target, target - source)
-        return np.lexsort((surplus, -longer))
+        return np.lexsort((surplus if random else narrow(surplus), -longer))
 
     def _cut(self, order: Rows) -> list[Rows]:
         """Batches that are as long as ``max_tokens`` allows, from pairs in this order."""
@@ -135,6 +143,11 @@ class Buckets(Sampler[list[int]]):
             batches.append(order[first : first + rows])
             first += rows
         return batches
+
+
+def narrow(x: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers, in 16 bits where they fit: these are sorted several times faster."""
+    return x.astype(np.int16 if np.abs(x).max(initial=0) < 2**15 else np.int64)
 
 
 def split_largest(batches: list[Rows], count: int) -> list[Rows]:

@@ -52,6 +52,8 @@ class TextData(L.LightningDataModule):
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
+        self._counted: tuple[Any, Buckets] | None = None
+        """The training set and its batches, which :meth:`describe` has counted and training has not yet taken."""
         self.returns: dict[str, int] = {}
         """By split, the texts with a carriage return inside, which other programs may take for the end of a line."""
 
@@ -94,9 +96,11 @@ class TextData(L.LightningDataModule):
     def describe(self) -> str:
         """What was read, in a line for each split; for the beginning of a training."""
         batches = self._buckets("train", shuffle=True)
+        padding = batches.padding()
+        self._counted = self.sets["train"], batches
         note = f"; skipped: {self._skips()}" if self.skipped else ""
         of = self.unit + "s"
-        lines = [f"train {len(self.sets['train']):,} {of}, {len(batches):,} batches an epoch, padding {batches.padding():.1%}{note}"]
+        lines = [f"train {len(self.sets['train']):,} {of}, {len(batches):,} batches an epoch, padding {padding:.1%}{note}"]
         lines += [f"val {len(self.sets['val']):,} {of}"]
         lines += [f"{name} {len(self.sets[name]):,} {of}, {self.overlap[name]:,} of their sources in training" for name in self.test_names]
         return "\n".join(lines)
@@ -116,8 +120,11 @@ class TextData(L.LightningDataModule):
 
     def _buckets(self, split: str, *, shuffle: bool) -> Buckets:
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        source, target = self.sets[split].widths()
-        return Buckets(source, target, self.max_tokens, seed=self.seed, rank=rank, world=world, shuffle=shuffle)
+        options: dict[str, Any] = {"max_tokens": self.max_tokens, "seed": self.seed, "rank": rank, "world": world, "shuffle": shuffle}
+        counted, self._counted = self._counted, None
+        if counted and counted[0] is self.sets[split] and options.items() <= vars(counted[1]).items():
+            return counted[1]
+        return Buckets(*self.sets[split].widths(), **options)
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader[Any]:
         return DataLoader(
