@@ -144,6 +144,7 @@ def test_validating_scores_as_training_said(here: Path) -> None:
         (["fit", "toy.yaml", "--model.tie", "all"], ["no key 'tie'"]),
         (["fit", "toy.yaml", "--optim.class_weights", "balanced"], ["`class_weights` belongs under `loss`"]),
         (["fit", "toy.yaml", "--loss.class_weights", "equal"], ["class_weights"]),
+        (["fit", "toy.yaml", "--loss.class_weights", "[1, 2]"], ["must be 'balanced' or dict[str, float] or None, not '[1, 2]'"]),
         (["fit", "toy.yaml", "--loss.class_weights.NUN", "2"], ["no label 'NUN'", "Did you mean 'NUM'"]),
         (["fit", "toy.yaml", "--loss.class_weights.NUM", "much"], ["class_weights"]),
         (["fit", "toy.yaml", "--seed", "-1"], ["seed is -1"]),

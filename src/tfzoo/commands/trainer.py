@@ -28,6 +28,7 @@ from tfzoo.errors import BadRecipe, did_you_mean
 from tfzoo.runs import sharded
 from tfzoo.runs.files import Files
 from tfzoo.runs.folder import rank
+from tfzoo.values import type_name
 
 LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 FILLED_IN = "<the run's folder>"
@@ -135,9 +136,8 @@ def _option(name: str, draft: Draft) -> str:
 
 def readable(hint: Any) -> str:
     """A type as people write it."""
-    text = hint.__name__ if isinstance(hint, type) and not hasattr(hint, "__args__") else str(hint)
-    text = re.sub(r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\.(?=\w)|<class '|'>", "", text)
-    return text.replace("NoneType", "None") if len(text) <= 160 else f"{text[:160]}..."
+    text = re.sub(r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\.(?=\w)", "", type_name(hint))
+    return text if len(text) <= 160 else f"{text[:160]}..."
 
 
 def resolved(used: Parser, values: Namespace) -> dict[str, Any]:
