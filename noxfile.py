@@ -9,8 +9,7 @@ import nox
 nox.options.sessions = ["tests", "lint", "package"]
 nox.options.error_on_missing_interpreters = False
 
-PINNED = ("--no-compile", "-c", "constraints.txt")
-"""Bytecode is made where it is used: that of all torch takes as long as the rest of an installation."""
+PINNED = ("-c", "constraints.txt")
 
 
 @nox.session
