@@ -29,7 +29,7 @@ from tests.docs.pages import ROOT
 from tfzoo import Optim, Transformer, TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.data.tokenizer import Languages
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadOption, BadRun
 from tfzoo.registry import create
 
 HEAD = "task: translation\ndata: {dataset: {name: numbers, train: 100, val: 4, test: 4, long: 4}}\n"
@@ -454,6 +454,13 @@ def test_every_load_says_that_it_takes_weights_alone() -> None:
                 assert any(word.arg == "weights_only" and ast.unparse(word.value) == "True" for word in node.keywords), path
             assert called not in ("pickle.load", "pickle.loads", "eval", "exec", "yaml.unsafe_load", "yaml.full_load"), path
     assert loads
+
+
+@pytest.mark.parametrize("name", ["../../evil", "a/b", "/evil", "..", ".hidden", "a\\b", "a:b", "a\nb", ""])
+@pytest.mark.parametrize("data", [tfzoo.ClassificationData, tfzoo.TranslationData])
+def test_a_test_set_is_not_named_as_a_path(name: str, data: type) -> None:
+    with pytest.raises(BadOption, match="data.test: a test set cannot be named"):
+        data(root=".", test={name: "x"})
 
 
 def test_every_line_of_the_page_names_a_test() -> None:

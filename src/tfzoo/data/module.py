@@ -121,9 +121,9 @@ class TextData(L.LightningDataModule):
     def _buckets(self, split: str, *, shuffle: bool) -> Buckets:
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         options: dict[str, Any] = {"max_tokens": self.max_tokens, "seed": self.seed, "rank": rank, "world": world, "shuffle": shuffle}
-        counted, self._counted = self._counted, None
-        if counted and counted[0] is self.sets[split] and options.items() <= vars(counted[1]).items():
-            return counted[1]
+        known, self._counted = self._counted, None
+        if known and known[0] is self.sets[split] and options.items() <= vars(known[1]).items():
+            return known[1]
         return Buckets(*self.sets[split].widths(), **options)
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader[Any]:

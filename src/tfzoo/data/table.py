@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -131,8 +132,7 @@ def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, which has each name once."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(name for i, (name, _) in enumerate(pairs) if any(name == other for other, _ in pairs[:i]))
-        raise ValueError(f"{twice!r} is there twice")
+        raise ValueError(f"{Counter(name for name, _ in pairs).most_common(1)[0][0]!r} is there twice")
     return found
 
 

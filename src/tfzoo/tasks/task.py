@@ -217,7 +217,7 @@ class Task(Learner):
 
     def _content(self) -> str:
         """A name for the text that is trained on, where the data has one."""
-        return getattr(getattr(self.trainer, "datamodule", None), "content", "")
+        return getattr(getattr(self._trainer, "datamodule", None), "content", "")  # `trainer` raises where there is none
 
     def on_validation_start(self) -> None:
         self._start_scoring(1)
