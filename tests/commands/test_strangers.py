@@ -459,7 +459,7 @@ def test_every_load_says_that_it_takes_weights_alone() -> None:
 @pytest.mark.parametrize("name", ["../../evil", "a/b", "/evil", "..", ".hidden", "a\\b", "a:b", "a\nb", ""])
 @pytest.mark.parametrize("data", [tfzoo.ClassificationData, tfzoo.TranslationData])
 def test_a_test_set_is_not_named_as_a_path(name: str, data: type) -> None:
-    with pytest.raises(BadOption, match="data.test: a test set cannot be named"):
+    with pytest.raises(BadOption, match=r"data\.test: a test set cannot be named"):
         data(root=".", test={name: "x"})
 
 
