@@ -161,7 +161,19 @@ def test_finished_sentences_stop_costing_time() -> None:
     assert model.steps == b + (length - 1)
 
 
-@pytest.mark.parametrize("wrong", [{"beam": 0}, {"beam": 2, "n_best": 3}, {"n_best": 0}, {"max_length": -1.0}])
+NONE_OF_THEM = [
+    *({name: value} for name in ("max_length", "length_penalty") for value in (float("nan"), float("inf"), 1e4)),
+    *({name: value} for name in ("beam", "n_best") for value in (2.5, "3", True)),
+]
+
+
+def test_a_batch_without_sentences_has_no_translations() -> None:
+    table = torch.zeros(1, 3, 5, 5).log_softmax(-1)
+    for beam in (1, 2):
+        assert search(Table(table, longest=3), torch.ones(0, 4, dtype=torch.long), Search(beam=beam)) == []
+
+
+@pytest.mark.parametrize("wrong", [{"beam": 0}, {"beam": 2, "n_best": 3}, {"n_best": 0}, {"max_length": -1.0}, *NONE_OF_THEM])
 def test_numbers_that_no_search_can_have_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(BadOption):
         Search(**wrong)

@@ -103,7 +103,7 @@ class Registry:
             if name in self._files():
                 import_module(f"{KINDS[self.kind].package}.{name}")
             elif name in self._points():
-                cls = self._points()[name].load()
+                cls = self._load(self._points()[name])
                 if name not in self.registered:
                     self.add(cls, name)
         if name not in self.registered:
@@ -135,7 +135,7 @@ class Registry:
             UnknownName: no such component.
             BadOption: an option that it does not have, or a value of the wrong type.
         """
-        given = {"name": spec} if isinstance(spec, str) else dict(spec)
+        given: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
         name = given.pop("name", None)
         if not isinstance(name, str):
             example = self.names()[0]
@@ -181,9 +181,20 @@ class Registry:
             raise BadComponent(f"{self.kind} {name!r}: {points[name].value} takes a name of tfzoo's own; its package must choose another")
         return points
 
+    def _load(self, point: EntryPoint) -> type:
+        """The class that another package's entry point names."""
+        try:
+            found = point.load()
+        except Exception as error:  # whatever that package does when it is imported
+            raise BadComponent(f"{self.kind} {point.name!r}: cannot import {point.value} ({type(error).__name__}: {error})") from error
+        if not isinstance(found, type):
+            raise BadComponent(f"{self.kind} {point.name!r}: {point.value} is no class")
+        return found
+
     def _constructor(self, cls: type, where: str) -> tuple[tuple[str, ...], dict[str, Option]]:
-        if "__init__" not in cls.__dict__:
-            return (), {}  # the contract's own constructor: nothing is supplied, nothing can be set
+        owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
+        if owner is object or owner.__module__.partition(".")[0] == "torch":
+            return (), {}  # nothing is supplied, nothing can be set
         hints = get_type_hints(cls.__init__)  # type: ignore[misc]  # of this very class, not of an instance
         supplied, options = [], {}
         for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:  # type: ignore[misc]

@@ -13,6 +13,11 @@ from tfzoo.contracts import Cache
 from tfzoo.errors import BadOption
 
 BEGIN, END = 2, 3
+STEEPEST = 10
+"""The largest length penalty, up or down; 0 to 1 is usual."""
+LONGEST = 1000
+"""The most tokens for each of the source's."""
+
 K = TypeVar("K", bound=Cache)
 
 
@@ -60,12 +65,14 @@ class Search:
     n_best: int = 1
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise BadOption(f"beam={self.beam} must be at least 1 (1 is greedy)")
-        if not 1 <= self.n_best <= self.beam:
-            raise BadOption(f"n_best={self.n_best} must be from 1 to beam={self.beam}")
-        if self.max_length < 0:
-            raise BadOption(f"max_length={self.max_length} must not be negative")
+        if type(self.beam) is not int or self.beam < 1:
+            raise BadOption(f"beam={self.beam} must be a whole number from 1 on (1 is greedy)")
+        if type(self.n_best) is not int or not 1 <= self.n_best <= self.beam:
+            raise BadOption(f"n_best={self.n_best} must be a whole number from 1 to beam={self.beam}")
+        if not abs(self.length_penalty) <= STEEPEST:
+            raise BadOption(f"length_penalty={self.length_penalty} must be from {-STEEPEST} to {STEEPEST}")
+        if not 0 <= self.max_length <= LONGEST:
+            raise BadOption(f"max_length={self.max_length} must be from 0 to {LONGEST}")
 
     def penalty(self, n: int) -> float:
         return float(((5 + n) / 6) ** self.length_penalty)
@@ -82,6 +89,8 @@ def search(model: Decodable[K], source: Tensor, how: Search | None = None) -> li
     Finished hypotheses come before ones that the limit cut. A finished sentence leaves the batch, so that it costs no more time.
     """
     how = how or Search()
+    if len(source) == 0:
+        return []
     limits = how.limits(source, model.pad, model.longest)
     return _greedy(model, source, how, limits) if how.beam == 1 else _beam(model, source, how, limits)
 

@@ -53,6 +53,7 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         (["--model.attention", "aditive"], ["no attention named 'aditive'", "Did you mean 'additive'"]),
         (["--model.norm", "{name: rms, epz: 1}"], ["norm 'rms' has no option 'epz'", "Did you mean 'eps'"]),
         (["--model.norm", "rms", "--model.norm.epz", "1"], ["--model.norm.epz", "no option 'epz'", "Did you mean 'eps'"]),
+        (["--model.position", "null"], ["position wants a name or", "not None"]),
         (["--model.norm.eps", "small"], ["'small' is not float"]),
         (["--model.norm.eps", "nan"], ["option 'eps'", "nan is not a finite number"]),
         (["--model.norm.eps", "-1e-5"], ["option 'eps'", "-1e-05 must be over 0"]),

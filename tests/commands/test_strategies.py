@@ -95,6 +95,9 @@ def test_an_export_is_one_file_that_other_commands_read(capsys: pytest.CaptureFi
     assert main(["export", "ddp", "--output", "mine.ckpt"]) == 0
     assert Path("mine.ckpt").stat().st_size < Path("ddp/checkpoints/best.ckpt").stat().st_size / 2
     assert main(["export", "mine.ckpt"]) == 2
+    for among in ("ddp/checkpoints/last.ckpt", "ddp/checkpoints/mine.ckpt"):
+        assert main(["export", "ddp", "--output", among]) == 2
+        assert "a place of the checkpoints that training goes on from" in capsys.readouterr().err
     assert main(["export", "ddp", "--output", "no/such/folder.ckpt"]) == 2
     assert "cannot write" in capsys.readouterr().err
 

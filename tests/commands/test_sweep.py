@@ -106,7 +106,9 @@ def test_it_writes_into_no_folder_that_is_something_else(trainings: Trainings, c
     assert [path.name for path in Path("mine").iterdir()] == ["letter"]
 
 
-@pytest.mark.parametrize("args", [["--jobs", "0"], ["--engine", "rya"], ["--address", "x"], ["--retry", "all"], ["--job", "2"]])
+@pytest.mark.parametrize(
+    "args", [["--jobs", "0"], ["--engine", "rya"], ["--address", "x"], ["--retry", "all"], ["--job", "2"], ["--cell", "0", "--dry-run"]]
+)
 def test_a_slip_on_the_command_line_is_one_line(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep(*args) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -43,6 +43,17 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ({"axes": {"norm": ["layer"]}}, "axes: norm is a list of values of a dotted key, or a mapping"),
         ({"axes": {"model.norm": ["layer", "layer"]}}, "layer stands twice"),
         ({"axes": {"size": {"a b": {}, "a_b": {}}}}, "would have one folder"),
+        ({"axes": None}, "axes is a mapping such as"),
+        ({"axes": []}, "axes is a mapping such as"),
+        *[
+            ({"axes": {axis: {"a": {}, "b": {}}}}, f"axes: {axis}: so is a column of runs.csv named")
+            for axis in ("parameters", "cell", "tuned")
+        ],
+        ({"axes": {"val/loss": {"a": {}, "b": {}}}}, "so is a column of runs.csv named"),
+        (
+            {"overrides": {"model.norm.eps": 1e-3}, "axes": {"model.norm": ["layer", {"name": "rms", "eps": 1e-5}]}},
+            "model.norm.eps is set by overrides and by model.norm",
+        ),
         ({"axes": {"model.heads": [1, 2]}}, "model.heads is set by overrides and by model.heads"),
         ({"budget": {"steps": 3}}, "trainer.max_steps is set by overrides and by budget"),
         ({"budget": {"stepps": 3}}, "budget has no key 'stepps'. Did you mean 'steps'?"),
@@ -76,6 +87,22 @@ def test_a_slip_in_the_file_is_an_error_that_names_the_fix(tmp_path: Path, chang
 )
 def test_so_is_one_in_a_key_of_the_recipe_or_in_a_metric(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     assert said in refused(tmp_path, **changes)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_option_holds_for_every_component_wherever_it_is_set(tmp_path: Path, order: int) -> None:
+    axes = {"model.norm": ["layer", "rms"], "model.norm.eps": [1e-5, 1e-2]}
+    plan = load(sweep_file(tmp_path, axes=dict([*axes.items()][::order])))
+    found = [cell.recipes[""]["model"]["norm"] for cell in plan.cells]
+    assert sorted((one["name"], one["eps"]) for one in found) == [("layer", 1e-5), ("layer", 1e-2), ("rms", 1e-5), ("rms", 1e-2)]
+    plan = load(sweep_file(tmp_path, overrides={"model.norm.eps": 1e-3}, axes={"model.norm": ["layer", "rms"]}))
+    assert [cell.recipes[""]["model"]["norm"] for cell in plan.cells] == [{"name": one, "eps": 1e-3} for one in ("layer", "rms")]
+
+
+def test_truth_values_are_named_alike_as_labels_and_in_the_baseline(tmp_path: Path) -> None:
+    plan = load(sweep_file(tmp_path, axes={"wide": {True: {"optim.lr": 0.1}, False: {"optim.lr": 0.2}}}, baseline={"wide": False}))
+    assert plan.baseline == {"wide": "false"}
+    assert list(plan.axes["wide"]) == ["true", "false"]
 
 
 def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ def run(args: list[str]) -> int:
     if given.output is None and folder is None:
         raise TfzooError(f"{path} lies in no run's folder; say where to write: --output PATH")
     output = Path(given.output) if given.output else (folder or Path()) / FILE
+    if (folder and output.resolve().is_relative_to((folder / "checkpoints").resolve())) or output.resolve() == path.resolve():
+        raise TfzooError(f"{output} is a place of the checkpoints that training goes on from; write elsewhere: --output PATH")
     say(f"checkpoint: {near(path)}")
     write(checkpoints.read(path), output)
     put(str(near(output)))

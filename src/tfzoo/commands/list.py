@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tfzoo.commands.output import put
 from tfzoo.commands.words import Words
+from tfzoo.errors import BadComponent
 from tfzoo.registry import KINDS, registry
 
 
@@ -21,6 +22,10 @@ def run(args: list[str]) -> int:
             put(f"{kind}")
         width = max(map(len, names), default=0)
         for name in names:
-            entry = registry(kind).entry(name)
+            try:
+                entry = registry(kind).entry(name)
+            except BadComponent as error:  # another package's: the others are listed all the same
+                put(f"  {name:<{width}}  cannot be used: {error}")
+                continue
             put(f"  {name:<{width}}  {entry.summary}" + (f"  [{entry.paper}]" if entry.paper else ""))
     return 0

@@ -32,6 +32,8 @@ def run(args: list[str]) -> int:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")
     if given.address and given.engine != "ray":
         raise TfzooError("--address is that of a Ray cluster: with --engine ray")
+    if given.cell is not None and (given.dry_run or given.export or given.jobs or given.engine != "local"):
+        raise TfzooError("--cell runs one here and now: without --dry-run, --export, --jobs and --engine")
     from tfzoo.sweep.plan import load
 
     if given.cell is not None:

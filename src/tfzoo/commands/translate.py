@@ -8,8 +8,8 @@ from dataclasses import replace
 from tfzoo.commands.lines import Progress, open_task, pour, words
 
 EPILOG = """\
-One line is written for each line read, in order, also for an empty one. With --n-best N there are N lines for each, best first.
-With --scores each begins with its score (log probability over the length penalty) and a tab.
+One line is written for each line read, in order, also for an empty one. With --n-best N there are N lines for each, best first; fewer
+where no more are found. With --scores each begins with its score (log probability over the length penalty) and a tab.
 """
 
 
@@ -24,7 +24,7 @@ def run(args: list[str]) -> int:
     if given is None:
         return 0
     task = open_task(given, "translation", "translate")
-    how = {"beam": given.beam, "length_penalty": given.length_penalty, "n_best": given.n_best or 1}
+    how = {"beam": given.beam, "length_penalty": given.length_penalty, "n_best": 1 if given.n_best is None else given.n_best}
     if given.beam is None and (given.n_best or 1) > task.search.beam:
         how["beam"] = given.n_best
     task.search = replace(task.search, **{key: value for key, value in how.items() if value is not None})

@@ -128,15 +128,17 @@ class Fields:
 
     def axes(self) -> dict[str, dict[str, dict[str, Any]]]:
         """The settings of each label of each axis."""
-        found = self.tree.get("axes") or {}
-        if not isinstance(found, Mapping):
+        found = self.tree.get("axes")
+        if not isinstance(found, Mapping) or not found:
             self.refuse(f"axes is a mapping such as {{model.norm: [layer, rms]}}, not {found!r}")
         return {str(axis): self._axis(str(axis), values) for axis, values in found.items()}
 
     def _axis(self, axis: str, values: Any) -> dict[str, dict[str, Any]]:
         where = f"axes: {axis}"
+        if axis in {*layout.BEFORE, *layout.TOLD, *layout.MEASURED} or "/" in axis:
+            self.refuse(f"{where}: so is a column of runs.csv named; name the axis otherwise")
         if isinstance(values, Mapping) and values:
-            found = {str(label): self.settings(f"{where}: {label}", sets or {}) for label, sets in values.items()}
+            found = {layout.label(label): self.settings(f"{where}: {label}", sets or {}) for label, sets in values.items()}
         elif isinstance(values, list) and values and ("." in axis or axis in TOP):
             key = self.key("axes", axis)
             labels = [layout.label(value) for value in values]

@@ -10,7 +10,16 @@ from itertools import product
 from typing import Any
 
 LONGEST = 120
-"""Letters of a folder's name; file systems take 255."""
+"""Bytes of a folder's name; file systems take 255."""
+
+BEFORE = ("cell",)
+TOLD = ("seed", "tuned", "status", "reason")
+MEASURED = (
+    *("parameters", "train_tokens", "steps", "tokens_per_second", "decoded_per_second", "train_seconds", "peak_memory"),
+    *("checkpoint_path", "run_folder", "hostname"),
+)
+WORDS = ("cell", "status", "reason", "checkpoint_path", "run_folder", "hostname")
+"""Columns that are text even where they look like numbers; so are those of the axes."""
 
 Axes = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
@@ -46,15 +55,23 @@ def settings(axes: Axes, labels: Mapping[str, str]) -> dict[str, Any]:
     return {key: value for axis, one in labels.items() for key, value in axes[axis][one].items()}
 
 
+def keys(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The keys that are set, also those of options: ``{model.norm: {name: rms, eps: 1}}`` sets ``model.norm`` and ``model.norm.eps``."""
+    for key, value in settings.items():
+        yield key
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{inner}" for inner in value if inner != "name")
+
+
 def name(labels: Mapping[str, str]) -> str:
     """The folder of a cell: ``norm=layer,width=one_head``. Axes are named by the last part of their key, where one alone has it."""
     last = [axis.rpartition(".")[2] for axis in labels]
     short = [end if last.count(end) == 1 else axis for axis, end in zip(labels, last, strict=True)]
     pairs = [f"{axis}={one}" for axis, one in zip(short, labels.values(), strict=True)]
-    found = ",".join(safe(pair) for pair in pairs) or "alone"
-    if len(found) <= LONGEST:
+    found = ",".join(safe(pair) for pair in pairs)
+    if len(found.encode()) <= LONGEST:
         return found
-    return f"{found[:LONGEST]}-{blake2b(json.dumps(labels).encode(), digest_size=4).hexdigest()}"
+    return f"{found.encode()[:LONGEST].decode(errors='ignore')}-{blake2b(json.dumps(labels).encode(), digest_size=4).hexdigest()}"
 
 
 def safe(text: str) -> str:

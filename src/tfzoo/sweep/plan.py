@@ -92,7 +92,8 @@ class Plan:
         settings = {**self.fixed, **cell.settings}
         if self.tune and tuned:
             settings[self.tune.key] = self.tune.values[tuned]
-        return [self.recipe, *(f"--{key}={layout.text(value)}" for key, value in settings.items())]
+        ordered = sorted(settings, key=lambda key: key.count("."))  # a component before its options, which it would drop
+        return [self.recipe, *(f"--{key}={layout.text(settings[key])}" for key in ordered)]
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -167,8 +168,8 @@ def draft(file: Path, tree: Mapping[str, Any]) -> Plan:
         tune=Tune(key, values, seed) if key else None,
         claim=fields.text("claim"),
     )
-    keys = {axis: {key for sets in labels.values() for key in sets} for axis, labels in axes.items()}
+    keys = {axis: {key for sets in labels.values() for key in layout.keys(sets)} for axis, labels in axes.items()}
     own = {"budget": budget.settings, "devices": plan.fixed.keys() - plan.overrides.keys() - budget.settings.keys()}
-    fields.once({"overrides": plan.overrides, **own, "tune": [key] if key else [], **keys})
+    fields.once({"overrides": layout.keys(plan.overrides), **own, "tune": [key] if key else [], **keys})
     cells = [Cell(labels, layout.settings(axes, labels), name=layout.name(labels)) for labels in fields.combined(axes, mode, baseline)]
     return replace(plan, cells=cells)

@@ -12,7 +12,8 @@ from tfzoo.errors import BadRun, UnknownName
 from tfzoo.sweep import effects
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
-from tfzoo.sweep.runs import MEASURED, Folder, Row, even, table
+from tfzoo.sweep.layout import MEASURED
+from tfzoo.sweep.runs import Folder, Row, even, table
 
 SAME = ("recipe", "overrides", "budget", "devices", "tune")
 """What two folders must agree in, or their runs cannot be compared."""

@@ -17,18 +17,10 @@ import yaml
 from tfzoo.errors import BadRun
 from tfzoo.runs import summary
 from tfzoo.sweep import state, tune
+from tfzoo.sweep.layout import BEFORE, MEASURED, TOLD, WORDS
 
 FILE = "runs.csv"
 METRICS = "metrics.csv"
-BEFORE = ("cell",)
-TOLD = ("seed", "tuned", "status", "reason")
-MEASURED = (
-    *("parameters", "train_tokens", "steps", "tokens_per_second", "decoded_per_second", "train_seconds", "peak_memory"),
-    *("checkpoint_path", "run_folder", "hostname"),
-)
-WORDS = ("cell", "status", "reason", "checkpoint_path", "run_folder", "hostname")
-"""Columns that are text even where they look like numbers; so are those of the axes."""
-
 Row = dict[str, Any]
 
 

@@ -82,4 +82,4 @@ def chance(p: float, comparisons: int) -> str:
 
 def brief(size: float) -> str:
     """Two digits, never an exponent for a large number."""
-    return f"{size:.2g}" if size < 100 else f"{size:,.0f}"
+    return f"{size:.2g}" if size < 99.5 else f"{size:,.0f}"

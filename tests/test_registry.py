@@ -1,0 +1,51 @@
+"""What may be registered, and what is said of what may not."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from tfzoo.commands.main import main
+from tfzoo.errors import BadComponent, BadOption
+from tfzoo.norm.rms import RMS
+from tfzoo.registry import Registry, create, registry
+
+
+def test_a_subclass_has_the_constructor_that_it_inherits() -> None:
+    class Negative(RMS):
+        def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+            return -super().forward(x, mask)
+
+    norms = Registry("norm")
+    norms.add(Negative, "negative")
+    assert norms.entry("negative").supplied == registry("norm").entry("rms").supplied
+    assert norms.entry("negative").options == registry("norm").entry("rms").options
+    assert norms.create({"name": "negative", "eps": 1e-3}, dim=4).eps == 1e-3
+
+
+@pytest.mark.parametrize("spec", [None, 5, ["rms"], b"rms", RMS, {}, {"eps": 1.0}, {"name": 5}])
+def test_what_names_no_component_is_told_what_does(spec: Any) -> None:
+    with pytest.raises(BadOption, match=r"norm wants a name or \{name: batch, \.\.\.\}, not "):
+        create("norm", spec, dim=4)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another package whose norm cannot be imported."""
+    points = {"gone": EntryPoint("gone", "a_package_that_is_gone:Norm", "tfzoo.norm"), "odd": EntryPoint("odd", "math:pi", "tfzoo.norm")}
+    monkeypatch.setattr(registry("norm"), "_points", lambda: points)
+
+
+def test_what_cannot_be_imported_is_named_and_the_others_are_listed(broken: None, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadComponent, match=r"norm 'gone': cannot import a_package_that_is_gone:Norm \(ModuleNotFoundError"):
+        registry("norm").entry("gone")
+    assert main(["list", "norm"]) == 0
+    out = capsys.readouterr().out
+    assert "gone      cannot be used: norm 'gone': cannot import a_package_that_is_gone:Norm" in out
+    assert "odd       cannot be used: norm 'odd': math:pi is no class" in out
+    assert "rms       " in out
+    assert main(["show", "norm", "gone"]) == 2
+    assert capsys.readouterr().err.startswith("tfzoo: norm 'gone': cannot import")
