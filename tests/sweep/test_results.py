@@ -49,6 +49,23 @@ def test_folders_that_cannot_be_compared_are_refused(first: Path, tmp_path: Path
         gather([first, other])
 
 
+def test_runs_that_were_started_with_another_recipe_are_not_put_together(first: Path, tmp_path: Path) -> None:
+    def started(folder: Path, seed: int, **model: int) -> None:
+        recipe = {"seed": seed, "model": {"dim": 16, **model}, "data": {"root": str(folder)}, "optim": {"lr": 0.1 * seed}}
+        (folder / f"norm=rms,position=rotary/seed-{seed}/config.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
+
+    one, other = make(tmp_path / "one", (1, 2, 3), NORMS, POSITIONS), make(tmp_path / "other", (4, 5), NORMS, POSITIONS)
+    for folder in (one, other):
+        file = yaml.safe_load((folder / "sweep.yaml").read_text("utf-8"))
+        (folder / "sweep.yaml").write_text(yaml.safe_dump({**file, "tune": {"key": "optim.lr", "values": [0.1, 0.4]}}), "utf-8")
+    started(one, 2)
+    started(other, 5)
+    assert len(gather([one, other]).rows) == 4 * 5
+    started(other, 5, dim=512)
+    with pytest.raises(BadRun, match=r"cannot be compared: in norm=rms,position=rotary, model\.dim is 16 in one, 512 in the other"):
+        gather([one, other])
+
+
 def test_another_metric_is_judged_in_its_direction(first: Path) -> None:
     for name, mode in (("test/loss", "min"), ("val/exact", "max"), ("tokens_per_second", "max"), ("peak_memory", "min")):
         (verdicts,) = gather([first], name).verdicts

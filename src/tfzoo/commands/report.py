@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tfzoo.commands.output import near, put
 from tfzoo.commands.words import Words
+from tfzoo.errors import TfzooError
 
 EPILOG = """\
 Written into the first folder: report.html (one page, opens offline), report.md (the same as text), runs.csv (one row per run).
@@ -32,6 +33,10 @@ def run(args: list[str]) -> int:
             put(f"  {one.sentence}") if one.verdict != "baseline" else None
         for note in verdicts.notes:
             put(f"  note: {note}")
-    for path in save(results):
+    try:
+        paths = save(results)
+    except OSError as error:
+        raise TfzooError(f"cannot write the report into {given.folders[0]}: {error.strerror or error}") from None
+    for path in paths:
         put(near(path))
     return 0

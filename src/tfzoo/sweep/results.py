@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.sweep import effects
+from tfzoo.sweep import effects, state
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
 from tfzoo.sweep.layout import MEASURED
@@ -17,6 +17,8 @@ from tfzoo.sweep.runs import Folder, Row, even, table
 
 SAME = ("recipe", "overrides", "budget", "devices", "tune")
 """What two folders must agree in, or their runs cannot be compared."""
+ELSEWHERE = ("data.root", "data.train", "data.val")
+"""What another machine may have at another place."""
 SMALL = ("loss", "perplexity", "error", "seconds", "memory", "parameters", "tokens", "entropy")
 """A metric whose name ends like this is better when small; a sweep file says it for its own."""
 VAGUE = ("none", "null", "true", "false")
@@ -139,9 +141,14 @@ def agree(first: Folder, other: Folder) -> None:
     if axes[0] != axes[1]:
         raise BadRun(f"{first.path} varies {', '.join(sorted(axes[0]))}; {other.path}, {', '.join(sorted(axes[1]))}. Report each alone")
     settings = {cell["name"]: cell["settings"] for cell in first.cells}
+    tuned = (first.file.get("tune") or {}).get("key", "")
     for cell in other.cells:
         if settings.get(cell["name"], cell["settings"]) != cell["settings"]:
             raise BadRun(f"cell {cell['name']} is not the same in {first.path} and {other.path}. Report each alone")
+        one, two = (folder.recipe(cell["name"]) for folder in (first, other))
+        for key, *values in state.differences(one, two, "seed", tuned, *ELSEWHERE) if one and two else ():
+            said = f"{key} is {values[0]} in one, {values[1]} in the other"
+            raise BadRun(f"{first.path} and {other.path} cannot be compared: in {cell['name']}, {said}. Report each alone")
 
 
 def merge(folders: Sequence[Folder]) -> tuple[list[Row], list[str]]:

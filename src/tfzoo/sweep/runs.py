@@ -60,6 +60,11 @@ class Folder:
         """Those that the sweep file asks for."""
         return [int(seed) for seed in self.file.get("seeds") or []]
 
+    def recipe(self, cell: str) -> dict[str, Any]:
+        """What a cell's runs were started with, but for their seeds; empty where there is no run."""
+        found = (state.settings(self.path / cell / f"seed-{seed}") for seed in self.seeds)
+        return next(filter(None, found), {})
+
     def summaries(self) -> Iterator[dict[str, Any]]:
         """Of all runs that have one, tuning left out."""
         for cell in self.cells:
@@ -115,11 +120,12 @@ def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
 def explained(path: Path) -> dict[str, float]:
     """What ``explain: true`` logged, each the mean over the steps at which it was; empty where nothing was."""
     found: dict[str, list[float]] = {}
-    with suppress(OSError), (path / METRICS).open(newline="", encoding="utf-8") as stream:
+    with suppress(OSError, ValueError), (path / METRICS).open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             for key, text in row.items():
                 if key.startswith("explain/") and text:
-                    found.setdefault(key, []).append(float(text))
+                    logged = float(text)
+                    found.setdefault(key, []).append(logged)
     return {key: fmean(values) for key, values in found.items()}
 
 

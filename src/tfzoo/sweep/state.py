@@ -200,13 +200,19 @@ def differs(run: Run, plan: Plan) -> None:
         return
     recipes = run.cell.recipes
     wanted = {**recipes.get(run.tuned, next(iter(recipes.values()))), "seed": run.seed}
-    old, new = (config.leaves(plain(one)) for one in (before, wanted))
-    key = plan.tune.key if plan.tune and not run.tuned else ""
-    names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name) and name not in ANY and name != key]
-    names = [name for name in names if not name.startswith("trainer.logger.")]
-    if names:
-        said = "; ".join(f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}" for name in names[:3])
+    found = differences(before, wanted, plan.tune.key if plan.tune and not run.tuned else "")
+    if found:
+        said = "; ".join(f"{name} was {old}, is {new}" for name, old, new in found[:3])
         raise BadRun(f"{run.folder} was run with other settings: {said}. Name another folder with --run, or remove that run")
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any], *allowed: str) -> list[tuple[str, Any, Any]]:
+    """Where two recipes differ in what changes a score: the key and its two values."""
+    old, new = (config.leaves(plain(recipe)) for recipe in (one, other))
+    free = {*ANY, *allowed}
+    names = [name for name in sorted(old.keys() | new.keys()) if name not in free and not name.startswith("trainer.logger.")]
+    pairs = [(name, old.get(name, "not set"), new.get(name, "not set")) for name in names]
+    return [pair for pair in pairs if pair[1] != pair[2]]
 
 
 def plain(recipe: Mapping[str, Any]) -> Any:
