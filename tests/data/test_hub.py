@@ -71,12 +71,15 @@ def test_nothing_is_chosen_by_a_split_that_is_named_for_a_test(asked: list[Any])
     assert pairs.test_names == []
 
 
-def test_splits_are_named_on_the_command_line(asked: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_are_named_on_the_command_line(
+    asked: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     names = ["--data.name", "a/films", "--data.text_column", "sentence", "--data.train", "train", "--data.test", "validation"]
     small = ["--trainer.max_steps", "1", "--trainer.accelerator", "cpu", "--model.dim", "8", "--run", "run"]
     assert main(["fit", "classification/sst2", *names, *small]) == 0
-    assert main(["test", "run", "--data.test", "{held: test}", "--data.label_column", "sentence"]) == 2  # it has no labels
+    assert main(["test", "run", "--data.test", "{held: test}"]) == 2
+    assert "a/films, split 'test', row 2: 'label' is -1, which is no class" in capsys.readouterr().err
     assert main(["predict", "run"]) == 0
     assert (tmp_path / "run/predictions/validation.tsv").is_file()
 

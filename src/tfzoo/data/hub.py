@@ -72,7 +72,7 @@ def hub_texts(
     if Path(name).expanduser().exists():
         raise BadOption(f"data.name {name!r} is a path; data.name names a data set of Hugging Face's hub, data.root a folder")
     found = fetched(name)
-    wanted = {"train": train or "train", "val": val or first(found, ("validation", "val", "dev"), tests)}
+    wanted = {"train": train or "train", "val": val or first(found, ("validation", "val", "dev"), tests or {})}
     wanted |= tests if tests is not None else {"test": first(found, ("test",), wanted)}
     for split in filter(None, wanted.values()):
         if split not in found:
@@ -104,6 +104,6 @@ def fetched(name: str) -> Mapping[str, Any]:
     return found
 
 
-def first(found: Mapping[str, Any], names: Sequence[str], taken: Mapping[str, str | None] | None) -> str | None:
+def first(found: Mapping[str, Any], names: Sequence[str], taken: Mapping[str, str | None]) -> str | None:
     """The first of these names that is there, and is not taken."""
-    return next((name for name in names if name in found and name not in (taken or {}).values()), None)
+    return next((name for name in names if name in found and name not in taken.values()), None)

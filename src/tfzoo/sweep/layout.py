@@ -1,4 +1,4 @@
-"""How values become labels, labels cells, and cells folders."""
+"""How values become labels, labels cells, and cells folders; the columns beside the axes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ MEASURED = (
     *("parameters", "train_tokens", "steps", "tokens_per_second", "decoded_per_second", "train_seconds", "peak_memory"),
     *("checkpoint_path", "run_folder", "hostname"),
 )
+"""The columns of ``runs.csv``: before the axes, after them, and after the scores."""
 WORDS = ("cell", "status", "reason", "checkpoint_path", "run_folder", "hostname")
 """Columns that are text even where they look like numbers; so are those of the axes."""
 

@@ -65,7 +65,7 @@ def alike(seed: int = 0) -> Iterator[None]:
     """
     threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes longer than the model: it notes how it was called
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed also notes how it was called
         torch.set_num_threads(1)
         try:
             yield
