@@ -14,9 +14,21 @@ PINNED = ("-c", "constraints.txt")
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All but the slow tests, two at a time, one thread each: two that share threads would wait for each other."""
+    """All but the slow tests, two at a time, one thread each: two that share threads would wait for
+    each other.
+    """
     session.install(*PINNED, "-e", ".[test]")
-    session.run("pytest", "-q", "-n", "2", "-m", "not nightly", "--durations=10", *session.posargs, env={"OMP_NUM_THREADS": "1"})
+    session.run(
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "-m",
+        "not nightly",
+        "--durations=10",
+        *session.posargs,
+        env={"OMP_NUM_THREADS": "1"},
+    )
 
 
 @nox.session
@@ -36,7 +48,9 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def package(session: nox.Session) -> None:
-    """Wheel and sdist; the wheel works where nothing of its source is, and each of its lines is typed strictly."""
+    """Wheel and sdist; the wheel works where nothing of its source is, and each of its lines is
+    typed strictly.
+    """
     dist = Path(session.create_tmp(), "dist")
     session.install(*PINNED, "build")
     session.run("python", "-m", "build", "--outdir", str(dist), ".")

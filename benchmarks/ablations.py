@@ -1,7 +1,9 @@
-"""What the packaged sweeps showed: writes docs/ablations.md from recipes/ablations/*.yaml and the runs beside them.
+"""What the packaged sweeps showed: writes docs/ablations.md from recipes/ablations/*.yaml and the
+runs beside them.
 
-tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm     # takes over its runs.csv
-python benchmarks/ablations.py                                                      # from what is there
+tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm     # takes over its
+runs.csv python benchmarks/ablations.py                                                      # from
+what is there
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ table alone.
 
 def page() -> str:
     """The whole text."""
-    return "\n".join([HEAD, *(line for file in sorted(SWEEPS.glob("*.yaml")) for line in section(file))])
+    return "\n".join(
+        [HEAD, *(line for file in sorted(SWEEPS.glob("*.yaml")) for line in section(file))]
+    )
 
 
 def section(file: Path) -> Iterator[str]:
@@ -48,8 +52,17 @@ def section(file: Path) -> Iterator[str]:
     rows = read_csv(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     metrics = [plan.metric, *plan.also]
-    judged = [judge(rows, axes, plan.baseline, metric.name, metric.mode).cells for metric in metrics]
-    yield from (f"## {file.stem}", "", f"**Claim.** {plan.claim}", "", f"**Found.** {found(file)}", "")
+    judged = [
+        judge(rows, axes, plan.baseline, metric.name, metric.mode).cells for metric in metrics
+    ]
+    yield from (
+        f"## {file.stem}",
+        "",
+        f"**Claim.** {plan.claim}",
+        "",
+        f"**Found.** {found(file)}",
+        "",
+    )
     steps = median(row["steps"] for row in rows if row["steps"])
     yield f"`tfzoo sweep ablations/{file.stem} --jobs 2`: {len(rows)} runs of {steps:,.0f} steps."
     yield ""
@@ -57,7 +70,9 @@ def section(file: Path) -> Iterator[str]:
     yield ""
 
 
-def table(plan: Plan, rows: list[dict[str, Any]], metrics: list[Metric], judged: list[list[Judged]]) -> Iterator[str]:
+def table(
+    plan: Plan, rows: list[dict[str, Any]], metrics: list[Metric], judged: list[list[Judged]]
+) -> Iterator[str]:
     """A line a cell."""
     axes = [axis.rpartition(".")[2] for axis in plan.axes]
     scores = [f"{one.name} {'↓' if one.mode == 'min' else '↑'}" for one in metrics]
@@ -65,22 +80,41 @@ def table(plan: Plan, rows: list[dict[str, Any]], metrics: list[Metric], judged:
     yield f"|{'---|' * len(axes)}{'---:|' * (len(metrics) + 3)}"
     for cells in zip(*judged, strict=True):
         labels, baseline = cells[0].labels, cells[0].verdict == "baseline"
-        runs = [row for row in rows if row["status"] == "completed" and all(row[axis] == label for axis, label in labels.items())]
-        cost = [median(row[key] for row in runs) for key in ("parameters", "tokens_per_second", "peak_memory")] if runs else [0, 0, 0]
+        runs = [
+            row
+            for row in rows
+            if row["status"] == "completed"
+            and all(row[axis] == label for axis, label in labels.items())
+        ]
+        cost = (
+            [
+                median(row[key] for row in runs)
+                for key in ("parameters", "tokens_per_second", "peak_memory")
+            ]
+            if runs
+            else [0, 0, 0]
+        )
         fields = [f"**{label}**" if baseline else label for label in labels.values()]
-        fields += [f"{around(one.mean, one.low, one.high)} {SIGNS.get(one.verdict, '')}".strip() for one in cells]
+        fields += [
+            f"{around(one.mean, one.low, one.high)} {SIGNS.get(one.verdict, '')}".strip()
+            for one in cells
+        ]
         yield f"| {' | '.join([*fields, f'{cost[0]:,.0f}', f'{cost[1]:,.0f}', memory(cost[2])])} |"
 
 
 def found(file: Path) -> str:
     """What the head of a sweep file says was measured."""
-    head = "\n".join(line.lstrip("# ") for line in file.read_text("utf-8").splitlines() if line.startswith("#"))
+    head = "\n".join(
+        line.lstrip("# ") for line in file.read_text("utf-8").splitlines() if line.startswith("#")
+    )
     return " ".join(re.split(r"^Measured: ", head, flags=re.MULTILINE)[1].split())
 
 
 def main() -> None:
     """Take over the runs of folders, then write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", nargs="*", type=Path, help="of packaged sweeps that were run")
     for folder in parser.parse_args().folders:
         shutil.copyfile(folder / FILE, SWEEPS / f"{folder.name}.csv")

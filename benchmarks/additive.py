@@ -1,10 +1,12 @@
-"""Additive attention against its formula written plainly: time forward and backward, and peak memory.
+"""Additive attention against its formula written plainly: time forward and backward, and peak
+memory.
 
     python benchmarks/additive.py --pairs 5 > benchmarks/additive.md
 
-Both run in turn in one process, each with the same weights, mask and dropout, after their outputs and gradients without dropout were
-compared. The plain formula is taken in the best eager form that was found: tanh in place, then one product with v.
-Peak memory is measured apart, in a process of its own for each.
+Both run in turn in one process, each with the same weights, mask and dropout, after their outputs
+and gradients without dropout were
+compared. The plain formula is taken in the best eager form that was found: tanh in place, then one
+product with v. Peak memory is measured apart, in a process of its own for each.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Case:
         self.hidden = ~self.mask.dense(length, length, real.device)
 
     def ours(self, dropout: float) -> Tensor:
-        return self.attention(self.q, self.attention.keys(self.k), self.v, mask=self.mask, dropout=dropout)
+        return self.attention(
+            self.q, self.attention.keys(self.k), self.v, mask=self.mask, dropout=dropout
+        )
 
     def plain(self, dropout: float) -> Tensor:
         a, b = self.q @ self.attention.query, self.k @ self.attention.key
@@ -58,7 +62,11 @@ class Case:
 
 def highest() -> float:
     """The most memory that this process has held, in gigabytes (Linux)."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    line = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     return int(line.split()[1]) / 2**20
 
 
@@ -91,7 +99,10 @@ def compare(length: int, pairs: int) -> str:
     for got, wanted in zip(case.step(case.ours, 0.0), case.step(case.plain, 0.0), strict=True):
         torch.testing.assert_close(got, wanted, atol=2e-4, rtol=1e-3)
     case.step(case.ours)
-    times = [(seconds(lambda: case.step(case.plain)), seconds(lambda: case.step(case.ours))) for _ in range(pairs)]
+    times = [
+        (seconds(lambda: case.step(case.plain)), seconds(lambda: case.step(case.ours)))
+        for _ in range(pairs)
+    ]
     ratios = sorted(plain / ours for plain, ours in times)
     plain, ours = (statistics.median(column) for column in zip(*times, strict=True))
     cells = [
@@ -115,7 +126,9 @@ def main() -> None:
         f"{torch.get_num_threads()} thread(s), {options.pairs} pairs in turn. Ratio: median (least to largest).\n"
     )
     print("    python benchmarks/additive.py --pairs", options.pairs, "\n")
-    print("| length | plain | tfzoo | plain / tfzoo | peak plain | peak tfzoo |\n|---|---|---|---|---|---|")
+    print(
+        "| length | plain | tfzoo | plain / tfzoo | peak plain | peak tfzoo |\n|---|---|---|---|---|---|"
+    )
     for length in options.lengths:
         print(compare(length, options.pairs), flush=True)
 

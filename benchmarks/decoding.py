@@ -1,8 +1,10 @@
-"""Cached beam search against the `generate` of `transformers`' MarianMTModel of equal weights and equal output lengths.
+"""Cached beam search against the `generate` of `transformers`' MarianMTModel of equal weights and
+equal output lengths.
 
     python benchmarks/decoding.py            # prints decoding.md
 
-Neither may end a sentence before ``LENGTH`` tokens, so that both do the same work; both must find the same sentences.
+Neither may end a sentence before ``LENGTH`` tokens, so that both do the same work; both must find
+the same sentences.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class Endless:
 
 @torch.no_grad()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=8)
@@ -50,7 +54,9 @@ def main() -> None:
     source[:, -1] = END
     for row in range(0, SENTENCES, 4):
         source[row, 10:] = PAD
-    print("| beam | dim | layers | tfzoo, sentences/s | generate, sentences/s | ratio (95 % interval) |")
+    print(
+        "| beam | dim | layers | tfzoo, sentences/s | generate, sentences/s | ratio (95 % interval) |"
+    )
     print("|---|---|---|---|---|---|")
     for beam in (1, 5):
         print(row_of(ours, theirs, source, beam, options))

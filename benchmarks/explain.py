@@ -2,8 +2,9 @@
 
     python benchmarks/explain.py --pairs 10     # prints the table
 
-Short trainings with and without alternate. Seconds are those that the processor worked for this process, on one thread, so that others on
-the machine do not count. Logging steps are as often as in the recipe, and as often as in the sweeps over small models.
+Short trainings with and without alternate. Seconds are those that the processor worked for this
+process, on one thread, so that others on the machine do not count. Logging steps are as often as in
+the recipe, and as often as in the sweeps over small models.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ from tfzoo.commands.tree import read
 RECIPE = "translation/numbers"
 CASES = {
     "as the recipe is": [],
-    "as in `ablations/position`": ["--model.dim", "64", "--data.max_tokens", "512", "--trainer.log_every_n_steps", "25"],
+    "as in `ablations/position`": [
+        "--model.dim",
+        "64",
+        "--data.max_tokens",
+        "512",
+        "--trainer.log_every_n_steps",
+        "25",
+    ],
 }
 
 
@@ -47,28 +55,48 @@ class Clock(L.Callback):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=10)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print("| model | logged every | pairs | without, ms a step | with, ms a step | cost (95 % interval) |\n|---|---|---|---|---|---|")
+    print(
+        "| model | logged every | pairs | without, ms a step | with, ms a step | cost (95 % interval) |\n|---|---|---|---|---|---|"
+    )
     for name, given in CASES.items():
-        args = [RECIPE, *given, "--trainer.limit_val_batches", "0", "--trainer.enable_progress_bar", "false"]
+        args = [
+            RECIPE,
+            *given,
+            "--trainer.limit_val_batches",
+            "0",
+            "--trainer.enable_progress_bar",
+            "false",
+        ]
         path = find(RECIPE)
-        job = prepare([(read(path), RECIPE)], split([*args, "--trainer.max_steps", "110"], FLAGS), False, path)
+        job = prepare(
+            [(read(path), RECIPE)], split([*args, "--trainer.max_steps", "110"], FLAGS), False, path
+        )
         data = job.task.Data(**job.recipe["data"], seed=1)
         data.prepare_data()
         data.setup("fit")
         seconds: dict[bool, list[float]] = {False: [], True: []}
         for index in range(options.pairs):
             for explain in (False, True) if index % 2 else (True, False):
-                seconds[explain].append(trained(replace(job, recipe={**job.recipe, "explain": explain}), data))
+                seconds[explain].append(
+                    trained(replace(job, recipe={**job.recipe, "explain": explain}), data)
+                )
         ratios = [a / b for a, b in zip(seconds[True], seconds[False], strict=True)]
-        low, high = stats.t.interval(0.95, len(ratios) - 1, statistics.mean(ratios), stats.sem(ratios))
+        low, high = stats.t.interval(
+            0.95, len(ratios) - 1, statistics.mean(ratios), stats.sem(ratios)
+        )
         median = {explain: 1000 * statistics.median(values) for explain, values in seconds.items()}
         cost = f"{100 * statistics.mean(ratios) - 100:+.1f} % ({100 * low - 100:+.1f} to {100 * high - 100:+.1f})"
         every = job.recipe["trainer"]["log_every_n_steps"]
-        print(f"| {name} | {every} | {options.pairs} | {median[False]:.1f} | {median[True]:.1f} | {cost} |", flush=True)
+        print(
+            f"| {name} | {every} | {options.pairs} | {median[False]:.1f} | {median[True]:.1f} | {cost} |",
+            flush=True,
+        )
 
 
 def trained(job, data) -> float:

@@ -25,9 +25,36 @@ from typing import Any
 from benchmarks.wandb_host import serving
 
 TINY = (
-    *("--data.dataset.train", "2000", "--data.dataset.val", "8", "--data.dataset.test", "8", "--data.dataset.long", "4"),
-    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2", "--trainer.accelerator", "cpu"),
-    *("--trainer.max_steps", "100000", "--trainer.val_check_interval", "100000", "--trainer.log_every_n_steps", "1"),
+    *(
+        "--data.dataset.train",
+        "2000",
+        "--data.dataset.val",
+        "8",
+        "--data.dataset.test",
+        "8",
+        "--data.dataset.long",
+        "4",
+    ),
+    *(
+        "--model.dim",
+        "16",
+        "--model.layers",
+        "1",
+        "--model.heads",
+        "2",
+        "--search.max_length",
+        "0.2",
+        "--trainer.accelerator",
+        "cpu",
+    ),
+    *(
+        "--trainer.max_steps",
+        "100000",
+        "--trainer.val_check_interval",
+        "100000",
+        "--trainer.log_every_n_steps",
+        "1",
+    ),
 )
 TIMEOUT = 20
 MOST = 10.0
@@ -104,7 +131,11 @@ class Run:
                 with suppress(OSError, IndexError, ValueError):
                     after = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
                     one = int(entry.name)
-                    if int(after[1]) in known and one not in known and b"tfzoo" in (entry / "cmdline").read_bytes():
+                    if (
+                        int(after[1]) in known
+                        and one not in known
+                        and b"tfzoo" in (entry / "cmdline").read_bytes()
+                    ):
                         found.append(one)
                         known.add(one)
         return found
@@ -129,20 +160,49 @@ class Run:
 
 
 @contextmanager
-def running(folder: Path, *args: str, processes: int = 2, launcher: tuple[str, ...] = (), name: str = "mine", **env: str) -> Iterator[Run]:
-    """A training in a process group of its own; nothing of it is left afterwards. A variable that is ``""`` is not set."""
+def running(
+    folder: Path,
+    *args: str,
+    processes: int = 2,
+    launcher: tuple[str, ...] = (),
+    name: str = "mine",
+    **env: str,
+) -> Iterator[Run]:
+    """A training in a process group of its own; nothing of it is left afterwards. A variable that
+    is ``""`` is not set.
+    """
     (folder / "breaks.py").write_text(BREAKS, "utf-8")
     (folder / "recipe.yaml").write_text(
-        "task: translation\ndata: {dataset: numbers, max_tokens: 1024}\ntrainer: {check_val_every_n_epoch: null}\n", "utf-8"
+        "task: translation\ndata: {dataset: numbers, max_tokens: 1024}\ntrainer: {check_val_every_n_epoch: null}\n",
+        "utf-8",
     )
-    start = [*(launcher or (sys.executable, "-m")), "tfzoo", "fit", "recipe.yaml", *TINY, "--run", name, "--timeout", str(TIMEOUT)]
+    start = [
+        *(launcher or (sys.executable, "-m")),
+        "tfzoo",
+        "fit",
+        "recipe.yaml",
+        *TINY,
+        "--run",
+        name,
+        "--timeout",
+        str(TIMEOUT),
+    ]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "TFZOO_CACHE": str(folder / "cache"), **env}
-    variables["PYTHONPATH"] = f"{Path(__file__).resolve().parents[1] / 'src'}{os.pathsep}{variables.get('PYTHONPATH', '')}"
+    variables["PYTHONPATH"] = (
+        f"{Path(__file__).resolve().parents[1] / 'src'}{os.pathsep}{variables.get('PYTHONPATH', '')}"
+    )
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         devices = ["--trainer.devices", str(processes), *args]
         variables = {key: value for key, value in variables.items() if value}
         launched = time.monotonic()
-        started = subprocess.Popen([*start, *devices], cwd=folder, env=variables, stdout=out, stderr=err, start_new_session=True)
+        started = subprocess.Popen(
+            [*start, *devices],
+            cwd=folder,
+            env=variables,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
     try:
         yield Run(folder, started, name, launched)
     finally:
@@ -153,9 +213,11 @@ def running(folder: Path, *args: str, processes: int = 2, launcher: tuple[str, .
 
 @dataclass
 class Outcome:
-    """``seconds`` from the fault until no process was left; ``code`` of the first process; ``words`` those of the line that matters.
+    """``seconds`` from the fault until no process was left; ``code`` of the first process;
+    ``words`` those of the line that matters.
 
-    ``allowed`` are the seconds that a training may take to end after a signal: ten, or on a busy machine as many as it took to start.
+    ``allowed`` are the seconds that a training may take to end after a signal: ten, or on a busy
+    machine as many as it took to start.
     """
 
     said: list[str]
@@ -168,10 +230,19 @@ class Outcome:
 
     @property
     def line(self) -> str:
-        """What names the fault: the line with the words, or one within the last six, or the last line there is."""
+        """What names the fault: the line with the words, or one within the last six, or the last
+        line there is.
+        """
         if self.words:
             return next((line for line in self.said if self.words in line), self.said[-1])
-        return next((line for line in reversed(self.said[-6:]) if line.startswith("tfzoo: ") or "rank" in line), self.said[-1])
+        return next(
+            (
+                line
+                for line in reversed(self.said[-6:])
+                if line.startswith("tfzoo: ") or "rank" in line
+            ),
+            self.said[-1],
+        )
 
 
 def signalled(number: int, *whom: int, again: bool = False) -> Callable[[Path], Outcome]:
@@ -204,15 +275,27 @@ def broken(how: str) -> Callable[[Path], Outcome]:
 
 
 def under_slurm(folder: Path) -> Outcome:
-    """SLURM's signal before its time is over, to a job of one process; ``scontrol`` writes down how it was called."""
+    """SLURM's signal before its time is over, to a job of one process; ``scontrol`` writes down how
+    it was called.
+    """
     tools = folder / "bin"
     tools.mkdir()
     (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n', "utf-8")
     (tools / "scontrol").chmod(0o755)
-    job = {"JOB_ID": "77", "JOB_NAME": "train", "NTASKS": "1", "NTASKS_PER_NODE": "1", "PROCID": "0", "LOCALID": "0", "NODEID": "0"}
+    job = {
+        "JOB_ID": "77",
+        "JOB_NAME": "train",
+        "NTASKS": "1",
+        "NTASKS_PER_NODE": "1",
+        "PROCID": "0",
+        "LOCALID": "0",
+        "NODEID": "0",
+    }
     job |= {"NODELIST": "localhost"}
     env = {f"SLURM_{key}": value for key, value in job.items()}
-    with running(folder, processes=1, PATH=f"{tools}{os.pathsep}{os.environ['PATH']}", **env) as run:
+    with running(
+        folder, processes=1, PATH=f"{tools}{os.pathsep}{os.environ['PATH']}", **env
+    ) as run:
         run.wait_for_steps()
         os.kill(run.started.pid, signal.SIGUSR1)
         outcome = ended(run, [run.started.pid])
@@ -222,7 +305,16 @@ def under_slurm(folder: Path) -> Outcome:
 
 def under_torchrun(folder: Path) -> Outcome:
     """One of two processes that torchrun started is killed."""
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "--")
+    launcher = (
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        "2",
+        "-m",
+        "--",
+    )
     with running(folder, launcher=launcher) as run:
         run.wait_for_steps()
         processes = run.processes()
@@ -238,22 +330,41 @@ def ended(run: Run, processes: list[int], most: float = 90) -> Outcome:
     while (left := [one for one in processes if is_alive(one)]) and time.monotonic() - start < most:
         time.sleep(0.1)
     code = run.started.returncode if run.started.returncode is not None else -1
-    return Outcome(run.said(), time.monotonic() - start, code, len(left), saved(run), allowed=max(MOST, run.start))
+    return Outcome(
+        run.said(),
+        time.monotonic() - start,
+        code,
+        len(left),
+        saved(run),
+        allowed=max(MOST, run.start),
+    )
 
 
 def within(how: str, words: str, *args: str, disk: bool = False) -> Callable[[Path], Outcome]:
     """A fault that comes from within a training of one process, which ends by itself."""
 
     def happen(folder: Path) -> Outcome:
-        args_of_fault = ("--trust", "--trainer.callbacks+=breaks.Break", f"--trainer.callbacks.how={how}", "--trainer.max_steps", str(FEW))
-        options: dict[str, Any] = {"name": "disk/mine", "launcher": (*small_disk(folder), sys.executable, "-m")} if disk else {}
+        args_of_fault = (
+            "--trust",
+            "--trainer.callbacks+=breaks.Break",
+            f"--trainer.callbacks.how={how}",
+            "--trainer.max_steps",
+            str(FEW),
+        )
+        options: dict[str, Any] = (
+            {"name": "disk/mine", "launcher": (*small_disk(folder), sys.executable, "-m")}
+            if disk
+            else {}
+        )
         with running(folder, *args_of_fault, *args, processes=1, **options) as run:
             run.started.wait(600)
             if not (folder / "happened").exists():
                 raise RuntimeError(f"did not start: {run.said()}")
             seconds = time.time() - (folder / "happened").stat().st_mtime
             said = [*run.said(), *(folder / "out").read_text("utf-8").splitlines()]
-            return Outcome(said, seconds, run.started.returncode, group(run.started.pid), saved(run), words)
+            return Outcome(
+                said, seconds, run.started.returncode, group(run.started.pid), saved(run), words
+            )
 
     return happen
 
@@ -261,25 +372,52 @@ def within(how: str, words: str, *args: str, disk: bool = False) -> Callable[[Pa
 def small_disk(folder: Path) -> tuple[str, ...]:
     """What a command starts with that has a file system of 8 MB of its own, on ``disk``."""
     (folder / "disk").mkdir()
-    return ("unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=8m none "$0" && exec "$@"', str(folder / "disk"))
+    return (
+        "unshare",
+        "-Urm",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o size=8m none "$0" && exec "$@"',
+        str(folder / "disk"),
+    )
 
 
 def tracked(mode: str) -> Callable[[Path], Outcome]:
-    """A host of Weights & Biases that refuses, drops or answers errors; seconds from the last step to the end."""
+    """A host of Weights & Biases that refuses, drops or answers errors; seconds from the last step
+    to the end.
+    """
 
     def happen(folder: Path) -> Outcome:
         no = dict.fromkeys(("WANDB_MODE", "http_proxy", "HTTP_PROXY"), "")
         args = ("--trainer.logger", "WandbLogger", "--trainer.max_steps", str(FEW))
         with (
             serving(mode) as address,
-            running(folder, *args, processes=1, WANDB_BASE_URL=address, WANDB_API_KEY="a" * 40, HOME=str(folder), **no) as run,
+            running(
+                folder,
+                *args,
+                processes=1,
+                WANDB_BASE_URL=address,
+                WANDB_API_KEY="a" * 40,
+                HOME=str(folder),
+                **no,
+            ) as run,
         ):
             run.wait_for_steps(FEW)
             last = time.monotonic()
             run.started.wait(600)
             seconds = time.monotonic() - last
-            outcome = Outcome(run.said(), seconds, run.started.returncode, group(run.started.pid), saved(run), "wandb sync")
-            outcome.said = [f"{line}; first step after {run.start:.0f} s" if outcome.words in line else line for line in outcome.said]
+            outcome = Outcome(
+                run.said(),
+                seconds,
+                run.started.returncode,
+                group(run.started.pid),
+                saved(run),
+                "wandb sync",
+            )
+            outcome.said = [
+                f"{line}; first step after {run.start:.0f} s" if outcome.words in line else line
+                for line in outcome.said
+            ]
             return outcome
 
     return happen
@@ -297,7 +435,10 @@ def group(number: int) -> int:
 
 def is_alive(process: int) -> bool:
     try:
-        return Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[0] not in "ZX"
+        return (
+            Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+            not in "ZX"
+        )
     except OSError:
         return False
 
@@ -342,15 +483,22 @@ FROM_WITHIN: dict[str, Callable[[Path], Outcome]] = {
     "W&B answers errors": tracked("errors"),
     "W&B drops a run that it opened": tracked("lost"),
 }
-"""Tested beside what they happen to: ``tests/runs``, ``tests/tasks/test_learner.py``, ``tests/commands/test_tracking.py``."""
+"""Tested beside what they happen to: ``tests/runs``, ``tests/tasks/test_learner.py``,
+``tests/commands/test_tracking.py``.
+"""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("words", nargs="*")
     parser.add_argument("--write", action="store_true", help="faults.md beside this script")
     options = parser.parse_args()
-    lines = ["| fault | what happened | seconds | exit code | processes left |", "|---|---|---|---|---|"]
+    lines = [
+        "| fault | what happened | seconds | exit code | processes left |",
+        "|---|---|---|---|---|",
+    ]
     print("\n".join(lines))
     for name, happen in (FAULTS | FROM_WITHIN).items():
         if all(word in name for word in options.words):
@@ -358,7 +506,9 @@ def main() -> None:
                 outcome = happen(Path(folder))
             step = f"; checkpoint of step {outcome.step}" if outcome.step else ""
             said = f"{outcome.line.replace(folder, '')}{step}".replace("|", "/")
-            lines.append(f"| {name} | {said} | {outcome.seconds:.1f} | {outcome.code} | {outcome.left} |")
+            lines.append(
+                f"| {name} | {said} | {outcome.seconds:.1f} | {outcome.code} | {outcome.left} |"
+            )
             print(lines[-1], flush=True)
     if options.write:
         command = " ".join(["python -m benchmarks.faults", *sys.argv[1:]])

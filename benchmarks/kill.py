@@ -1,11 +1,13 @@
-"""Kill a training with SIGKILL, restart it with the same command, and compare it with one that nobody disturbed, bit for bit.
+"""Kill a training with SIGKILL, restart it with the same command, and compare it with one that
+nobody disturbed, bit for bit.
 
-    python benchmarks/kill.py                        # 20 random moments, every file event of one save, epoch boundaries; 1 and 2 processes
-    python benchmarks/kill.py --processes 1 --kills 2 --events 3
+    python benchmarks/kill.py                        # 20 random moments, every file event of one
+    save, epoch boundaries; 1 and 2 processes python benchmarks/kill.py --processes 1 --kills 2
+    --events 3
 
-Each kill is printed: what was aimed at, the last step in metrics.csv, whether it fell into a save, and the step of the last checkpoint.
-Exit code 1 if weights, optimiser, schedule or a row of metrics.csv differ in the end. TMPDIR is on another file system than the runs
-where /dev/shm is one.
+Each kill is printed: what was aimed at, the last step in metrics.csv, whether it fell into a save,
+and the step of the last checkpoint. Exit code 1 if weights, optimiser, schedule or a row of
+metrics.csv differ in the end. TMPDIR is on another file system than the runs where /dev/shm is one.
 """
 
 from __future__ import annotations
@@ -27,11 +29,45 @@ from typing import Any
 from unittest.mock import patch
 
 RECIPE = (
-    *("fit", "translation/numbers", "--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", "1", "--trainer.limit_val_batches", "1"),
-    *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8", "--data.dataset.long", "4"),
+    *(
+        "fit",
+        "translation/numbers",
+        "--trainer.accelerator",
+        "cpu",
+        "--trainer.log_every_n_steps",
+        "1",
+        "--trainer.limit_val_batches",
+        "1",
+    ),
+    *(
+        "--data.dataset.train",
+        "200",
+        "--data.dataset.val",
+        "8",
+        "--data.dataset.test",
+        "8",
+        "--data.dataset.long",
+        "4",
+    ),
     *("--data.max_tokens", "128"),
-    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2"),
-    *("--trainer.val_check_interval", "7", "--trainer.check_val_every_n_epoch", "null", "--checkpoint.every_n_train_steps", "3"),
+    *(
+        "--model.dim",
+        "16",
+        "--model.layers",
+        "1",
+        "--model.heads",
+        "2",
+        "--search.max_length",
+        "0.2",
+    ),
+    *(
+        "--trainer.val_check_interval",
+        "7",
+        "--trainer.check_val_every_n_epoch",
+        "null",
+        "--checkpoint.every_n_train_steps",
+        "3",
+    ),
 )
 LAST = "checkpoints/last.ckpt"
 NEVER_EQUAL = {"train/tokens_per_second"}
@@ -40,7 +76,9 @@ NEVER_EQUAL = {"train/tokens_per_second"}
 class Events:
     """Counts what saves ask of the file system, and does something at one of them."""
 
-    def __init__(self, fatal: int = 0, act: Callable[[], Any] = lambda: os.kill(os.getpid(), signal.SIGKILL)) -> None:
+    def __init__(
+        self, fatal: int = 0, act: Callable[[], Any] = lambda: os.kill(os.getpid(), signal.SIGKILL)
+    ) -> None:
         self.seen: list[str] = []
         self.fatal, self.act = fatal, act
 
@@ -51,7 +89,7 @@ class Events:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        from tfzoo.runs import files
+        from tfzoo.runs import checkpoint_io
 
         events = self
 
@@ -68,7 +106,9 @@ class Events:
             return io.BufferedWriter(Watched(path, mode))
 
         def synced(handle: int, real: Any = os.fsync) -> None:
-            events.note("sync folder" if Path(f"/proc/self/fd/{handle}").resolve().is_dir() else "sync file")
+            events.note(
+                "sync folder" if Path(f"/proc/self/fd/{handle}").resolve().is_dir() else "sync file"
+            )
             real(handle)
 
         def replaced(old: Any, new: Any, real: Any = os.replace) -> None:
@@ -76,7 +116,11 @@ class Events:
                 events.note(f"rename {Path(old).name} {Path(new).name}")
             real(old, new)
 
-        with patch.object(files, "open", opened, create=True), patch("os.fsync", synced), patch("os.replace", replaced):
+        with (
+            patch.object(checkpoint_io, "open", opened, create=True),
+            patch("os.fsync", synced),
+            patch("os.replace", replaced),
+        ):
             yield
 
 
@@ -93,11 +137,11 @@ def undisturbed() -> Iterator[None]:
 @contextmanager
 def at_event(number: int, of_save: int, seen: Path | None = None) -> Iterator[None]:
     """Die at a file event of a certain save; with ``seen`` only write down the events of that save."""
-    from tfzoo.runs.files import Files
+    from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
 
-    saves, save = 0, Files.save_checkpoint
+    saves, save = 0, AtomicCheckpointIO.save_checkpoint
 
-    def counted(self: Files, *args: Any, **options: Any) -> None:
+    def counted(self: AtomicCheckpointIO, *args: Any, **options: Any) -> None:
         nonlocal saves
         saves += 1
         events = Events(number, die)
@@ -106,39 +150,51 @@ def at_event(number: int, of_save: int, seen: Path | None = None) -> Iterator[No
         if seen and events.seen:
             seen.write_text("\n".join(events.seen))
 
-    with patch.object(Files, "save_checkpoint", counted):
+    with patch.object(AtomicCheckpointIO, "save_checkpoint", counted):
         yield
 
 
 @contextmanager
 def at_hook(name: str) -> Iterator[None]:
     """Die in a hook at the border of the first two epochs."""
-    from tfzoo.runs.finish import Finish
+    from tfzoo.runs.last_checkpoint import LastCheckpoint
 
-    before = getattr(Finish, name)
+    before = getattr(LastCheckpoint, name)
 
-    def last(self: Finish, trainer: Any, *args: Any) -> None:
+    def last(self: LastCheckpoint, trainer: Any, *args: Any) -> None:
         before(self, trainer, *args)
-        if trainer.current_epoch == (name == "on_train_epoch_start") and (trainer.is_last_batch or name == "on_train_epoch_start"):
+        if trainer.current_epoch == (name == "on_train_epoch_start") and (
+            trainer.is_last_batch or name == "on_train_epoch_start"
+        ):
             die()
 
-    with patch.object(Finish, name, last):
+    with patch.object(LastCheckpoint, name, last):
         yield
 
 
 class Trainings:
-    """Runs of one recipe with so many processes, in folders beside each other, each in a fork of this warm process."""
+    """Runs of one recipe with so many processes, in folders beside each other, each in a fork of
+    this warm process.
+    """
 
     def __init__(self, folder: Path, processes: int, steps: int) -> None:
-        self.folder, self.processes, self.steps = folder / f"{processes} processes, {steps} steps", processes, steps
+        self.folder, self.processes, self.steps = (
+            folder / f"{processes} processes, {steps} steps",
+            processes,
+            steps,
+        )
         self.folder.mkdir(parents=True)
         begun = time.monotonic()
         if self.start("undisturbed")[0]:
             sys.exit((self.folder / "undisturbed.log").read_text())
         self.seconds = time.monotonic() - begun
 
-    def start(self, name: str, aim: Any = undisturbed, moment: float | None = None) -> tuple[int, float]:
-        """Train, or go on, until the end, a kill that ``aim`` brings, or the ``moment``; the exit code, and the seconds it took."""
+    def start(
+        self, name: str, aim: Any = undisturbed, moment: float | None = None
+    ) -> tuple[int, float]:
+        """Train, or go on, until the end, a kill that ``aim`` brings, or the ``moment``; the exit
+        code, and the seconds it took.
+        """
         begun, child = time.monotonic(), os.fork()
         if not child:
             self.train(name, aim)
@@ -160,13 +216,20 @@ class Trainings:
             from tfzoo.commands.main import main
 
             with aim():
-                limits = ["--trainer.devices", str(self.processes), "--trainer.max_steps", str(self.steps)]
+                limits = [
+                    "--trainer.devices",
+                    str(self.processes),
+                    "--trainer.max_steps",
+                    str(self.steps),
+                ]
                 code = main([*RECIPE, *limits, "--run", str(self.folder / name)])
         finally:
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code)
 
-    def kill(self, name: str, what: str, aim: Any = undisturbed, moment: float | None = None) -> bool | None:
+    def kill(
+        self, name: str, what: str, aim: Any = undisturbed, moment: float | None = None
+    ) -> bool | None:
         """One kill, printed; None where training ended before it. ``True``: it fell into a save."""
         code, seconds = self.start(name, aim, moment)
         if code == 0:
@@ -185,8 +248,13 @@ class Trainings:
         """Go on to the end; what then differs from the training that nobody disturbed."""
         code, _ = self.start(name)
         if code:
-            return [f"{name} ended with {code}: {(self.folder / f'{name}.log').read_text().strip().splitlines()[-1]}"]
-        return [f"{name}: {difference}" for difference in differences(self.folder / name, self.folder / "undisturbed")]
+            return [
+                f"{name} ended with {code}: {(self.folder / f'{name}.log').read_text().strip().splitlines()[-1]}"
+            ]
+        return [
+            f"{name}: {difference}"
+            for difference in differences(self.folder / name, self.folder / "undisturbed")
+        ]
 
 
 def rows(run: Path) -> list[dict[str, str]]:
@@ -214,11 +282,16 @@ def differences(run: Path, other: Path) -> list[str]:
 
     def compare(here: Any, there: Any, place: str) -> None:
         if isinstance(here, torch.Tensor) and isinstance(there, torch.Tensor):
-            same = here.dtype == there.dtype and torch.equal(here.reshape(-1).view(torch.uint8), there.reshape(-1).view(torch.uint8))
+            same = here.dtype == there.dtype and torch.equal(
+                here.reshape(-1).view(torch.uint8), there.reshape(-1).view(torch.uint8)
+            )
         elif isinstance(here, dict) and isinstance(there, dict) and here.keys() == there.keys():
             return [compare(here[key], there[key], f"{place}.{key}") for key in here] and None
         elif isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
-            return [compare(a, b, f"{place}.{i}") for i, (a, b) in enumerate(zip(here, there, strict=True))] and None
+            return [
+                compare(a, b, f"{place}.{i}")
+                for i, (a, b) in enumerate(zip(here, there, strict=True))
+            ] and None
         else:
             same = here == there
         if not same:
@@ -229,20 +302,29 @@ def differences(run: Path, other: Path) -> list[str]:
     for key in ("state_dict", "optimizer_states", "lr_schedulers", "global_step", "epoch"):
         compare(mine[key], theirs[key], key)
     compare(mine["tfzoo"]["batches"], theirs["tfzoo"]["batches"], "batches")
-    tables = [[{key: row[key] for key in sorted(row.keys() - NEVER_EQUAL)} for row in rows(each)] for each in (run, other)]
+    tables = [
+        [{key: row[key] for key in sorted(row.keys() - NEVER_EQUAL)} for row in rows(each)]
+        for each in (run, other)
+    ]
     compare(*tables, "metrics.csv")
     return found if len(found) < 4 else [*found[:3], f"and {len(found) - 3} more"]
 
 
 def random_kills(trainings: Trainings, kills: int, draw: random.Random) -> tuple[list[str], int]:
-    """Kill at random moments, each run until it ends, then the next. Returns what differs, and how many kills fell into a save."""
+    """Kill at random moments, each run until it ends, then the next. Returns what differs, and how
+    many kills fell into a save.
+    """
     wrong, done, saves, run = [], 0, 0, 0
     while done < kills:
         run += 1
         name = f"random {run}"
         while done < kills:
             moment = draw.uniform(0, trainings.seconds)
-            saving = trainings.kill(name, f"kill {done + 1} of {kills}, after {moment:.2f} s, in run {run}", moment=moment)
+            saving = trainings.kill(
+                name,
+                f"kill {done + 1} of {kills}, after {moment:.2f} s, in run {run}",
+                moment=moment,
+            )
             if saving is None:
                 break
             done, saves = done + 1, saves + saving
@@ -251,15 +333,26 @@ def random_kills(trainings: Trainings, kills: int, draw: random.Random) -> tuple
 
 
 def event_kills(trainings: Trainings, events: int | None) -> list[str]:
-    """Kill at each file event of one save, or at ``events`` of them, evenly spread; each restarted and run to its end."""
+    """Kill at each file event of one save, or at ``events`` of them, evenly spread; each restarted
+    and run to its end.
+    """
     seen, wrong, of_save = trainings.folder / "events.txt", [], 5
     trainings.start("events", lambda: at_event(0, of_save, seen))
     names = seen.read_text().split("\n")
     numbers = range(1, len(names) + 1)
-    chosen = numbers if events is None else sorted({numbers[round(i * (len(numbers) - 1) / max(1, events - 1))] for i in range(events)})
+    chosen = (
+        numbers
+        if events is None
+        else sorted(
+            {numbers[round(i * (len(numbers) - 1) / max(1, events - 1))] for i in range(events)}
+        )
+    )
     print(f"  save {of_save} has {len(names)} file events: {', '.join(dict.fromkeys(names))}")
     for number in chosen:
-        name, what = f"event {number}", f"killed at event {number} of {len(names)} of a save, before: {names[number - 1]}"
+        name, what = (
+            f"event {number}",
+            f"killed at event {number} of {len(names)} of a save, before: {names[number - 1]}",
+        )
         if trainings.kill(name, what, lambda number=number: at_event(number, of_save)) is None:
             wrong.append(f"{name} was not killed")
         wrong += trainings.finish(name)
@@ -270,7 +363,14 @@ def boundary_kills(trainings: Trainings) -> list[str]:
     """Kill where one epoch ends and the next begins."""
     wrong = []
     for name in ("on_train_batch_end", "on_train_epoch_end", "on_train_epoch_start"):
-        if trainings.kill(name, f"killed at the border of two epochs, in {name}", lambda name=name: at_hook(name)) is None:
+        if (
+            trainings.kill(
+                name,
+                f"killed at the border of two epochs, in {name}",
+                lambda name=name: at_hook(name),
+            )
+            is None
+        ):
             wrong.append(f"{name} was not killed")
         wrong += trainings.finish(name)
     return wrong
@@ -279,22 +379,34 @@ def boundary_kills(trainings: Trainings) -> list[str]:
 def elsewhere(folder: Path) -> Path:
     """A folder for temporary files, on another file system than the runs if there is one."""
     shared = Path("/dev/shm")
-    if shared.is_dir() and shared.stat().st_dev != folder.stat().st_dev and os.access(shared, os.W_OK):
+    if (
+        shared.is_dir()
+        and shared.stat().st_dev != folder.stat().st_dev
+        and os.access(shared, os.W_OK)
+    ):
         return Path(tempfile.mkdtemp(dir=shared, prefix="tfzoo-kill-"))
     return Path(tempfile.mkdtemp(dir=folder))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--kills", type=int, default=20, help="at random moments, for each number of processes")
-    parser.add_argument("--events", type=int, help="of one save, evenly spread; all of them by default")
+    parser.add_argument(
+        "--kills", type=int, default=20, help="at random moments, for each number of processes"
+    )
+    parser.add_argument(
+        "--events", type=int, help="of one save, evenly spread; all of them by default"
+    )
     parser.add_argument("--no-borders", action="store_true", help="leave out the borders of epochs")
     parser.add_argument("--steps", type=int, default=60, help="of each training killed at random")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
-    import_module("tfzoo.commands.training")  # what takes seconds to import is there before each fork
+    import_module(
+        "tfzoo.commands.training"
+    )  # what takes seconds to import is there before each fork
 
     wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="tfzoo-kill-") as place:
@@ -303,7 +415,8 @@ def main() -> int:
         os.environ |= {"TMPDIR": str(temporary), "TFZOO_CACHE": str(folder / "cache")}
         same = temporary.stat().st_dev == folder.stat().st_dev
         print(
-            f"seed {options.seed}; TMPDIR {'IS ON THE SAME file system as' if same else 'on another file system than'} the runs", flush=True
+            f"seed {options.seed}; TMPDIR {'IS ON THE SAME file system as' if same else 'on another file system than'} the runs",
+            flush=True,
         )
         draw = random.Random(options.seed)
         for processes in options.processes:
@@ -319,11 +432,19 @@ def main() -> int:
                 wrong += event_kills(shorter, options.events)
             if not options.no_borders:
                 wrong += boundary_kills(shorter)
-            print(f"  {options.kills} random kills, {saves} in a save; {time.monotonic() - begun:.0f} s", flush=True)
+            print(
+                f"  {options.kills} random kills, {saves} in a save; {time.monotonic() - begun:.0f} s",
+                flush=True,
+            )
         for file in sorted(temporary.rglob("*"), reverse=True):
             file.rmdir() if file.is_dir() else file.unlink()
         temporary.rmdir()
-    print("\n".join([f"NOT EQUAL: {line}" for line in wrong] or ["all equal to the undisturbed training, bit for bit"]))
+    print(
+        "\n".join(
+            [f"NOT EQUAL: {line}" for line in wrong]
+            or ["all equal to the undisturbed training, bit for bit"]
+        )
+    )
     return int(bool(wrong))
 
 

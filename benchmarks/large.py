@@ -1,9 +1,12 @@
-"""Training on as many sentence pairs as WMT14 English-German has: memory of its own, and how soon a second start takes its first step.
+"""Training on as many sentence pairs as WMT14 English-German has: memory of its own, and how soon a
+second start takes its first step.
 
-    python benchmarks/large.py --write      # 4.5 million generated pairs; 3 GB of disk, about 8 minutes; writes large.md
+    python benchmarks/large.py --write      # 4.5 million generated pairs; 3 GB of disk, about 8
+    minutes; writes large.md
 
-`tfzoo fit translation/wmt14_base` with a small model, twice: from text, then from what the first start prepared. Memory is the process's
-own (RssAnon), file-backed pages aside, at its highest. The text is that of preparation.py, a part of it again and again. Needs Linux.
+`tfzoo fit translation/wmt14_base` with a small model, twice: from text, then from what the first
+start prepared. Memory is the process's own (RssAnon), file-backed pages aside, at its highest. The
+text is that of preparation.py, a part of it again and again. Needs Linux.
 """
 
 from __future__ import annotations
@@ -21,8 +24,28 @@ from preparation import generate, own
 
 ONCE = 300_000
 OPTIONS = (
-    *("--model.dim", "128", "--model.layers", "2", "--model.heads", "4", "--data.workers", "0", "--data.max_tokens", "1024"),
-    *("--trainer.accelerator", "cpu", "--trainer.max_steps", "50", "--trainer.log_every_n_steps", "1", "--trainer.limit_val_batches", "0"),
+    *(
+        "--model.dim",
+        "128",
+        "--model.layers",
+        "2",
+        "--model.heads",
+        "4",
+        "--data.workers",
+        "0",
+        "--data.max_tokens",
+        "1024",
+    ),
+    *(
+        "--trainer.accelerator",
+        "cpu",
+        "--trainer.max_steps",
+        "50",
+        "--trainer.log_every_n_steps",
+        "1",
+        "--trainer.limit_val_batches",
+        "0",
+    ),
 )
 
 
@@ -39,9 +62,22 @@ def write(text: Path, pairs: int) -> None:
 
 def fit(text: Path, run: Path, cache: Path) -> tuple[float, float, float]:
     """Seconds to the first step, and the most memory before and after it, in GiB."""
-    command = [sys.executable, "-m", "tfzoo", "fit", "translation/wmt14_base", "--data.root", str(text), "--run", str(run), *OPTIONS]
+    command = [
+        sys.executable,
+        "-m",
+        "tfzoo",
+        "fit",
+        "translation/wmt14_base",
+        "--data.root",
+        str(text),
+        "--run",
+        str(run),
+        *OPTIONS,
+    ]
     begun, first, most = time.perf_counter(), 0.0, [0.0, 0.0]
-    started = subprocess.Popen(command, env={**os.environ, "TFZOO_CACHE": str(cache)}, stdout=subprocess.DEVNULL)
+    started = subprocess.Popen(
+        command, env={**os.environ, "TFZOO_CACHE": str(cache)}, stdout=subprocess.DEVNULL
+    )
     while started.poll() is None:
         if not first and (run / "metrics.csv").exists():
             first = time.perf_counter() - begun
@@ -54,14 +90,19 @@ def fit(text: Path, run: Path, cache: Path) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=4_500_000)
     parser.add_argument("--write", action="store_true", help="large.md beside this script")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         text = Path(scratch, "text")
         write(text, options.pairs)
-        lines = ["| start | seconds to the first step | most memory before it, GiB | most memory after it, GiB |", "|---|---|---|---|"]
+        lines = [
+            "| start | seconds to the first step | most memory before it, GiB | most memory after it, GiB |",
+            "|---|---|---|---|",
+        ]
         for name in ("from text", "the second"):
             first, before, after = fit(text, Path(scratch, name), Path(scratch, "cache"))
             lines.append(f"| {name} | {first:.0f} | {before:.2f} | {after:.2f} |")

@@ -1,4 +1,6 @@
-"""`transformers`' MarianMTModel with the weights of a tfzoo Transformer: the same function, so that only speed and memory differ."""
+"""`transformers`' MarianMTModel with the weights of a tfzoo Transformer: the same function, so that
+only speed and memory differ.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
 import tfzoo
-from tfzoo.models.start import start
+from tfzoo.models.initialise import start
 
 PAD, BEGIN, END = 0, 2, 3
 
@@ -15,17 +17,23 @@ PAD, BEGIN, END = 0, 2, 3
 def pair(
     vocab_size: int, dim: int, heads: int, layers: int, *, dropout: float, hidden: int | None = None
 ) -> tuple[tfzoo.Transformer, MarianMTModel]:
-    """The two models: post-norm, ReLU, sinusoidal positions, three-way tied and scaled embeddings; equal weights."""
+    """The two models: post-norm, ReLU, sinusoidal positions, three-way tied and scaled embeddings;
+    equal weights.
+    """
     hidden = hidden or 4 * dim
     feedforward = {"name": "relu", "hidden": hidden}
-    ours = tfzoo.Transformer(vocab_size, dim, heads, layers, residual="post", feedforward=feedforward, dropout=dropout)
+    ours = tfzoo.Transformer(
+        vocab_size, dim, heads, layers, residual="post", feedforward=feedforward, dropout=dropout
+    )
     start(ours, 1)
     theirs = marian(vocab_size, dim, heads, layers, dropout=dropout, hidden=hidden)
     copy(ours, theirs)
     return ours, theirs
 
 
-def marian(vocab_size: int, dim: int, heads: int, layers: int, *, dropout: float, hidden: int) -> MarianMTModel:
+def marian(
+    vocab_size: int, dim: int, heads: int, layers: int, *, dropout: float, hidden: int
+) -> MarianMTModel:
     """A MarianMTModel as its library starts it."""
     return MarianMTModel(
         MarianConfig(
@@ -53,21 +61,35 @@ def marian(vocab_size: int, dim: int, heads: int, layers: int, *, dropout: float
 
 @torch.no_grad()
 def copy(ours: tfzoo.Transformer, theirs: MarianMTModel) -> None:
-    """Our weights into Marian's layout; its table of positions becomes the interleaved one, a permutation of its own."""
+    """Our weights into Marian's layout; its table of positions becomes the interleaved one, a
+    permutation of its own.
+    """
     theirs.model.shared.weight.copy_(ours.target_embedding.weight)
-    for ours_side, side in ((ours.encoder, theirs.model.encoder), (ours.decoder, theirs.model.decoder)):
+    for ours_side, side in (
+        (ours.encoder, theirs.model.encoder),
+        (ours.decoder, theirs.model.decoder),
+    ):
         positions = side.embed_positions.weight
         pos = torch.arange(len(positions))[None]
         positions.copy_(ours_side.position.embed(torch.zeros(1, *positions.shape), pos)[0])
         for layer, other in zip(ours_side.layers, side.layers, strict=True):
             blocks = [(layer.self_attention, other.self_attn, other.self_attn_layer_norm)]
             if layer.cross_attention is not None:
-                blocks.append((layer.cross_attention, other.encoder_attn, other.encoder_attn_layer_norm))
+                blocks.append(
+                    (layer.cross_attention, other.encoder_attn, other.encoder_attn_layer_norm)
+                )
             for block, attention, norm in blocks:
-                for name, to in (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")):
+                for name, to in (
+                    ("query", "q_proj"),
+                    ("key", "k_proj"),
+                    ("value", "v_proj"),
+                    ("output", "out_proj"),
+                ):
                     linear(getattr(block.inner, name), getattr(attention, to))
                 linear(block.norm, norm)
-            inner, outer = [m for m in layer.feedforward.inner.modules() if isinstance(m, nn.Linear)]
+            inner, outer = [
+                m for m in layer.feedforward.inner.modules() if isinstance(m, nn.Linear)
+            ]
             linear(inner, other.fc1)
             linear(outer, other.fc2)
             linear(layer.feedforward.norm, other.final_layer_norm)
@@ -78,17 +100,29 @@ def linear(ours: nn.Module, theirs: nn.Module) -> None:
     theirs.bias.copy_(ours.bias)
 
 
-def batches(count: int, vocab_size: int, tokens: int, mean: float, seed: int = 0) -> list[tuple[Tensor, Tensor]]:
-    """Bucketed batches of about ``tokens`` target tokens, sentences of mean length ``mean``: ``(b k), (b n)``, begin and end included."""
+def batches(
+    count: int, vocab_size: int, tokens: int, mean: float, seed: int = 0
+) -> list[tuple[Tensor, Tensor]]:
+    """Bucketed batches of about ``tokens`` target tokens, sentences of mean length ``mean``: ``(b
+    k), (b n)``, begin and end included.
+    """
     generator = torch.Generator().manual_seed(seed)
-    lengths = torch.poisson(torch.full((count * int(tokens / mean),), mean - 2), generator=generator).long() + 2
+    lengths = (
+        torch.poisson(
+            torch.full((count * int(tokens / mean),), mean - 2), generator=generator
+        ).long()
+        + 2
+    )
     lengths = lengths.sort().values
     made, row = [], 0
     while row < len(lengths):
         rows = max(int(tokens / int(lengths[min(row + int(tokens / mean), len(lengths) - 1)])), 1)
         part = lengths[row : row + rows]
         row += rows
-        source, target = (torch.randint(4, vocab_size, (len(part), int(part.max()) + extra), generator=generator) for extra in (0, 1))
+        source, target = (
+            torch.randint(4, vocab_size, (len(part), int(part.max()) + extra), generator=generator)
+            for extra in (0, 1)
+        )
         column = torch.arange(int(part.max()) + 1)
         source[column[:-1] >= part[:, None]] = PAD
         target[column >= part[:, None] + 1] = PAD
@@ -101,22 +135,35 @@ def batches(count: int, vocab_size: int, tokens: int, mean: float, seed: int = 0
 
 
 def our_loss(model: tfzoo.Transformer, source: Tensor, target: Tensor) -> Tensor:
-    """Mean cross entropy of the real tokens, as TranslationTask computes it; the indices and flags are its collator's."""
+    """Mean cross entropy of the real tokens, as TranslationTask computes it; the indices and flags
+    are its collator's.
+    """
     from tfzoo.tasks.cross_entropy import cross_entropy
 
     real = (target[:, 1:] != PAD).flatten().nonzero()[:, 0]
     padded = ["right" if (ids == PAD).any() else "none" for ids in (source, target)]
-    hidden = model.hidden(source, target[:, :-1], source_padding=padded[0], target_padding=padded[1])
+    hidden = model.hidden(
+        source, target[:, :-1], source_padding=padded[0], target_padding=padded[1]
+    )
     wanted = target[:, 1:].flatten()
-    return cross_entropy(hidden.flatten(0, 1)[real], model.output_weight, wanted[real])[0] / len(real)
+    return cross_entropy(hidden.flatten(0, 1)[real], model.output_weight, wanted[real])[0] / len(
+        real
+    )
 
 
 def their_loss(model: MarianMTModel, source: Tensor, target: Tensor) -> Tensor:
     """The same number, by Marian's own forward."""
     labels = target[:, 1:].masked_fill(target[:, 1:] == PAD, -100)
-    return model(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target[:, :-1], labels=labels).loss
+    return model(
+        input_ids=source,
+        attention_mask=source != PAD,
+        decoder_input_ids=target[:, :-1],
+        labels=labels,
+    ).loss
 
 
 def their_logits(model: MarianMTModel, source: Tensor, target: Tensor) -> Tensor:
     """``(b k), (b n) -> (b n-1 v)``"""
-    return model(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target[:, :-1]).logits
+    return model(
+        input_ids=source, attention_mask=source != PAD, decoder_input_ids=target[:, :-1]
+    ).logits

@@ -1,9 +1,12 @@
-"""Train on Multi30k beside a loop around `transformers`' MarianMTModel: same tokenizer, batches, schedule and seconds, one thread each.
+"""Train on Multi30k beside a loop around `transformers`' MarianMTModel: same tokenizer, batches,
+schedule and seconds, one thread each.
 
-    python benchmarks/multi30k.py --root FOLDER --minutes 30 --seed 1     # prints a table: BLEU of each at each validation
+    python benchmarks/multi30k.py --root FOLDER --minutes 30 --seed 1     # prints a table: BLEU of
+    each at each validation
 
-Both validate every two minutes, greedily, on the same 1,014 sentences, and the time that takes is counted. Ours is the recipe as it
-stands, run by the command line; theirs has the recipe's width, depth and vocabulary.
+Both validate every two minutes, greedily, on the same 1,014 sentences, and the time that takes is
+counted. Ours is the recipe as it stands, run by the command line; theirs has the recipe's width,
+depth and vocabulary.
 """
 
 from __future__ import annotations
@@ -23,14 +26,18 @@ import yaml
 from marian import PAD, marian, their_logits
 
 import tfzoo
-from tfzoo.tasks.metrics import CorpusScores
+from tfzoo.tasks.translation_scores import CorpusScores
 
 EVERY = 120  # seconds between validations
-CHECK = re.compile(r"^ +(\d+) s  step .*?val/bleu ([\d.]+)", re.MULTILINE)  # as the command line prints them
+CHECK = re.compile(
+    r"^ +(\d+) s  step .*?val/bleu ([\d.]+)", re.MULTILINE
+)  # as the command line prints them
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--root", required=True)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
@@ -40,11 +47,26 @@ def main() -> None:
     limit = f"00:{seconds // 3600:02}:{seconds % 3600 // 60:02}:{seconds % 60:02}"
     with tempfile.TemporaryDirectory() as folder:
         run = options.run or Path(folder) / "run"
-        command = [sys.executable, "-m", "tfzoo", "fit", "translation/multi30k", "--run", str(run), "--seed", str(options.seed)]
+        command = [
+            sys.executable,
+            "-m",
+            "tfzoo",
+            "fit",
+            "translation/multi30k",
+            "--run",
+            str(run),
+            "--seed",
+            str(options.seed),
+        ]
         command += ["--data.root", options.root, "--trainer.max_time", limit]
         log = Path(folder) / "log"
         with log.open("w") as out:
-            ours = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=out, stderr=subprocess.STDOUT)
+            ours = subprocess.Popen(
+                command,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
             try:
                 theirs = train_marian(options.root, seconds, options.seed)
             finally:
@@ -52,7 +74,9 @@ def main() -> None:
         if ours.returncode:
             sys.exit(log.read_text()[-2000:])
         checks = [(int(at), float(score)) for at, score in CHECK.findall(log.read_text())]
-    print(f"seed {options.seed}\n\n| tfzoo: seconds | BLEU | MarianMT: seconds | BLEU |\n|---|---|---|---|")
+    print(
+        f"seed {options.seed}\n\n| tfzoo: seconds | BLEU | MarianMT: seconds | BLEU |\n|---|---|---|---|"
+    )
     for one, other in zip_longest(checks, theirs, fillvalue=("", "")):
         print(f"| {one[0]} | {one[1]} | {other[0]} | {other[1]} |")
 
@@ -61,14 +85,23 @@ def train_marian(root: str, seconds: int, seed: int) -> list[tuple[int, float]]:
     """A plain loop, as one writes it: BLEU after every two minutes."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    recipe = yaml.safe_load((Path(__file__).parent.parent / "recipes/translation/multi30k.yaml").read_text())
+    recipe = yaml.safe_load(
+        (Path(__file__).parent.parent / "recipes/translation/multi30k.yaml").read_text()
+    )
     model_options, optim = recipe["model"], tfzoo.Optim(**recipe["optim"])
     began = time.perf_counter()
     data = tfzoo.TranslationData(**{**recipe["data"], "root": root, "seed": seed})
     data.prepare_data()
     data.setup()
-    sizes = (len(data.languages.target), model_options["dim"], model_options["heads"], model_options["layers"])
-    model = marian(*sizes, dropout=model_options["dropout"], hidden=model_options["feedforward"]["hidden"])
+    sizes = (
+        len(data.languages.target),
+        model_options["dim"],
+        model_options["heads"],
+        model_options["layers"],
+    )
+    model = marian(
+        *sizes, dropout=model_options["dropout"], hidden=model_options["feedforward"]["hidden"]
+    )
     print(f"MarianMT: {sum(p.numel() for p in model.parameters()):,} parameters", file=sys.stderr)
     configured = optim.configure(model.parameters(), max_steps=2**31)
     optimizer, scheduler = configured["optimizer"], configured["lr_scheduler"]["scheduler"]
@@ -87,9 +120,13 @@ def train_marian(root: str, seconds: int, seed: int) -> list[tuple[int, float]]:
             model.train()
             logits = their_logits(model, batch.source, batch.target)
             wanted = batch.target[:, 1:].masked_fill(batch.target[:, 1:] == PAD, -100)
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), label_smoothing=optim.label_smoothing)
+            loss = torch.nn.functional.cross_entropy(
+                logits.flatten(0, 1), wanted.flatten(), label_smoothing=optim.label_smoothing
+            )
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), recipe["trainer"]["gradient_clip_val"])
+            torch.nn.utils.clip_grad_norm_(
+                model.parameters(), recipe["trainer"]["gradient_clip_val"]
+            )
             optimizer.step()
             scheduler.step()
             optimizer.zero_grad()
@@ -101,7 +138,13 @@ def bleu(model, data) -> float:
     scores = CorpusScores(data.languages.target_language)
     for batch in data.val_dataloader():
         longest = 2 * batch.source.shape[1] + 10
-        found = model.generate(batch.source, attention_mask=batch.source != PAD, num_beams=1, do_sample=False, max_new_tokens=longest)
+        found = model.generate(
+            batch.source,
+            attention_mask=batch.source != PAD,
+            num_beams=1,
+            do_sample=False,
+            max_new_tokens=longest,
+        )
         scores.update(data.languages.target.decode(found.tolist()), batch.target_text)
     return float(scores.compute()["bleu"])
 

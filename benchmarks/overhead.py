@@ -1,13 +1,19 @@
-"""What `tfzoo fit` costs over a plain Lightning training of the same model on the same batches: seconds a step.
+"""What `tfzoo fit` costs over a plain Lightning training of the same model on the same batches:
+seconds a step.
 
-    OMP_NUM_THREADS=2 python benchmarks/overhead.py --write      # writes overhead.md, in about 5 minutes of a quiet machine
+    OMP_NUM_THREADS=2 python benchmarks/overhead.py --write      # writes overhead.md, in about 5
+    minutes of a quiet machine
 
-Ours is all that the command line puts around a training: the mean over all micro-batches and processes, the check that numbers are
-finite, metrics.csv, signals, the watch over processes, resuming, safe checkpoints. Plain is a LightningModule of ten lines that returns
-a mean loss and logs it, under a Trainer with a CSVLogger. Both clip alike, log as often, show no bar, and write no checkpoint while the
-clock runs. Two trainings stand side by side in one process and train in turns, 5 steps each: a pair is one turn of each, over the same
-batches, which of them comes first alternates. What else slows the machine so hits both. The first pair does not count. The slow-down is
-the geometric mean of the pairs' ratios, its interval Student's t on their logarithms: a ratio's plain mean grows with the noise alone.
+Ours is all that the command line puts around a training: the mean over all micro-batches and
+processes, the check that numbers are finite, metrics.csv, signals, the watch over processes,
+resuming, safe checkpoints. Plain is a LightningModule of ten lines that returns a mean loss and
+logs it, under a Trainer with a CSVLogger. Both clip alike, log as often, show no bar, and write no
+checkpoint while the
+clock runs. Two trainings stand side by side in one process and train in turns, 5 steps each: a pair
+is one turn of each, over the same batches, which of them comes first alternates. What else slows
+the machine so hits both. The first pair does not count. The slow-down is the geometric mean of the
+pairs' ratios, its interval Student's t on their logarithms: a ratio's plain mean grows with the
+noise alone.
 """
 
 from __future__ import annotations
@@ -43,13 +49,17 @@ class Turns:
     """Who trains now: ``ours plain plain ours ours plain ...``, a turn of steps each."""
 
     def __init__(self, pairs: int) -> None:
-        self.order = [name for pair in range(pairs) for name in (NAMES if pair % 2 == 0 else NAMES[::-1])]
+        self.order = [
+            name for pair in range(pairs) for name in (NAMES if pair % 2 == 0 else NAMES[::-1])
+        ]
         self.place = 0
         self.changed = threading.Condition()
 
     def wait(self, name: str) -> None:
         with self.changed:
-            self.changed.wait_for(lambda: self.place >= len(self.order) or self.order[self.place] == name)
+            self.changed.wait_for(
+                lambda: self.place >= len(self.order) or self.order[self.place] == name
+            )
 
     def end(self) -> None:
         with self.changed:
@@ -97,18 +107,31 @@ class Plain(L.LightningModule):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--recipe", default="translation/numbers")
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: of one thread; for a machine that is busy, with --threads 1")
+    parser.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="cpu: of one thread; for a machine that is busy, with --threads 1",
+    )
     parser.add_argument("--write", action="store_true", help="overhead.md beside this script")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     seconds = measure(options)
-    ratios = [math.log(ours / plain) for ours, plain in zip(*(seconds[name] for name in NAMES), strict=True)]
+    ratios = [
+        math.log(ours / plain)
+        for ours, plain in zip(*(seconds[name] for name in NAMES), strict=True)
+    ]
     mean = statistics.mean(ratios)
-    slower, low, high = (100 * math.expm1(x) for x in (mean, *stats.t.interval(0.95, len(ratios) - 1, mean, stats.sem(ratios))))
+    slower, low, high = (
+        100 * math.expm1(x)
+        for x in (mean, *stats.t.interval(0.95, len(ratios) - 1, mean, stats.sem(ratios)))
+    )
     ours, plain = (f"{1000 * statistics.median(seconds[name]) / TURN:.1f}" for name in NAMES)
     change = f"{slower:+.1f} % ({low:+.1f} to {high:+.1f})"
     table = (
@@ -117,7 +140,9 @@ def main() -> None:
     )
     print(table, end="")
     if options.write:
-        Path(__file__).with_suffix(".md").write_text(PAGE.format(table=table, turn=TURN, **vars(options), **versions()), "utf-8")
+        Path(__file__).with_suffix(".md").write_text(
+            PAGE.format(table=table, turn=TURN, **vars(options), **versions()), "utf-8"
+        )
 
 
 PAGE = """\
@@ -138,7 +163,15 @@ def versions() -> dict[str, str]:
 def measure(options: argparse.Namespace) -> dict[str, list[float]]:
     """Seconds of each turn, by training."""
     steps = TURN * (options.pairs + 1)
-    args = [options.recipe, "--trainer.max_steps", str(steps), "--trainer.limit_val_batches", "0", "--trainer.enable_progress_bar", "false"]
+    args = [
+        options.recipe,
+        "--trainer.max_steps",
+        str(steps),
+        "--trainer.limit_val_batches",
+        "0",
+        "--trainer.enable_progress_bar",
+        "false",
+    ]
     args += ["--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", "20"]
     path = find(options.recipe)
     job = prepare([(read(path), options.recipe)], split(args, FLAGS), False, path)
@@ -148,7 +181,10 @@ def measure(options: argparse.Namespace) -> dict[str, list[float]]:
     turns = Turns(options.pairs + 1)
     clocks = {name: Clock(name, turns, CLOCKS[options.clock]) for name in NAMES}
     with tempfile.TemporaryDirectory() as folder:
-        fits = [ours(job, data, Path(folder, "ours"), clocks["ours"]), plain(job, data, Path(folder, "plain"), clocks["plain"])]
+        fits = [
+            ours(job, data, Path(folder, "ours"), clocks["ours"]),
+            plain(job, data, Path(folder, "plain"), clocks["plain"]),
+        ]
         threads = [threading.Thread(target=run, args=(fit, turns, options.threads)) for fit in fits]
         for thread in threads:
             thread.start()
@@ -176,10 +212,23 @@ def ours(job, data, folder: Path, clock: Clock):
 
 def plain(job, data, folder: Path, clock: Clock):
     settings = job.recipe["trainer"]
-    same = {key: settings[key] for key in ("gradient_clip_val", "log_every_n_steps", "max_steps", "accelerator") if key in settings}
-    off = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False, "use_distributed_sampler": False}
-    trainer = L.Trainer(logger=CSVLogger(folder), callbacks=[clock], limit_val_batches=0, **same, **off)
-    task = Plain(job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data)), settings["max_steps"])
+    same = {
+        key: settings[key]
+        for key in ("gradient_clip_val", "log_every_n_steps", "max_steps", "accelerator")
+        if key in settings
+    }
+    off = {
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": False,
+        "use_distributed_sampler": False,
+    }
+    trainer = L.Trainer(
+        logger=CSVLogger(folder), callbacks=[clock], limit_val_batches=0, **same, **off
+    )
+    task = Plain(
+        job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data)), settings["max_steps"]
+    )
     return lambda: trainer.fit(task, data.train_dataloader())
 
 

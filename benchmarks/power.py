@@ -1,16 +1,20 @@
-"""What a sweep can tell: how often tests call something where nothing is true, how often intervals hold, how large an effect must be.
+"""What a sweep can tell: how often tests call something where nothing is true, how often intervals
+hold, how large an effect must be.
 
     python benchmarks/power.py              # the tables of docs/judging.md; half a minute
     python benchmarks/power.py --sweeps 20000
 
-Simulated sweeps of five cells, the first of them the baseline: four comparisons, corrected by Holm. A cell scores its mean, plus what its
-seed does to all cells (a standard deviation of 2), plus noise of its own (of 1, unless a row says otherwise). The tests:
+Simulated sweeps of five cells, the first of them the baseline: four comparisons, corrected by Holm.
+A cell scores its mean, plus what its seed does to all cells (a standard deviation of 2), plus noise
+of its own (of 1, unless a row says otherwise). The tests:
 
 - paired t: of the differences seed by seed (Student 1908), which is what `tfzoo` does;
 - Welch t: of the two cells without pairing (Welch 1947);
 - two-way: cell and seed as a model of all cells with one common variance;
-- two-way, own variances: the same with a variance for each cell (Grubbs 1948) and degrees of freedom by Satterthwaite (1946);
-- moderated t: paired, with variances drawn to a common one by empirical Bayes (Smyth 2004, as in limma).
+- two-way, own variances: the same with a variance for each cell (Grubbs 1948) and degrees of
+  freedom by Satterthwaite (1946);
+- moderated t: paired, with variances drawn to a common one by empirical Bayes (Smyth 2004, as in
+  limma).
 """
 
 from __future__ import annotations
@@ -25,7 +29,9 @@ from scipy import special
 from tfzoo.sweep.paired import ALPHA, holm, interval
 
 Floats = NDArray[np.float64]
-Found = tuple[Floats, Floats, Floats]  # difference, standard error, degrees of freedom: (sweeps, comparisons)
+Found = tuple[
+    Floats, Floats, Floats
+]  # difference, standard error, degrees of freedom: (sweeps, comparisons)
 CELLS = 5
 SEEDS = (3, 5, 10)
 
@@ -42,7 +48,11 @@ def paired(y: Floats) -> Found:
 def two_variances(y: Floats, variances: Floats) -> Found:
     """Of independent cells: their sum, with Satterthwaite's degrees of freedom."""
     own, base, n = variances[:, 1:], variances[:, :1], y.shape[2]
-    return differences(y).mean(2), np.sqrt((own + base) / n), (own + base) ** 2 * (n - 1) / (own**2 + base**2)
+    return (
+        differences(y).mean(2),
+        np.sqrt((own + base) / n),
+        (own + base) ** 2 * (n - 1) / (own**2 + base**2),
+    )
 
 
 def welch(y: Floats) -> Found:
@@ -58,7 +68,11 @@ def two_way(y: Floats) -> Found:
     free = (k - 1) * (n - 1)
     variance = (residuals(y) ** 2).sum((1, 2)) / free
     d = differences(y).mean(2)
-    return d, np.broadcast_to(np.sqrt(2 * variance / n)[:, None], d.shape), np.full(d.shape, float(free))
+    return (
+        d,
+        np.broadcast_to(np.sqrt(2 * variance / n)[:, None], d.shape),
+        np.full(d.shape, float(free)),
+    )
 
 
 def own_variances(y: Floats) -> Found:
@@ -69,7 +83,9 @@ def own_variances(y: Floats) -> Found:
 
 
 def moderated(y: Floats) -> Found:
-    """Smyth (2004), section 6.2: the prior's variance and degrees of freedom from mean and variance of the log variances."""
+    """Smyth (2004), section 6.2: the prior's variance and degrees of freedom from mean and variance
+    of the log variances.
+    """
     d, free = differences(y), y.shape[2] - 1.0
     variances = d.var(2, ddof=1)
     logs = np.log(variances) - special.digamma(free / 2) + np.log(free / 2)
@@ -85,7 +101,9 @@ def moderated(y: Floats) -> Found:
 def inverse_trigamma(x: Floats) -> Floats:
     y = 0.5 + 1 / x
     for _ in range(30):
-        y = y + special.polygamma(1, y) * (1 - special.polygamma(1, y) / x) / special.polygamma(2, y)
+        y = y + special.polygamma(1, y) * (1 - special.polygamma(1, y) / x) / special.polygamma(
+            2, y
+        )
     return y
 
 
@@ -116,7 +134,10 @@ def simulate(sweeps: int, seeds: int, world: str = "equal", effect: float = 0.0)
     spread, shared, lopsided = WORLDS[world]
     shape = (sweeps, CELLS, seeds)
     noise = random.exponential(size=shape) - 1 if lopsided else random.standard_normal(shape)
-    y = noise * np.array(spread)[:, None] + 2 * random.standard_normal((sweeps, 1, seeds)) * np.array(shared)[:, None]
+    y = (
+        noise * np.array(spread)[:, None]
+        + 2 * random.standard_normal((sweeps, 1, seeds)) * np.array(shared)[:, None]
+    )
     y[:, 1] += effect
     return y
 
@@ -124,11 +145,15 @@ def simulate(sweeps: int, seeds: int, world: str = "equal", effect: float = 0.0)
 def judged(found: Found) -> tuple[Floats, NDArray[np.bool_]]:
     """Corrected p, and whether each interval holds 0."""
     d, error, free = found
-    return holm(2 * special.stdtr(free, -np.abs(d) / error)), np.abs(d) <= special.stdtrit(free, 1 - ALPHA / 2) * error
+    return holm(2 * special.stdtr(free, -np.abs(d) / error)), np.abs(d) <= special.stdtrit(
+        free, 1 - ALPHA / 2
+    ) * error
 
 
 def choice(sweeps: int, seeds: int) -> None:
-    print(f"\n{seeds} seeds, nothing true: sweeps with a false call, in % (intervals that hold 0, of the worst comparison, in %)\n")
+    print(
+        f"\n{seeds} seeds, nothing true: sweeps with a false call, in % (intervals that hold 0, of the worst comparison, in %)\n"
+    )
     print("| | " + " | ".join(TESTS) + " |\n|---" + "|---" * len(TESTS) + "|")
     for world in WORLDS:
         y, row = simulate(sweeps, seeds, world), []
@@ -144,8 +169,16 @@ def choice(sweeps: int, seeds: int) -> None:
 
 def powers(sweeps: int) -> None:
     effects, counts = (0.5, 1, 1.5, 2, 3, 4, 6), (3, 4, 5, 6, 8, 10, 15, 20)
-    print("\nPaired t with Holm for four comparisons: a true effect that is found, in %, by its size and the number of seeds\n")
-    print("| effect | " + " | ".join(f"{count} seeds" for count in counts) + " |\n|---" + "|---" * len(counts) + "|")
+    print(
+        "\nPaired t with Holm for four comparisons: a true effect that is found, in %, by its size and the number of seeds\n"
+    )
+    print(
+        "| effect | "
+        + " | ".join(f"{count} seeds" for count in counts)
+        + " |\n|---"
+        + "|---" * len(counts)
+        + "|"
+    )
     for effect in effects:
         row = []
         for count in counts:
@@ -155,7 +188,9 @@ def powers(sweeps: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sweeps", type=int, default=10_000)
     given = parser.parse_args()
     for seeds in SEEDS:

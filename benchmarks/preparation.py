@@ -1,12 +1,16 @@
-"""How fast text becomes ids, how much memory that and training take, and how soon a second start is at its first batch.
+"""How fast text becomes ids, how much memory that and training take, and how soon a second start is
+at its first batch.
 
-    python benchmarks/preparation.py      # 300,000 generated sentence pairs; as many as WMT14 has are large.py's
+    python benchmarks/preparation.py      # 300,000 generated sentence pairs; as many as WMT14 has
+    are large.py's
 
-Words are drawn by Zipf's law from a vocabulary of made-up ones, sentences of 5 to 45. Each row is measured in a process of its own, one
-after the other. "rate" compares reading, checking, tokenizing and writing with `encode_batch_fast` alone on lines that are in memory, by
-the same tokenizer with the same threads, in turn, three times; the ids are asked for, as any use of them must. It is measured by the clock
-and by CPU time: the second is what a busy machine does not change, and with RAYON_NUM_THREADS=1 the same on a quiet one. Memory is the
-process's own (RssAnon), file-backed pages aside, at its highest.
+Words are drawn by Zipf's law from a vocabulary of made-up ones, sentences of 5 to 45. Each row is
+measured in a process of its own, one after the other. "rate" compares reading, checking, tokenizing
+and writing with `encode_batch_fast` alone on lines that are in memory, by the same tokenizer with
+the same threads, in turn, three times; the ids are asked for, as any use of them must. It is
+measured by the clock
+and by CPU time: the second is what a busy machine does not change, and with RAYON_NUM_THREADS=1 the
+same on a quiet one. Memory is the process's own (RssAnon), file-backed pages aside, at its highest.
 """
 
 from __future__ import annotations
@@ -34,19 +38,25 @@ def generate(folder: Path, pairs: int) -> None:
     random = np.random.default_rng(0)
     letters = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
     for language in ("en", "de"):
-        words = np.array(["".join(random.choice(letters, size)) for size in random.integers(1, 12, WORDS)])
+        words = np.array(
+            ["".join(random.choice(letters, size)) for size in random.integers(1, 12, WORDS)]
+        )
         for name, count in (("train", pairs), ("val", 500), ("test", 500)):
             with (folder / f"{name}.{language}").open("w") as stream:
                 for first in range(0, count, CHUNK):
                     sizes = random.integers(5, 46, min(CHUNK, count - first))
                     drawn = words[(random.zipf(1.2, sizes.sum()) - 1) % WORDS]
-                    stream.writelines(" ".join(part) + ".\n" for part in np.split(drawn, np.cumsum(sizes)[:-1]))
+                    stream.writelines(
+                        " ".join(part) + ".\n" for part in np.split(drawn, np.cumsum(sizes)[:-1])
+                    )
 
 
 def data(folder: Path, vocabulary: int):  # type: ignore[no-untyped-def]
     from tfzoo.data.translation import TranslationData
 
-    return TranslationData(root=str(folder), tokenizer={"name": "bpe", "vocab_size": vocabulary}, max_tokens=4096)
+    return TranslationData(
+        root=str(folder), tokenizer={"name": "bpe", "vocab_size": vocabulary}, max_tokens=4096
+    )
 
 
 def own(process: int | str = "self") -> float:
@@ -86,7 +96,9 @@ def bare(ours, folder: Path) -> Rates:  # type: ignore[no-untyped-def]
 
 
 def prepared(folder: Path, vocabulary: int) -> Rates:
-    """Lines a second of the whole preparation: reading, checking, tokenizing, writing; the tokenizer is there."""
+    """Lines a second of the whole preparation: reading, checking, tokenizing, writing; the
+    tokenizer is there.
+    """
     from tfzoo.data import cache
 
     for entry in (cache.folder() / cache.SHELF).iterdir():
@@ -106,9 +118,13 @@ def measure(what: str, folder: Path, vocabulary: int) -> None:
     if what == "rate":
         ours.prepare_data()
         both = [(bare(ours, folder), prepared(folder, vocabulary)) for _ in range(3)]
-        clock, cpu = (statistics.median(prepare[i] / alone[i] for alone, prepare in both) for i in (0, 1))
+        clock, cpu = (
+            statistics.median(prepare[i] / alone[i] for alone, prepare in both) for i in (0, 1)
+        )
         rates = " ".join(f"{prepare[1]:.0f}/{alone[1]:.0f}" for alone, prepare in both)
-        print(f"{clock:.2f} of the bare rate by the clock, {cpu:.2f} by CPU time ({rates} lines/s), {most[0]:.0f} MiB")
+        print(
+            f"{clock:.2f} of the bare rate by the clock, {cpu:.2f} by CPU time ({rates} lines/s), {most[0]:.0f} MiB"
+        )
     elif what == "train":  # the tokenizer alone; it is in the cache afterwards
         from tfzoo.data.prepare import scan, train_languages
 
@@ -140,11 +156,25 @@ def main() -> None:
         folder = Path(scratch)
         generate(folder, options.pairs)
         environment = {**os.environ, "TFZOO_CACHE": f"{scratch}/cache"}
-        print(f"{options.pairs:,} pairs, {sum(path.stat().st_size for path in folder.glob('*.*')) / 2**20:.0f} MiB of text")
+        print(
+            f"{options.pairs:,} pairs, {sum(path.stat().st_size for path in folder.glob('*.*')) / 2**20:.0f} MiB of text"
+        )
         for what in ("train", "rate", "start"):
-            command = [sys.executable, __file__, "--vocabulary", str(options.vocabulary), "--measure", what, scratch]
+            command = [
+                sys.executable,
+                __file__,
+                "--vocabulary",
+                str(options.vocabulary),
+                "--measure",
+                what,
+                scratch,
+            ]
             print(
-                f"{what:8}", subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip(), flush=True
+                f"{what:8}",
+                subprocess.run(
+                    command, env=environment, capture_output=True, text=True, check=True
+                ).stdout.strip(),
+                flush=True,
             )
 
 

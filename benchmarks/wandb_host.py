@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-VIEWER = {"viewer": {"id": "x", "username": "u", "entity": "e", "flags": "{}", "teams": {"edges": []}}}
+VIEWER = {
+    "viewer": {"id": "x", "username": "u", "entity": "e", "flags": "{}", "teams": {"edges": []}}
+}
 OPENED = {"id": "1", "name": "abc", "displayName": "d", "sweepName": None, "historyLineCount": 0}
 OPENED |= {"project": {"id": "p", "name": "tfzoo", "entity": {"id": "e", "name": "e"}}}
 
@@ -30,7 +32,9 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         mode = self.server.mode
-        query = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode(errors="replace")
+        query = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode(
+            errors="replace"
+        )
         if mode == "silent":
             self.server.closing.wait(120)
         elif "query Viewer" in query and mode != "errors":
@@ -58,8 +62,9 @@ class Answers(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(mode: str) -> Iterator[str]:
-    """Its address. ``refuses``: nothing listens there. ``silent``: never answers. ``errors``: answers 500. ``stranger``: knows no account.
-    ``lost``: opens a run, then answers 500; ``mute``: opens a run, then never answers. Anything else: knows the account, opens no run.
+    """Its address. ``refuses``: nothing listens there. ``silent``: never answers. ``errors``:
+    answers 500. ``stranger``: knows no account. ``lost``: opens a run, then answers 500; ``mute``:
+    opens a run, then never answers. Anything else: knows the account, opens no run.
     """
     if mode == "refuses":
         with socket.create_server(("127.0.0.1", 0)) as closed:

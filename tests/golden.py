@@ -1,4 +1,6 @@
-"""Inputs and outputs of other projects' real implementations, in ``golden/``; its manifest says of what each case is."""
+"""Inputs and outputs of other projects' real implementations, in ``golden/``; its manifest says of
+what each case is.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ FOLDER = Path(__file__).parent / "golden"
 
 @cache
 def manifest() -> dict[str, dict[str, Any]]:
-    return {case["id"]: case for case in json.loads((FOLDER / "manifest.json").read_text("utf-8"))["cases"]}
+    return {
+        case["id"]: case
+        for case in json.loads((FOLDER / "manifest.json").read_text("utf-8"))["cases"]
+    }
 
 
 def load(case_id: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -28,10 +33,16 @@ def load(case_id: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
             for name in stored.files:
                 tensor = torch.from_numpy(stored[name].copy())
                 dtype = case["arrays"][name]["dtype"]
-                arrays[name] = tensor.to(getattr(torch, dtype)) if dtype in ("bfloat16", "float16") else tensor
+                arrays[name] = (
+                    tensor.to(getattr(torch, dtype)) if dtype in ("bfloat16", "float16") else tensor
+                )
     return case, arrays
 
 
 def parameters(arrays: dict[str, Tensor]) -> dict[str, Tensor]:
     """The peer's state dict."""
-    return {name.removeprefix("param."): value for name, value in arrays.items() if name.startswith("param.")}
+    return {
+        name.removeprefix("param."): value
+        for name, value in arrays.items()
+        if name.startswith("param.")
+    }

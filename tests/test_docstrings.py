@@ -9,7 +9,11 @@ import pytest
 
 from tfzoo.registry import registry
 
-COMPONENTS = [(kind, name) for kind in ("attention", "norm", "position", "feedforward", "pooling") for name in registry(kind).names()]
+COMPONENTS = [
+    (kind, name)
+    for kind in ("attention", "norm", "position", "feedforward", "pooling")
+    for name in registry(kind).names()
+]
 
 
 @pytest.mark.parametrize(("kind", "name"), COMPONENTS)
@@ -19,6 +23,6 @@ def test_examples_run(kind: str, name: str) -> None:
     assert result.attempted
     assert not result.failed
     assert "`" in entry.summary, "the first line holds the formula"
-    assert set(entry.options) <= {line.strip().partition(":")[0] for line in (entry.cls.__doc__ or "").splitlines()}, (
-        "every option is explained"
-    )
+    assert set(entry.options) <= {
+        line.strip().partition(":")[0] for line in (entry.cls.__doc__ or "").splitlines()
+    }, "every option is explained"

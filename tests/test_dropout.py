@@ -18,7 +18,12 @@ def test_zeros_a_share_and_scales_the_rest(p: float, dtype: torch.dtype) -> None
     share = (y == 0).float().mean()
     assert y.dtype == dtype
     assert_close(share, torch.tensor(p), atol=0.005, rtol=0.0)
-    assert_close(y[y != 0].float(), torch.full_like(y[y != 0], 1 / (1 - p), dtype=torch.float32), atol=0.0, rtol=0.01)
+    assert_close(
+        y[y != 0].float(),
+        torch.full_like(y[y != 0], 1 / (1 - p), dtype=torch.float32),
+        atol=0.0,
+        rtol=0.01,
+    )
     (grad,) = torch.autograd.grad(y.sum(), x)
     assert_close(grad, y.detach())
 

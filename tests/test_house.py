@@ -16,7 +16,7 @@ ROOT = Path(tfzoo.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOORS = {
     0: ("errors", "registry", "values", "__init__"),
-    1: ("contracts", "masks", "dropout", "products", "tanh_scores"),
+    1: ("contracts", "masks", "dropout"),
     2: ("attention", "norm", "position", "feedforward", "pooling"),
     3: ("blocks",),
     4: ("models", "search", "testing"),
@@ -31,7 +31,9 @@ def inside(path: Path) -> str:
 
 
 def floor(module: str) -> int:
-    """Of ``blocks.stack``; what lies beside the contracts and is named nowhere above serves components."""
+    """Of ``blocks.stack``; what lies beside the contracts and is named nowhere above serves
+    components.
+    """
     first = module.partition(".")[0]
     return next((level for level, names in FLOORS.items() if first in names), 1)
 
@@ -56,16 +58,30 @@ def test_imports_point_down(path: Path) -> None:
     own = floor(inside(path).removesuffix(".py").replace("/", "."))
     for module, typing_only in imports(path):
         if module.startswith("tfzoo.") and inside(path) != "__init__.py":
-            assert floor(module.removeprefix("tfzoo.")) <= own, f"{inside(path)} (floor {own}) imports {module}"
+            assert floor(module.removeprefix("tfzoo.")) <= own, (
+                f"{inside(path)} (floor {own}) imports {module}"
+            )
         if own < 5 and not typing_only:
-            assert module.partition(".")[0] not in HEAVY, f"{inside(path)} (floor {own}) imports {module}"
+            assert module.partition(".")[0] not in HEAVY, (
+                f"{inside(path)} (floor {own}) imports {module}"
+            )
         if own == 0 and not typing_only:
             assert module.partition(".")[0] != "torch", f"{inside(path)} imports torch"
 
 
 def names() -> set[str]:
     """Of components, but for words that mean something else as well."""
-    ordinary = {"none", "layer", "batch", "index", "linear", "constant", "numbers", "learned", "instance"}
+    ordinary = {
+        "none",
+        "layer",
+        "batch",
+        "index",
+        "linear",
+        "constant",
+        "numbers",
+        "learned",
+        "instance",
+    }
     ordinary |= {"mean", "sum", "first", "max", "word", "bytes"}
     return {name for kind in KINDS for name in registry(kind).names()} - ordinary
 
@@ -78,8 +94,12 @@ def test_names_of_components_live_in_the_registry_alone(path: Path) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
             entries = node.values if isinstance(node, ast.Dict) else node.elts
-            keys = [key for key in node.keys if key is not None] if isinstance(node, ast.Dict) else []
-            said = {entry.value for entry in [*entries, *keys] if isinstance(entry, ast.Constant)} & known
+            keys = (
+                [key for key in node.keys if key is not None] if isinstance(node, ast.Dict) else []
+            )
+            said = {
+                entry.value for entry in [*entries, *keys] if isinstance(entry, ast.Constant)
+            } & known
             assert len(said) < 2, f"{inside(path)}:{node.lineno} lists {sorted(map(str, said))}"
         if isinstance(node, ast.Compare):
             said = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)} & known
@@ -92,14 +112,20 @@ def test_a_function_fits_on_a_screen(path: Path) -> None:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             body = [
-                statement for statement in node.body if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+                statement
+                for statement in node.body
+                if not (
+                    isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+                )
             ]
             lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
             assert lines <= 50, f"{inside(path)}: {node.name} has {lines} lines"
 
 
 def test_no_file_is_long_but_the_registry() -> None:
-    assert {inside(path) for path in FILES if len(path.read_text("utf-8").splitlines()) > 300} <= {"registry.py"}
+    assert {inside(path) for path in FILES if len(path.read_text("utf-8").splitlines()) > 300} <= {
+        "registry.py"
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=inside)
@@ -110,7 +136,9 @@ def test_there_are_no_asserts_no_keyword_collectors_and_no_stray_todos(path: Pat
     assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            assert node.args.kwarg is None, f"{inside(path)}:{node.lineno}: **kwargs in a constructor"
+            assert node.args.kwarg is None, (
+                f"{inside(path)}:{node.lineno}: **kwargs in a constructor"
+            )
 
 
 @pytest.mark.parametrize("path", FILES, ids=inside)
@@ -121,4 +149,6 @@ def test_everything_public_says_what_it_is(path: Path) -> None:
         return  # a promise is named after what it promises
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), f"{inside(path)}:{node.lineno}: {node.name} has no docstring"
+            assert ast.get_docstring(node), (
+                f"{inside(path)}:{node.lineno}: {node.name} has no docstring"
+            )

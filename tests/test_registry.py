@@ -35,12 +35,20 @@ def test_what_names_no_component_is_told_what_does(spec: Any) -> None:
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another package whose norm cannot be imported."""
-    points = {"gone": EntryPoint("gone", "a_package_that_is_gone:Norm", "tfzoo.norm"), "odd": EntryPoint("odd", "math:pi", "tfzoo.norm")}
+    points = {
+        "gone": EntryPoint("gone", "a_package_that_is_gone:Norm", "tfzoo.norm"),
+        "odd": EntryPoint("odd", "math:pi", "tfzoo.norm"),
+    }
     monkeypatch.setattr(registry("norm"), "_points", lambda: points)
 
 
-def test_what_cannot_be_imported_is_named_and_the_others_are_listed(broken: None, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(BadComponent, match=r"norm 'gone': cannot import a_package_that_is_gone:Norm \(ModuleNotFoundError"):
+def test_what_cannot_be_imported_is_named_and_the_others_are_listed(
+    broken: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(
+        BadComponent,
+        match=r"norm 'gone': cannot import a_package_that_is_gone:Norm \(ModuleNotFoundError",
+    ):
         registry("norm").entry("gone")
     assert main(["list", "norm"]) == 0
     out = capsys.readouterr().out

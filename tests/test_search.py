@@ -13,7 +13,7 @@ from torch import Tensor
 import tfzoo
 from tests.golden import load
 from tfzoo.errors import BadOption
-from tfzoo.models.start import start
+from tfzoo.models.initialise import start
 from tfzoo.search import BEGIN, END, Search, search
 
 
@@ -34,7 +34,9 @@ class Steps:
 
 @dataclass
 class Table:
-    """A model whose next token depends on the step and the last token alone: ``tables`` is ``(b, t, v, v)``, log probabilities."""
+    """A model whose next token depends on the step and the last token alone: ``tables`` is ``(b, t,
+    v, v)``, log probabilities.
+    """
 
     tables: Tensor
     pad: int = 0
@@ -57,7 +59,9 @@ def random_table(b: int, length: int, v: int, seed: int) -> Table:
     return Table(logits.log_softmax(-1), longest=length)
 
 
-def best_by_enumeration(table: Tensor, length: int, v: int, alpha: float) -> tuple[list[int], float]:
+def best_by_enumeration(
+    table: Tensor, length: int, v: int, alpha: float
+) -> tuple[list[int], float]:
     """The best finished sentence among all, as ``log p / ((5 + n) / 6) ** alpha``."""
     best: tuple[list[int], float] = ([], -math.inf)
     words = [token for token in range(v) if token not in (0, BEGIN, END)]
@@ -76,14 +80,18 @@ def best_by_enumeration(table: Tensor, length: int, v: int, alpha: float) -> tup
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(alpha: float, seed: int) -> None:
     v, length = 6, 4
     model = random_table(3, length, v, seed)
-    found = search(model, torch.ones(3, 5, dtype=torch.long), Search(beam=200, length_penalty=alpha))
+    found = search(
+        model, torch.ones(3, 5, dtype=torch.long), Search(beam=200, length_penalty=alpha)
+    )
     for row, best in enumerate(found):
         ids, score = best_by_enumeration(model.tables[row], length, v, alpha)
         assert best[0].ids == ids
         assert best[0].score == pytest.approx(score, rel=1e-5)
 
 
-@pytest.mark.parametrize("case_id", ["search/beam_v8_l6", "search/beam_v8_l6_b", "search/beam_wide"])
+@pytest.mark.parametrize(
+    "case_id", ["search/beam_v8_l6", "search/beam_v8_l6_b", "search/beam_wide"]
+)
 def test_a_wide_beam_finds_the_best_that_enumeration_found_elsewhere(case_id: str) -> None:
     case, arrays = load(case_id)
     # There unknown is 0 and padding 1; here it is the other way round.
@@ -93,10 +101,16 @@ def test_a_wide_beam_finds_the_best_that_enumeration_found_elsewhere(case_id: st
     for key, wanted in case["data"]["exhaustive_best_finished"].items():
         if "gnmt" not in key:
             continue  # formulas that are not used here
-        how = Search(beam=5000, n_best=len(wanted), length_penalty=float(key.rpartition("alpha=")[2]))
-        found = search(Table(table[None], longest=length), torch.ones(1, length, dtype=torch.long), how)[0]
+        how = Search(
+            beam=5000, n_best=len(wanted), length_penalty=float(key.rpartition("alpha=")[2])
+        )
+        found = search(
+            Table(table[None], longest=length), torch.ones(1, length, dtype=torch.long), how
+        )[0]
         for hypothesis, best in zip(found, wanted, strict=True):
-            assert [*hypothesis.ids, END] == [{0: 1, 1: 0}.get(token, token) for token in best["tokens"]]
+            assert [*hypothesis.ids, END] == [
+                {0: 1, 1: 0}.get(token, token) for token in best["tokens"]
+            ]
             assert hypothesis.score == pytest.approx(best["score"], abs=1e-4)
 
 
@@ -112,7 +126,9 @@ def test_greedy_is_a_beam_of_one() -> None:
     how = Search(beam=1)
     beamed = module._beam(model, source, how, how.limits(source, 0, None))
     assert [[h.ids for h in one] for one in greedy] == [[h.ids for h in one] for one in beamed]
-    torch.testing.assert_close([one[0].score for one in greedy], [one[0].score for one in beamed], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        [one[0].score for one in greedy], [one[0].score for one in beamed], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_a_sentence_is_decoded_alike_in_any_company() -> None:
@@ -146,7 +162,9 @@ def test_a_hypothesis_that_the_limit_cut_never_beats_a_finished_one() -> None:
     table = torch.full((1, 3, v, v), -5.0)
     table[..., 4] = -0.01  # going on is always likelier than to end
     table[..., END] = -3.0
-    found = search(Table(table, longest=3), torch.ones(1, 3, dtype=torch.long), Search(beam=3, n_best=3))[0]
+    found = search(
+        Table(table, longest=3), torch.ones(1, 3, dtype=torch.long), Search(beam=3, n_best=3)
+    )[0]
     assert found[0].finished
     assert not found[-1].finished or all(h.finished for h in found)
 
@@ -162,7 +180,11 @@ def test_finished_sentences_stop_costing_time() -> None:
 
 
 NONE_OF_THEM = [
-    *({name: value} for name in ("max_length", "length_penalty") for value in (float("nan"), float("inf"), 1e4)),
+    *(
+        {name: value}
+        for name in ("max_length", "length_penalty")
+        for value in (float("nan"), float("inf"), 1e4)
+    ),
     *({name: value} for name in ("beam", "n_best") for value in (2.5, "3", True)),
 ]
 
@@ -170,10 +192,16 @@ NONE_OF_THEM = [
 def test_a_batch_without_sentences_has_no_translations() -> None:
     table = torch.zeros(1, 3, 5, 5).log_softmax(-1)
     for beam in (1, 2):
-        assert search(Table(table, longest=3), torch.ones(0, 4, dtype=torch.long), Search(beam=beam)) == []
+        assert (
+            search(Table(table, longest=3), torch.ones(0, 4, dtype=torch.long), Search(beam=beam))
+            == []
+        )
 
 
-@pytest.mark.parametrize("wrong", [{"beam": 0}, {"beam": 2, "n_best": 3}, {"n_best": 0}, {"max_length": -1.0}, *NONE_OF_THEM])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"beam": 0}, {"beam": 2, "n_best": 3}, {"n_best": 0}, {"max_length": -1.0}, *NONE_OF_THEM],
+)
 def test_numbers_that_no_search_can_have_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(BadOption):
         Search(**wrong)

@@ -1,4 +1,5 @@
-"""Try the installed package where nothing of its source is: ``python tests/wheel.py DIST``; run by ``nox -s package``.
+"""Try the installed package where nothing of its source is: ``python tests/wheel.py DIST``; run by
+``nox -s package``.
 
 DIST is the folder of the wheel that was installed, and of the sdist.
 """
@@ -16,8 +17,26 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "recipes").rglob("*.yaml"))
 SMALL = (
-    *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4", "--data.dataset.long", "4"),
-    *("--model.dim", "16", "--model.heads", "2", "--model.layers", "1", "--search.max_length", "0.1"),
+    *(
+        "--data.dataset.train",
+        "200",
+        "--data.dataset.val",
+        "4",
+        "--data.dataset.test",
+        "4",
+        "--data.dataset.long",
+        "4",
+    ),
+    *(
+        "--model.dim",
+        "16",
+        "--model.heads",
+        "2",
+        "--model.layers",
+        "1",
+        "--search.max_length",
+        "0.1",
+    ),
     *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
 )
 
@@ -36,7 +55,16 @@ def look_into(wheel: Path, sdist: Path) -> None:
     assert {f"tfzoo/{recipe}" for recipe in RECIPES} | {"tfzoo/py.typed"} <= inside
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "constraints.txt", "noxfile.py", "docs/start.md", "tests/wheel.py"}
+    wanted = {
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "pyproject.toml",
+        "constraints.txt",
+        "noxfile.py",
+        "docs/start.md",
+        "tests/wheel.py",
+    }
     assert wanted | set(RECIPES) <= packed, (wanted | set(RECIPES)) - packed
 
 
@@ -51,10 +79,15 @@ def main(dist: Path) -> None:
             done = subprocess.run(words, cwd=empty, stdout=subprocess.PIPE, text=True, check=True)
             return done.stdout
 
-        assert ROOT / "src" not in Path(run("python", "-c", "import tfzoo; print(tfzoo.__file__)").strip()).parents
+        assert (
+            ROOT / "src"
+            not in Path(run("python", "-c", "import tfzoo; print(tfzoo.__file__)").strip()).parents
+        )
         assert run("tfzoo", "--version").startswith("tfzoo ")
         assert "scaled_dot_product" in run("tfzoo", "list")
-        listed = [line.split()[0] for line in run("tfzoo", "recipes").splitlines() if line.startswith(" ")]
+        listed = [
+            line.split()[0] for line in run("tfzoo", "recipes").splitlines() if line.startswith(" ")
+        ]
         assert sorted(f"recipes/{name}.yaml" for name in listed) == RECIPES
         assert "task: translation" in run("tfzoo", "recipes", "translation/numbers")
         run("tfzoo", "fit", "translation/numbers", *SMALL, "--run", "run")

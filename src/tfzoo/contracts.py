@@ -22,7 +22,9 @@ from tfzoo.registry import Entry
 
 
 class Component(nn.Module):
-    """A registered part. ``entry`` holds its name, paper, options and traits; :func:`tfzoo.register` sets it."""
+    """A registered part. ``entry`` holds its name, paper, options and traits;
+    :func:`tfzoo.register` sets it.
+    """
 
     entry: ClassVar[Entry]
 
@@ -30,21 +32,33 @@ class Component(nn.Module):
 class Attention(Component):
     """Scores between queries and keys, and what is made of them.
 
-    Projections, heads, cache, rotation, temperature and dropout live in the block around it: a variant writes
-    :meth:`scores`, and :meth:`keys` where part of the work depends on the key alone. One with a faster way overrides
-    :meth:`forward` as well and is held to its own scores by a test.
+    Projections, heads, cache, rotation, temperature and dropout live in the block around it: a
+    variant writes :meth:`scores`, and :meth:`keys` where part of the work depends on the key alone.
+    One with a faster way overrides :meth:`forward` as well and is held to its own scores by a test.
     """
 
     def keys(self, k: Tensor) -> Tensor:
-        """What can be done with a key once and for all, before it is cached: ``(b h k c) -> (b h k *)``."""
+        """What can be done with a key once and for all, before it is cached: ``(b h k c) -> (b h k
+        *)``.
+        """
         return k
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """``(b h q c), (b h k *) -> (b h q k)``, ``k`` as :meth:`keys` made it."""
         raise NotImplementedError
 
-    def weights(self, q: Tensor, k: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0) -> Tensor:
-        """The attention map, ``softmax(scores / temperature + bias)`` in fp32: ``-> (b h q k)``; zeros where nothing is visible."""
+    def weights(
+        self,
+        q: Tensor,
+        k: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None = None,
+        temperature: float = 1.0,
+    ) -> Tensor:
+        """The attention map, ``softmax(scores / temperature + bias)`` in fp32: ``-> (b h q k)``;
+        zeros where nothing is visible.
+        """
         scores = self.scores(q, k).float()
         if temperature != 1.0:
             scores = scores / temperature
@@ -63,7 +77,9 @@ class Attention(Component):
         temperature: float = 1.0,
         dropout: float = 0.0,
     ) -> Tensor:
-        """``(b h q c), (b h k *), (b h k e) -> (b h q e)``; ``dropout`` is the probability in force, 0 outside training."""
+        """``(b h q c), (b h k *), (b h k e) -> (b h q e)``; ``dropout`` is the probability in
+        force, 0 outside training.
+        """
         weights = self.weights(q, k, mask=mask, bias=bias, temperature=temperature)
         return drop(weights.to(v.dtype), dropout) @ v
 
@@ -71,9 +87,10 @@ class Attention(Component):
 class Norm(Component):
     """``(b n d), (b n) -> (b n d)``. Statistics in fp32; the output has the input's dtype.
 
-    Only a norm with a trait ``mixes_tokens`` reads ``valid`` (True at real tokens, None when all are):
-    ``mixes_tokens:training`` (batch: running statistics afterwards) or ``mixes_tokens:always`` (instance). The trait ``centres_texts``
-    says that the mean over the tokens of a text comes out the same whatever the text is.
+    Only a norm with a trait ``mixes_tokens`` reads ``valid`` (True at real tokens, None when all
+    are): ``mixes_tokens:training`` (batch: running statistics afterwards) or
+    ``mixes_tokens:always`` (instance). The trait ``centres_texts`` says that the mean over the
+    tokens of a text comes out the same whatever the text is.
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -81,8 +98,9 @@ class Norm(Component):
 
 
 @dataclass(frozen=True)
-class Turn:
-    """The angles by which pairs of channels are turned, as ``cos`` and ``sin``: ``(b|1 1 n c/2)``, fp32.
+class Rotation:
+    """The angles by which pairs of channels are turned, as ``cos`` and ``sin``: ``(b|1 1 n c/2)``,
+    fp32.
 
     ``halves`` pairs channel ``i`` with ``i + c/2``; otherwise ``2i`` with ``2i + 1``.
     """
@@ -93,68 +111,85 @@ class Turn:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Turned in fp32, returned in the input's dtype: ``(b h n c) -> (b h n c)``."""
-        turn = turn_halves if self.halves else turn_pairs
+        turn = rotate_halves if self.halves else rotate_pairs
         return turn(x.float(), self.cos, self.sin).to(x.dtype)
 
 
-def turn_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Channels ``2i`` and ``2i + 1`` are one complex number, and turning is one product, hardly slower than a copy."""
+def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Channels ``2i`` and ``2i + 1`` are one complex number, and turning is one product, hardly
+    slower than a copy.
+    """
     pairs = x.view(*x.shape[:-1], -1, 2)
     if torch.compiler.is_compiling():  # which has no complex numbers, and no need of them
         a, b = pairs.unbind(-1)
         return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
-    if pairs.stride(-1) != 1 or pairs.storage_offset() % 2 or any(stride % 2 for stride in pairs.stride()[:-1]):
+    if (
+        pairs.stride(-1) != 1
+        or pairs.storage_offset() % 2
+        or any(stride % 2 for stride in pairs.stride()[:-1])
+    ):
         pairs = pairs.contiguous()
     return torch.view_as_real(torch.view_as_complex(pairs) * torch.complex(cos, sin)).flatten(-2)
 
 
-def turn_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Channels ``i`` and ``i + c/2`` are one pair; in place where nothing traces it, to spare passes over memory."""
+def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Channels ``i`` and ``i + c/2`` are one pair; in place where nothing traces it, to spare
+    passes over memory.
+    """
     if not torch.compiler.is_compiling():
-        return TurnHalves.apply(x, cos, sin)  # type: ignore[no-any-return,no-untyped-call]
+        return RotateHalves.apply(x, cos, sin)  # type: ignore[no-any-return,no-untyped-call]
     a, b = x.chunk(2, -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
-class TurnHalves(torch.autograd.Function):
+class RotateHalves(torch.autograd.Function):
     """Backwards, the same turn the other way."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         ctx.save_for_backward(cos, sin)
         turned = x * torch.cat((cos, cos), -1)
-        for half, other, sign in zip(turned.chunk(2, -1), x.chunk(2, -1)[::-1], (-1, 1), strict=True):
+        for half, other, sign in zip(
+            turned.chunk(2, -1), x.chunk(2, -1)[::-1], (-1, 1), strict=True
+        ):
             half.addcmul_(other, sin, value=sign)
         return turned
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         cos, sin = ctx.saved_tensors
-        return TurnHalves.apply(grad, cos, -sin), None, None  # type: ignore[no-untyped-call]
+        return RotateHalves.apply(grad, cos, -sin), None, None  # type: ignore[no-untyped-call]
 
 
 class Position(Component):
-    """Where a token stands. The model calls all three hooks; what a component overrides is what it is.
+    """Where a token stands. The model calls all three hooks; what a component overrides is what it
+    is.
 
-    Positions are ``(1 n)`` for right-padded text and ``(b n)`` only where they differ between rows. The trait
-    ``needs_length`` asks for the sentence's own length in :meth:`embed`; ``bounded`` says that no position may reach ``max_length``.
+    Positions are ``(1 n)`` for right-padded text and ``(b n)`` only where they differ between rows.
+    The trait ``needs_length`` asks for the sentence's own length in :meth:`embed`; ``bounded`` says
+    that no position may reach ``max_length``.
     """
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
         """Before the first layer: ``(b n d), (b|1 n), (b 1) -> (b n d)``."""
         return x
 
-    def angles(self, pos: Tensor) -> Turn | None:
-        """By what the queries and keys of self-attention are turned, before the cache: ``(b|1 n)``; fp32 also under autocast."""
+    def angles(self, pos: Tensor) -> Rotation | None:
+        """By what the queries and keys of self-attention are turned, before the cache: ``(b|1 n)``;
+        fp32 also under autocast.
+        """
         return None
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-        """What is added to self-attention scores: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; shared by all layers."""
+        """What is added to self-attention scores: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; shared by
+        all layers.
+        """
         return None
 
 
 class FeedForward(Component):
-    """``(b n d) -> (b n d)``, each token by itself. ``dropout`` is the probability in force on the hidden layer.
+    """``(b n d) -> (b n d)``, each token by itself. ``dropout`` is the probability in force on the
+    hidden layer.
 
     The trait ``identity`` says that it changes nothing, so that a layer leaves the sublayer out.
     """
@@ -164,10 +199,12 @@ class FeedForward(Component):
 
 
 class Pooling(Component):
-    """``(b n d), (b n) -> (b d)``: one vector of each text, made of its real tokens (``valid``, None when all are). No token gives zeros.
+    """``(b n d), (b n) -> (b d)``: one vector of each text, made of its real tokens (``valid``,
+    None when all are). No token gives zeros.
 
-    Two traits: ``ordered`` says that it makes a difference in which order the tokens stand, ``averages`` that nothing but their mean and
-    their number do. Sums in fp32; the output has the input's dtype.
+    Two traits: ``ordered`` says that it makes a difference in which order the tokens stand,
+    ``averages`` that nothing but their mean and their number do. Sums in fp32; the output has the
+    input's dtype.
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -175,10 +212,14 @@ class Pooling(Component):
 
 
 class Cache(Protocol):
-    """What a decoder keeps between steps, in the order of its rows. Search uses it, models provide it."""
+    """What a decoder keeps between steps, in the order of its rows. Search uses it, models provide
+    it.
+    """
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order (may repeat): hypotheses that go on, beams that move."""
 
     def keep(self, sentences: Tensor) -> None:
-        """Keep these sentences of the source, in this order; called before rows of the others are dropped."""
+        """Keep these sentences of the source, in this order; called before rows of the others are
+        dropped.
+        """

@@ -1,4 +1,6 @@
-"""Dropout, with random numbers drawn four at a time on a CPU, where drawing them is what takes the time."""
+"""Dropout, with random numbers drawn four at a time on a CPU, where drawing them is what takes the
+time.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ STEPS = 2**16
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each entry with probability ``p`` and scale the rest by ``1 / (1 - p)`` (Srivastava et al. 2014, section 10).
+    """Zero each entry with probability ``p`` and scale the rest by ``1 / (1 - p)`` (Srivastava et
+    al. 2014, section 10).
 
-    ``p`` is the probability in force: 0 outside training. On a CPU it is rounded to a multiple of 2**-16.
+    ``p`` is the probability in force: 0 outside training. On a CPU it is rounded to a multiple of
+    2**-16.
 
     >>> dropout(torch.ones(2), 0.0)
     tensor([1., 1.])
@@ -30,8 +34,8 @@ def dropout(x: Tensor, p: float) -> Tensor:
 def draw(x: Tensor, steps: int) -> Tensor:
     """Ones and zeros (``int8``) in the shape of ``x``: zero with probability ``steps / 2**16``.
 
-    64 random bits at a time, read as four 16-bit numbers: one decision each. Converted in place and in int16 because that is
-    vectorised, which making a bool is not.
+    64 random bits at a time, read as four 16-bit numbers: one decision each. Converted in place and
+    in int16 because that is vectorised, which making a bool is not.
     """
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     numbers = bits.view(torch.int16)[: x.numel()].view(x.shape)
@@ -54,5 +58,7 @@ class Dropout(torch.autograd.Function):
 
 
 def apply(x: Tensor, kept: Tensor, scale: float) -> Tensor:
-    """``x * kept * scale``; the bytes become numbers first, which is faster than a product of mixed types."""
+    """``x * kept * scale``; the bytes become numbers first, which is faster than a product of mixed
+    types.
+    """
     return kept.to(x.dtype).mul_(x).mul_(scale)

@@ -17,7 +17,9 @@ class UnknownName(TfzooError):
 
     def __init__(self, what: str, name: str, known: Iterable[str], look: str = "") -> None:
         self.name = name
-        super().__init__(f"no {what} named {name!r}.{did_you_mean(name, known)} Known: {listing(known)}{look and f' ({look})'}")
+        super().__init__(
+            f"no {what} named {name!r}.{did_you_mean(name, known)} Known: {listing(known)}{look and f' ({look})'}"
+        )
 
 
 class BadOption(TfzooError):
@@ -49,7 +51,9 @@ class BadRun(TfzooError):
 
 
 class NotFinite(TfzooError):
-    """A training whose loss or gradients were not finite for too many steps in a row; ``first`` says where that began."""
+    """A training whose loss or gradients were not finite for too many steps in a row; ``first``
+    says where that began.
+    """
 
     code = 1
 

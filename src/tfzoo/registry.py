@@ -1,7 +1,9 @@
-"""The registry: components by kind and name, found in the folder of their kind and loaded when asked for.
+"""The registry: components by kind and name, found in the folder of their kind and loaded when
+asked for.
 
-One new component is one new file. The file's name is the component's name, so that names are known without importing
-anything; the class in it is decorated with :func:`register`, which checks that its constructor is a configuration cut in
+One new component is one new file. The file's name is the component's name, so that names are known
+without importing anything; the class in it is decorated with :func:`register`, which checks that
+its constructor is a configuration cut in
 two by the star: what the model supplies before it, what a recipe may set after it.
 """
 
@@ -28,7 +30,9 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True)
 class Kind:
-    """A slot that a component fills: where its files lie, what a model supplies to it, which traits it may declare."""
+    """A slot that a component fills: where its files lie, what a model supplies to it, which traits
+    it may declare.
+    """
 
     package: str
     supplied: frozenset[str] = frozenset()
@@ -36,8 +40,14 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "attention": Kind("tfzoo.attention", frozenset({"heads", "head_dim"}), frozenset({"rotatable"})),
-    "norm": Kind("tfzoo.norm", frozenset({"dim"}), frozenset({"mixes_tokens:training", "mixes_tokens:always", "centres_texts"})),
+    "attention": Kind(
+        "tfzoo.attention", frozenset({"heads", "head_dim"}), frozenset({"rotatable"})
+    ),
+    "norm": Kind(
+        "tfzoo.norm",
+        frozenset({"dim"}),
+        frozenset({"mixes_tokens:training", "mixes_tokens:always", "centres_texts"}),
+    ),
     "position": Kind(
         "tfzoo.position",
         frozenset({"dim", "heads", "head_dim", "max_length", "causal"}),
@@ -76,14 +86,19 @@ class Entry:
     def __str__(self) -> str:
         lines = [f"{self.kind} {self.name}  ({self.cls.__module__}.{self.cls.__qualname__})", ""]
         lines += [self.text, "", f"Paper:    {self.paper or '-'}"]
-        lines += [f"Traits:   {listing(self.traits)}", f"Supplied: {', '.join(self.supplied) or 'nothing'}"]
+        lines += [
+            f"Traits:   {listing(self.traits)}",
+            f"Supplied: {', '.join(self.supplied) or 'nothing'}",
+        ]
         lines += ["Options:" + ("" if self.options else "  none")]
         lines += [f"  {name}: {option}" for name, option in self.options.items()]
         return "\n".join(lines)
 
 
 class Registry:
-    """The components of one kind: those in its folder, those of other packages' entry points, those registered by hand."""
+    """The components of one kind: those in its folder, those of other packages' entry points, those
+    registered by hand.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -119,10 +134,14 @@ class Registry:
         where = f"{self.kind} {name!r} ({cls.__module__}.{cls.__qualname__})"
         own = cls.__module__ == f"{KINDS[self.kind].package}.{name}"
         if name in self.registered or (name in self._files() and not own):
-            raise BadComponent(f"{where}: the name is taken. Choose another: a name means one component everywhere")
+            raise BadComponent(
+                f"{where}: the name is taken. Choose another: a name means one component everywhere"
+            )
         unknown = set(traits) - KINDS[self.kind].traits
         if unknown:
-            raise BadComponent(f"{where}: unknown trait {listing(unknown)}. Known: {listing(KINDS[self.kind].traits)}")
+            raise BadComponent(
+                f"{where}: unknown trait {listing(unknown)}. Known: {listing(KINDS[self.kind].traits)}"
+            )
         supplied, options = self._constructor(cls, where)
         entry = Entry(self.kind, name, cls, paper, frozenset(traits), supplied, options)
         self.registered[name] = entry
@@ -143,8 +162,12 @@ class Registry:
         entry = self.entry(name)
         for key, value in given.items():
             if key not in entry.options:
-                known = f"Options: {listing(entry.options)}" if entry.options else "It has no options"
-                raise BadOption(f"{self.kind} {name!r} has no option {key!r}.{did_you_mean(key, entry.options)} {known}")
+                known = (
+                    f"Options: {listing(entry.options)}" if entry.options else "It has no options"
+                )
+                raise BadOption(
+                    f"{self.kind} {name!r} has no option {key!r}.{did_you_mean(key, entry.options)} {known}"
+                )
             try:
                 given[key] = entry.options[key].convert(value)
             except ValueError as error:
@@ -155,11 +178,14 @@ class Registry:
         """An instance of the component that a spec names; it takes what it needs of ``supplied``.
 
         Raises:
-            UnknownName, BadOption: as :meth:`options`; also where the component's constructor refuses.
+            UnknownName, BadOption: as :meth:`options`; also where the component's constructor
+                refuses.
         """
         entry, options = self.options(spec)
         for key in supplied.keys() - KINDS[self.kind].supplied:
-            raise BadOption(f"{key!r} is nothing that a model supplies to {self.kind}; as an option: {{name: {entry.name}, {key}: ...}}")
+            raise BadOption(
+                f"{key!r} is nothing that a model supplies to {self.kind}; as an option: {{name: {entry.name}, {key}: ...}}"
+            )
         missing = [key for key in entry.supplied if key not in supplied]
         if missing:
             raise BadOption(f"{self.kind} {entry.name!r} also needs {', '.join(missing)}")
@@ -178,7 +204,9 @@ class Registry:
     def _points(self) -> Mapping[str, EntryPoint]:
         points = {point.name: point for point in entry_points(group=f"tfzoo.{self.kind}")}
         for name in points.keys() & self._files():
-            raise BadComponent(f"{self.kind} {name!r}: {points[name].value} takes a name of tfzoo's own; its package must choose another")
+            raise BadComponent(
+                f"{self.kind} {name!r}: {points[name].value} takes a name of tfzoo's own; its package must choose another"
+            )
         return points
 
     def _load(self, point: EntryPoint) -> type:
@@ -186,7 +214,9 @@ class Registry:
         try:
             found = point.load()
         except Exception as error:  # whatever that package does when it is imported
-            raise BadComponent(f"{self.kind} {point.name!r}: cannot import {point.value} ({type(error).__name__}: {error})") from error
+            raise BadComponent(
+                f"{self.kind} {point.name!r}: cannot import {point.value} ({type(error).__name__}: {error})"
+            ) from error
         if not isinstance(found, type):
             raise BadComponent(f"{self.kind} {point.name!r}: {point.value} is no class")
         return found
@@ -199,15 +229,23 @@ class Registry:
         supplied, options = [], {}
         for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:  # type: ignore[misc]
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise BadComponent(f"{where}: no *{name} in a constructor: a misspelt option would be dropped silently")
+                raise BadComponent(
+                    f"{where}: no *{name} in a constructor: a misspelt option would be dropped silently"
+                )
             if parameter.kind is not parameter.KEYWORD_ONLY:
                 if name not in KINDS[self.kind].supplied:
                     raise BadComponent(
                         f"{where}: {name!r} stands before the star, but a model supplies only {listing(KINDS[self.kind].supplied)}"
                     )
                 supplied.append(name)
-            elif name not in hints or parameter.default is parameter.empty or not is_plain(hints[name]):
-                raise BadComponent(f"{where}: option {name!r} needs a default and a plain type (bool, int, float, str, Literal, None)")
+            elif (
+                name not in hints
+                or parameter.default is parameter.empty
+                or not is_plain(hints[name])
+            ):
+                raise BadComponent(
+                    f"{where}: option {name!r} needs a default and a plain type (bool, int, float, str, Literal, None)"
+                )
             else:
                 options[name] = Option(hints[name], parameter.default)
         return tuple(supplied), options
@@ -223,8 +261,12 @@ def registry(kind: str) -> Registry:
     return REGISTRIES[kind]
 
 
-def register(kind: str, name: str, *, paper: str = "", traits: Iterable[str] = ()) -> Callable[[C], C]:
-    """Class decorator: give a component its name, its paper and its traits. The same inside and outside the package."""
+def register(
+    kind: str, name: str, *, paper: str = "", traits: Iterable[str] = ()
+) -> Callable[[C], C]:
+    """Class decorator: give a component its name, its paper and its traits. The same inside and
+    outside the package.
+    """
 
     def decorate(cls: C) -> C:
         registry(kind).add(cls, name, paper, traits)
@@ -239,7 +281,9 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
 
 
 def describe(kind: str, name: str) -> Entry:
-    """Formula, paper, options and traits of a component: ``print(describe("attention", "additive"))``."""
+    """Formula, paper, options and traits of a component: ``print(describe("attention",
+    "additive"))``.
+    """
     return registry(kind).entry(name)
 
 
@@ -250,7 +294,9 @@ def list_components() -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Slot:
-    """Marks a parameter that takes the spec of a component: ``Annotated[Spec, Slot("norm")]``. The command line looks for it."""
+    """Marks a parameter that takes the spec of a component: ``Annotated[Spec, Slot("norm")]``. The
+    command line looks for it.
+    """
 
     kind: str
 

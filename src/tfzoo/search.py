@@ -51,7 +51,8 @@ class Search:
 
     Args:
         beam: hypotheses kept at a time; 1 is greedy.
-        length_penalty: alpha of ``score = log p / ((5 + n) / 6) ** alpha``, ``n`` tokens with the end (Wu et al. 2016, eq. 14).
+        length_penalty: alpha of ``score = log p / ((5 + n) / 6) ** alpha``, ``n`` tokens with the
+            end (Wu et al. 2016, eq. 14).
         max_length: where decoding is cut: so many times the source's tokens, plus 10.
         n_best: hypotheses returned a sentence, best first; at most ``beam``.
 
@@ -68,9 +69,13 @@ class Search:
         if type(self.beam) is not int or self.beam < 1:
             raise BadOption(f"beam={self.beam} must be a whole number from 1 on (1 is greedy)")
         if type(self.n_best) is not int or not 1 <= self.n_best <= self.beam:
-            raise BadOption(f"n_best={self.n_best} must be a whole number from 1 to beam={self.beam}")
+            raise BadOption(
+                f"n_best={self.n_best} must be a whole number from 1 to beam={self.beam}"
+            )
         if not abs(self.length_penalty) <= STEEPEST:
-            raise BadOption(f"length_penalty={self.length_penalty} must be from {-STEEPEST} to {STEEPEST}")
+            raise BadOption(
+                f"length_penalty={self.length_penalty} must be from {-STEEPEST} to {STEEPEST}"
+            )
         if not 0 <= self.max_length <= LONGEST:
             raise BadOption(f"max_length={self.max_length} must be from 0 to {LONGEST}")
 
@@ -79,23 +84,33 @@ class Search:
 
     def limits(self, source: Tensor, pad: int, longest: int | None) -> list[int]:
         """The most tokens, end included, that each sentence may get."""
-        return [min(int(self.max_length * k) + 10, longest or sys.maxsize) for k in (source != pad).sum(1).tolist()]
+        return [
+            min(int(self.max_length * k) + 10, longest or sys.maxsize)
+            for k in (source != pad).sum(1).tolist()
+        ]
 
 
 @torch.no_grad()
-def search(model: Decodable[K], source: Tensor, how: Search | None = None) -> list[list[Hypothesis]]:
+def search(
+    model: Decodable[K], source: Tensor, how: Search | None = None
+) -> list[list[Hypothesis]]:
     """Decode a batch ``(b k)``: ``n_best`` hypotheses a sentence, best first.
 
-    Finished hypotheses come before ones that the limit cut. A finished sentence leaves the batch, so that it costs no more time.
+    Finished hypotheses come before ones that the limit cut. A finished sentence leaves the batch,
+    so that it costs no more time.
     """
     how = how or Search()
     if len(source) == 0:
         return []
     limits = how.limits(source, model.pad, model.longest)
-    return _greedy(model, source, how, limits) if how.beam == 1 else _beam(model, source, how, limits)
+    return (
+        _greedy(model, source, how, limits) if how.beam == 1 else _beam(model, source, how, limits)
+    )
 
 
-def _greedy(model: Decodable[K], source: Tensor, how: Search, limits: list[int]) -> list[list[Hypothesis]]:
+def _greedy(
+    model: Decodable[K], source: Tensor, how: Search, limits: list[int]
+) -> list[list[Hypothesis]]:
     device, b = source.device, source.shape[0]
     cache = model.begin(source)
     alive = torch.arange(b, device=device)
@@ -117,13 +132,17 @@ def _greedy(model: Decodable[K], source: Tensor, how: Search, limits: list[int])
             cache.keep(go_on)
             cache.select(go_on)
     result = []
-    for ids, score, done, limit in zip(out.tolist(), total.tolist(), finished.tolist(), limits, strict=True):
+    for ids, score, done, limit in zip(
+        out.tolist(), total.tolist(), finished.tolist(), limits, strict=True
+    ):
         ids = ids[: ids.index(END)] if done else ids[:limit]
         result.append([Hypothesis(ids, score / how.penalty(len(ids) + done), done)])
     return result
 
 
-def _beam(model: Decodable[K], source: Tensor, how: Search, limits: list[int]) -> list[list[Hypothesis]]:
+def _beam(
+    model: Decodable[K], source: Tensor, how: Search, limits: list[int]
+) -> list[list[Hypothesis]]:
     device, b, beam = source.device, source.shape[0], how.beam
     found: list[list[Hypothesis]] = [[] for _ in range(b)]
     cache = model.begin(source)
@@ -135,18 +154,29 @@ def _beam(model: Decodable[K], source: Tensor, how: Search, limits: list[int]) -
         log_p = _log_probabilities(model, tokens, cache)
         v, width = log_p.shape[-1], scores.shape[1]
         grown = (scores.reshape(-1, 1) + log_p).reshape(len(alive), -1)
-        # Of 2 * beam candidates at most beam end here, so that beam are left to go on (each parent has one end).
+        # Of 2 * beam candidates at most beam end here, so that beam are left to go on (each parent
+        # has one end).
         top, flat = grown.topk(min(2 * beam, width * v), dim=1)
         parent, token = flat // v, flat % v
         ends = token == END
         _harvest(found, alive, how, prefixes, parent, ends, top)
         # The best that do not end, in their order.
         order = (ends | top.isneginf()).to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
-        scores, parent, token = top.gather(1, order), parent.gather(1, order), token.gather(1, order)
+        scores, parent, token = (
+            top.gather(1, order),
+            parent.gather(1, order),
+            token.gather(1, order),
+        )
         scores = scores.masked_fill(ends.gather(1, order), float("-inf"))
-        prefixes = torch.cat([prefixes.gather(1, parent[..., None].expand(-1, -1, t)), token[..., None]], dim=2)
+        prefixes = torch.cat(
+            [prefixes.gather(1, parent[..., None].expand(-1, -1, t)), token[..., None]], dim=2
+        )
         best = scores[:, 0].tolist()
-        go_on = [row for row, sentence in enumerate(alive) if _may_improve(found[sentence], best[row], t + 1, limits[sentence], how)]
+        go_on = [
+            row
+            for row, sentence in enumerate(alive)
+            if _may_improve(found[sentence], best[row], t + 1, limits[sentence], how)
+        ]
         for row, sentence in enumerate(alive):
             if t + 1 == limits[sentence]:
                 found[sentence] += _cut(prefixes[row], scores[row], how)
@@ -170,18 +200,28 @@ def _log_probabilities(model: Decodable[K], tokens: Tensor, cache: K) -> Tensor:
 
 
 def _harvest(
-    found: list[list[Hypothesis]], alive: list[int], how: Search, prefixes: Tensor, parent: Tensor, ends: Tensor, top: Tensor
+    found: list[list[Hypothesis]],
+    alive: list[int],
+    how: Search,
+    prefixes: Tensor,
+    parent: Tensor,
+    ends: Tensor,
+    top: Tensor,
 ) -> None:
     """Take the candidates that end and stand among the best ``beam``."""
     penalty = how.penalty(prefixes.shape[2] + 1)
-    taken = (ends & (torch.arange(ends.shape[1], device=ends.device) < how.beam) & ~top.isneginf()).nonzero()
+    taken = (
+        ends & (torch.arange(ends.shape[1], device=ends.device) < how.beam) & ~top.isneginf()
+    ).nonzero()
     for row, column in taken.tolist():
         ids = prefixes[row, parent[row, column]].tolist()
         found[alive[row]].append(Hypothesis(ids, top[row, column].item() / penalty, finished=True))
 
 
 def _may_improve(found: list[Hypothesis], best: float, n: int, limit: int, how: Search) -> bool:
-    """Whether to search a sentence further: ``beam`` hypotheses have not ended, and one could still enter the ``n_best`` of those."""
+    """Whether to search a sentence further: ``beam`` hypotheses have not ended, and one could still
+    enter the ``n_best`` of those.
+    """
     if n >= limit or best == float("-inf") or len(found) >= how.beam:
         return False
     finished = sorted((h.score for h in found), reverse=True)
@@ -195,4 +235,8 @@ def _may_improve(found: list[Hypothesis], best: float, n: int, limit: int, how: 
 def _cut(prefixes: Tensor, scores: Tensor, how: Search) -> list[Hypothesis]:
     """Hypotheses that reached the limit without an end."""
     pairs = zip(prefixes.tolist(), scores.tolist(), strict=True)
-    return [Hypothesis(ids, score / how.penalty(len(ids)), finished=False) for ids, score in pairs if score > float("-inf")]
+    return [
+        Hypothesis(ids, score / how.penalty(len(ids)), finished=False)
+        for ids, score in pairs
+        if score > float("-inf")
+    ]

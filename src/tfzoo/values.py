@@ -20,7 +20,8 @@ class Option:
     default: Any
 
     def convert(self, value: Any) -> Any:
-        """The value as its annotation wants it; raises ``ValueError`` when it cannot be, or is no finite number.
+        """The value as its annotation wants it; raises ``ValueError`` when it cannot be, or is no
+        finite number.
 
         YAML reads ``1e-4`` as a string and ``no`` as False, and a command line has only strings.
         """
@@ -34,10 +35,14 @@ class Option:
 
 
 def convert(value: Any, annotation: Any) -> Any:
-    """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants it, or ValueError."""
+    """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants
+    it, or ValueError.
+    """
     choices = members(annotation)
     for choice in choices:  # an exact match first: in `int | str`, "3" is a string and 3 a number
-        if (type(choice) is type(value) and choice == value) or (isinstance(choice, type) and type(value) is choice):
+        if (type(choice) is type(value) and choice == value) or (
+            isinstance(choice, type) and type(value) is choice
+        ):
             return value
     for choice in choices:
         try:
@@ -55,13 +60,19 @@ def convert_one(value: Any, choice: Any) -> Any:
     if choice is bool and text in ("true", "yes", "on", "false", "no", "off"):
         return text in ("true", "yes", "on")
     if choice is int and not isinstance(value, bool) and float(value) == int(float(value)):
-        return int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else int(float(value))
+        return (
+            int(value)
+            if isinstance(value, str) and value.strip().lstrip("+-").isdigit()
+            else int(float(value))
+        )
     if choice is float and not isinstance(value, bool):
         return float(value)
     if choice is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if not isinstance(choice, type) and (
-        value == choice or (value is False and choice in ("no", "off")) or (value is True and choice in ("yes", "on"))
+        value == choice
+        or (value is False and choice in ("no", "off"))
+        or (value is True and choice in ("yes", "on"))
     ):
         return choice
     raise ValueError
@@ -85,12 +96,17 @@ def members(annotation: Any) -> tuple[Any, ...]:
 
 def is_plain(annotation: Any) -> bool:
     """Whether an annotation is of the plain types that a recipe can hold."""
-    return all(choice in PLAIN if isinstance(choice, type) else isinstance(choice, PLAIN) for choice in members(annotation))
+    return all(
+        choice in PLAIN if isinstance(choice, type) else isinstance(choice, PLAIN)
+        for choice in members(annotation)
+    )
 
 
 def type_name(annotation: Any) -> str:
     """How a message names a type: ``float``, ``'pre' or 'post'``, ``int or None``."""
     return " or ".join(
-        ("None" if choice is type(None) else choice.__name__) if isinstance(choice, type) else repr(choice)
+        ("None" if choice is type(None) else choice.__name__)
+        if isinstance(choice, type)
+        else repr(choice)
         for choice in members(annotation)
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from tests.golden import load
-from tfzoo import products, tanh_scores
+from tfzoo.attention import _inner_products, _tanh_scores
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.registry import create, registry
@@ -54,17 +54,28 @@ def gradients(out: Tensor, attention: Attention, *inputs: Tensor | None) -> list
 @pytest.mark.parametrize("kind", ["open", "causal", "holes", "causal holes"])
 @pytest.mark.parametrize(("q", "k"), [(5, 5), (3, 20), (20, 20), (1, 7), (60, 130)])
 @pytest.mark.parametrize("name", NAMES)
-def test_forward_agrees_with_scores(name: str, q: int, k: int, kind: str, bias: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forward_agrees_with_scores(
+    name: str, q: int, k: int, kind: str, bias: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
-    monkeypatch.setattr(tanh_scores, "SMALL", 0)
-    monkeypatch.setattr(tanh_scores, "BLOCK", max(300, q * k // 2 + 1))  # several blocks, the last one smaller
+    monkeypatch.setattr(_tanh_scores, "SMALL", 0)
+    monkeypatch.setattr(
+        _tanh_scores, "BLOCK", max(300, q * k // 2 + 1)
+    )  # several blocks, the last one smaller
     attention, inputs = made(name), call(q, k, 8 if bias is None else 6)
-    added = {None: None, "heads": torch.randn(1, 3, q, k, requires_grad=True), "keys": torch.randn(4, 3, 1, k, requires_grad=True)}[bias]
+    added = {
+        None: None,
+        "heads": torch.randn(1, 3, q, k, requires_grad=True),
+        "keys": torch.randn(4, 3, 1, k, requires_grad=True),
+    }[bias]
     options = {"mask": mask(kind, q, k), "bias": added, "temperature": 0.7}
     got = attention(inputs[0], attention.keys(inputs[1]), inputs[2], **options)
     wanted = by_scores(attention, *inputs, **options)
     assert_close(got, wanted, atol=1e-5, rtol=1e-4)
-    ours, theirs = gradients(got, attention, *inputs, added), gradients(wanted, attention, *inputs, added)
+    ours, theirs = (
+        gradients(got, attention, *inputs, added),
+        gradients(wanted, attention, *inputs, added),
+    )
     for one, other in zip(ours, theirs, strict=True):
         assert one.isfinite().all()
         assert_close(one, other, atol=2e-5 * max(1.0, float(other.detach().abs().max())), rtol=1e-3)
@@ -79,11 +90,15 @@ def test_all_ways_to_multiply_agree(name: str, kind: str, monkeypatch: pytest.Mo
     torch.manual_seed(0)
     attention, (q, k, v) = made(name), call(12, 12)
     outs = []
-    for way in (products.fused, products.plain, None):
+    for way in (_inner_products.fused, _inner_products.plain, None):
         with monkeypatch.context() as patch:
             if way:
-                patch.setattr(products, "fused_is_faster", lambda *_, way=way: way is products.fused)
-                patch.setattr(products, "eager", lambda *_: False)
+                patch.setattr(
+                    _inner_products,
+                    "fused_is_faster",
+                    lambda *_, way=way: way is _inner_products.fused,
+                )
+                patch.setattr(_inner_products, "eager", lambda *_: False)
             outs.append(attention(q, attention.keys(k), v, mask=mask(kind, 12, 12)))
     assert_close(outs[0], outs[2], atol=1e-5, rtol=1e-4)
     assert_close(outs[1], outs[2], atol=1e-5, rtol=1e-4)
@@ -110,9 +125,14 @@ def test_compiles_without_a_break(name: str) -> None:
     attention, (q, k, v) = made(name), call(20, 20)
     options = {"mask": mask("causal holes", 20, 20), "bias": torch.randn(1, 3, 20, 20)}
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
-    got, wanted = compiled(q, attention.keys(k), v, **options), attention(q, attention.keys(k), v, **options)
+    got, wanted = (
+        compiled(q, attention.keys(k), v, **options),
+        attention(q, attention.keys(k), v, **options),
+    )
     assert_close(got, wanted, atol=1e-5, rtol=1e-4)
-    for one, other in zip(gradients(got, attention, q, k, v), gradients(wanted, attention, q, k, v), strict=True):
+    for one, other in zip(
+        gradients(got, attention, q, k, v), gradients(wanted, attention, q, k, v), strict=True
+    ):
         assert_close(one, other, atol=1e-4, rtol=1e-3)
 
 
@@ -123,7 +143,9 @@ def test_dropout_falls_on_weights(name: str, length: int) -> None:
     torch.manual_seed(0)
     attention, (q, k, _) = made(name), call(length, length)
     v = torch.ones(4, 3, length, 8, requires_grad=True)
-    out = attention(q * 0.0, attention.keys(k * 0.0), v, mask=Mask(), dropout=0.25)  # all weights are 1 / length
+    out = attention(
+        q * 0.0, attention.keys(k * 0.0), v, mask=Mask(), dropout=0.25
+    )  # all weights are 1 / length
     kept = out[..., 0] * length * 0.75
     assert_close(kept, kept.round(), atol=1e-3, rtol=0.0)
     assert_close(kept.mean() / length, torch.tensor(0.75), atol=0.05, rtol=0.0)
@@ -145,14 +167,22 @@ def test_dropout_draws_and_backs_as_the_reference_does(name: str) -> None:
 
 
 @pytest.mark.parametrize(("q", "k", "hidden"), [(5, 9, 8), (7, 60, 4), (33, 5, 6)])
-def test_additive_equals_its_formula(q: int, k: int, hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_additive_equals_its_formula(
+    q: int, k: int, hidden: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
-    monkeypatch.setattr(tanh_scores, "SMALL", 0)
-    a, b, v = (torch.randn(2, 3, q, hidden) * 3).requires_grad_(), torch.randn(2, 3, k, hidden, requires_grad=True), torch.randn(3, hidden)
+    monkeypatch.setattr(_tanh_scores, "SMALL", 0)
+    a, b, v = (
+        (torch.randn(2, 3, q, hidden) * 3).requires_grad_(),
+        torch.randn(2, 3, k, hidden, requires_grad=True),
+        torch.randn(3, hidden),
+    )
     v.requires_grad_()
     exact = [x.detach().double().requires_grad_() for x in (a, b, v)]
-    formula = (exact[2][:, None, None] * torch.tanh(exact[0][..., :, None, :] + exact[1][..., None, :, :])).sum(-1)
-    scores = tanh_scores.tanh_scores(a, b, v)
+    formula = (
+        exact[2][:, None, None] * torch.tanh(exact[0][..., :, None, :] + exact[1][..., None, :, :])
+    ).sum(-1)
+    scores = _tanh_scores.tanh_scores(a, b, v)
     assert_close(scores, formula.float(), atol=1e-5, rtol=1e-5)
     slope = torch.randn(scores.shape)
     wanted = torch.autograd.grad(formula, exact, slope.double())
@@ -161,16 +191,20 @@ def test_additive_equals_its_formula(q: int, k: int, hidden: int, monkeypatch: p
 
 
 def test_additive_is_finite_where_tanh_is_flat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tanh_scores, "SMALL", 0)
+    monkeypatch.setattr(_tanh_scores, "SMALL", 0)
     a = torch.tensor([-1e4, -50.0, 0.0, 50.0, 1e4]).view(1, 1, 5, 1).requires_grad_()
     for k in (5, 60):
         b = torch.linspace(-5.0, 5.0, k).view(1, 1, k, 1).requires_grad_()
-        scores = tanh_scores.tanh_scores(a, b, torch.ones(1, 1))
+        scores = _tanh_scores.tanh_scores(a, b, torch.ones(1, 1))
         assert_close(scores, torch.tanh(a + b.mT), atol=1e-6, rtol=1e-5)
         assert all(grad.isfinite().all() for grad in torch.autograd.grad(scores.sum(), (a, b)))
 
 
-PEERS = {"sdpa_plain": "scaled_dot_product", "sdpa_causal_padding": "scaled_dot_product", "dot_unscaled_cross_padding": "dot_product"}
+PEERS = {
+    "sdpa_plain": "scaled_dot_product",
+    "sdpa_causal_padding": "scaled_dot_product",
+    "dot_unscaled_cross_padding": "dot_product",
+}
 
 
 @pytest.mark.parametrize(("case_id", "name"), list(PEERS.items()))
@@ -198,7 +232,12 @@ def test_agrees_with_joeynmt(name: str) -> None:
     width = keys.shape[-1]
     q = torch.nn.functional.pad(query, (0, width - query.shape[-1]))[:, None]
     hidden = arrays["param.key_layer.weight"].shape[0]
-    attention = create("attention", {"name": name} | ({"hidden": hidden} if name == "additive" else {}), heads=1, head_dim=width)
+    attention = create(
+        "attention",
+        {"name": name} | ({"hidden": hidden} if name == "additive" else {}),
+        heads=1,
+        head_dim=width,
+    )
     fill = (0, 0, 0, width - query.shape[-1])
     with torch.no_grad():
         if name == "additive":

@@ -30,7 +30,10 @@ def randomize(module: nn.Module) -> nn.Module:
 @torch.no_grad()
 def copy_attention(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
     for part, weight, bias in zip(
-        (ours.query, ours.key, ours.value), theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3), strict=True
+        (ours.query, ours.key, ours.value),
+        theirs.in_proj_weight.chunk(3),
+        theirs.in_proj_bias.chunk(3),
+        strict=True,
     ):
         part.weight.copy_(weight)
         part.bias.copy_(bias)
@@ -38,7 +41,9 @@ def copy_attention(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
 
 
 @torch.no_grad()
-def copy_layer(ours: Layer, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> None:
+def copy_layer(
+    ours: Layer, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
+) -> None:
     copy_attention(ours.self_attention.inner, theirs.self_attn)
     norms = [ours.self_attention.norm]
     if ours.cross_attention is not None:
@@ -75,15 +80,21 @@ def test_cross_attention_is_pytorchs() -> None:
     memory, valid = padded()
     x = torch.randn(3, 4, DIM)
     wanted, _ = theirs(x, memory, memory, key_padding_mask=~valid, need_weights=False)
-    torch.testing.assert_close(ours(x, Context(Mask(), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted)
+    torch.testing.assert_close(
+        ours(x, Context(Mask(), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted
+    )
 
 
 @pytest.mark.parametrize("residual", ["pre", "post"])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_an_encoder_layer_is_pytorchs(residual: str, activation: str) -> None:
-    theirs = nn.TransformerEncoderLayer(DIM, HEADS, 32, 0.0, activation, batch_first=True, norm_first=residual == "pre")
+    theirs = nn.TransformerEncoderLayer(
+        DIM, HEADS, 32, 0.0, activation, batch_first=True, norm_first=residual == "pre"
+    )
     randomize(theirs).train()  # in eval mode its fast path answers with zeros at padding
-    options = StackOptions(heads=HEADS, feedforward={"name": activation, "hidden": 32}, residual=residual)
+    options = StackOptions(
+        heads=HEADS, feedforward={"name": activation, "hidden": 32}, residual=residual
+    )
     ours = Layer(DIM, options, cross=False).eval()
     copy_layer(ours, theirs)
     x, valid = padded()
@@ -93,21 +104,31 @@ def test_an_encoder_layer_is_pytorchs(residual: str, activation: str) -> None:
 
 @pytest.mark.parametrize("residual", ["pre", "post"])
 def test_a_decoder_layer_is_pytorchs(residual: str) -> None:
-    theirs = randomize(nn.TransformerDecoderLayer(DIM, HEADS, 32, batch_first=True, norm_first=residual == "pre"))
-    options = StackOptions(heads=HEADS, feedforward={"name": "relu", "hidden": 32}, residual=residual)
+    theirs = randomize(
+        nn.TransformerDecoderLayer(DIM, HEADS, 32, batch_first=True, norm_first=residual == "pre")
+    )
+    options = StackOptions(
+        heads=HEADS, feedforward={"name": "relu", "hidden": 32}, residual=residual
+    )
     ours = Layer(DIM, options, cross=True).eval()
     copy_layer(ours, theirs)
     memory, valid = padded()
     x = torch.randn(3, 5, DIM)
     hidden = nn.Transformer.generate_square_subsequent_mask(5)
     wanted = theirs(x, memory, tgt_mask=hidden, memory_key_padding_mask=~valid, tgt_is_causal=True)
-    torch.testing.assert_close(ours(x, Context(Mask(True), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted)
+    torch.testing.assert_close(
+        ours(x, Context(Mask(True), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted
+    )
 
 
 def test_a_pre_norm_stack_ends_with_a_norm_as_pytorchs() -> None:
     layer = nn.TransformerEncoderLayer(DIM, HEADS, 32, batch_first=True, norm_first=True)
-    theirs = randomize(nn.TransformerEncoder(layer, 3, norm=nn.LayerNorm(DIM), enable_nested_tensor=False))
-    options = StackOptions(layers=3, heads=HEADS, feedforward={"name": "relu", "hidden": 32}, position="none")
+    theirs = randomize(
+        nn.TransformerEncoder(layer, 3, norm=nn.LayerNorm(DIM), enable_nested_tensor=False)
+    )
+    options = StackOptions(
+        layers=3, heads=HEADS, feedforward={"name": "relu", "hidden": 32}, position="none"
+    )
     ours = Stack(DIM, options, causal=False).eval()
     for our_layer, their_layer in zip(ours.layers, theirs.layers, strict=True):
         copy_layer(our_layer, their_layer)

@@ -1,4 +1,6 @@
-"""Runs ``tfzoo`` once for each list of words on standard input and tells what came of it: ``python tests/commands/strangers.py < JSON``."""
+"""Runs ``tfzoo`` once for each list of words on standard input and tells what came of it: ``python
+tests/commands/strangers.py < JSON``.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,12 @@ for args in json.load(sys.stdin):
         code = main(args)
     heavy = [name for name in ("lightning", "beside", "jsonargparse") if name in sys.modules]
     found.append(
-        {"code": code, "out": out.getvalue(), "err": err.getvalue(), "seconds": time.perf_counter() - start, "imported": heavy},
+        {
+            "code": code,
+            "out": out.getvalue(),
+            "err": err.getvalue(),
+            "seconds": time.perf_counter() - start,
+            "imported": heavy,
+        },
     )
 print(json.dumps(found))

@@ -18,17 +18,27 @@ from tfzoo.commands.main import main
 
 WORDS = ["red", "green", "blue", "one", "two", "three"]
 LINES = b"red two\n\n   \ntwo\tthree\r\n" + b"green " * 900 + b"\none\x0btwo\rthree\nblue"
-"""Seven lines: an empty one, one of spaces, a long one, one with a lone carriage return, and a last one without an end."""
+"""Seven lines: an empty one, one of spaces, a long one, one with a lone carriage return, and a last
+one without an end.
+"""
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with text, a recipe and ``runs/toy/1``, made by ``tfzoo fit``."""
     folder = tmp_path_factory.mktemp("toy")
-    rows = [f"{a} {b} {c}\t{'0' if a in WORDS[:3] else 'NUM'}\n" for a, b, c in product(WORDS, repeat=3)]
+    rows = [
+        f"{a} {b} {c}\t{'0' if a in WORDS[:3] else 'NUM'}\n" for a, b, c in product(WORDS, repeat=3)
+    ]
     (folder / "train.tsv").write_text(f"text\tlabel\n{''.join(rows)}", "utf-8")
     with gzip.open(folder / "test.tsv.gz", "wt", encoding="utf-8") as stream:
-        stream.write("text\tlabel\n" + "".join(f"{a} {b}\t{'0' if a in WORDS[:3] else 'NUM'}\n" for a, b in product(WORDS, repeat=2)))
+        stream.write(
+            "text\tlabel\n"
+            + "".join(
+                f"{a} {b}\t{'0' if a in WORDS[:3] else 'NUM'}\n"
+                for a, b in product(WORDS, repeat=2)
+            )
+        )
     (folder / "toy.yaml").write_text(
         "task: classification\nseed: 1\nmodel: {dim: 16, heads: 2, layers: 1, position: learned}\n"
         "data: {root: ., tokenizer: {name: bpe, vocab_size: 280}, max_tokens: 400, max_length: 20}\n"
@@ -50,20 +60,34 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def summary() -> dict[str, dict[str, dict[str, float]]]:
-    found: dict[str, dict[str, dict[str, float]]] = json.loads(Path("runs/toy/1/summary.json").read_text("utf-8"))
+    found: dict[str, dict[str, dict[str, float]]] = json.loads(
+        Path("runs/toy/1/summary.json").read_text("utf-8")
+    )
     return found
 
 
 def test_a_run_chooses_its_best_checkpoint_by_accuracy(here: Path) -> None:
-    assert {path.name for path in Path("runs/toy/1").iterdir()} == {"config.yaml", "metrics.csv", "checkpoints", "summary.json"}
+    assert {path.name for path in Path("runs/toy/1").iterdir()} == {
+        "config.yaml",
+        "metrics.csv",
+        "checkpoints",
+        "summary.json",
+    }
     assert summary()["fit"]["best"].keys() == {"val/accuracy"}
-    assert {"val/loss", "val/macro_f1", "val/calibration_error"} <= summary()["fit"]["scores"].keys()
-    assert all(summary()["fit"][key] for key in ("tokens", "train_seconds", "tokens_per_second", "decoded_per_second"))
+    assert {"val/loss", "val/macro_f1", "val/calibration_error"} <= summary()["fit"][
+        "scores"
+    ].keys()
+    assert all(
+        summary()["fit"][key]
+        for key in ("tokens", "train_seconds", "tokens_per_second", "decoded_per_second")
+    )
     task = tfzoo.ClassificationTask.load("runs/toy/1")
     assert task.class_weights.tolist() == [1.5, 1.0]
 
 
-def test_one_line_for_each_line_in_order(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_line_for_each_line_in_order(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("lines").write_bytes(LINES)
     assert main(["classify", "runs/toy/1", "lines"]) == 0
     out, err = capsys.readouterr()
@@ -89,7 +113,9 @@ def test_one_line_for_each_line_in_order(here: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == ""
 
 
-def test_testing_draws_the_confusion_matrix_into_the_runs_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_testing_draws_the_confusion_matrix_into_the_runs_folder(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["test", "runs/toy/1"]) == 0
     assert "runs/toy/1/confusion.png" in capsys.readouterr().out
     assert Path("runs/toy/1/confusion.png").read_bytes().startswith(b"\x89PNG")
@@ -109,7 +135,9 @@ def test_predictions_are_those_that_test_scored(form: str, here: Path) -> None:
     if form == "jsonl":
         rows = [json.loads(line) for line in lines]
     else:
-        rows = [dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]]
+        rows = [
+            dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]
+        ]
     assert [row["text"] for row in rows] == [f"{a} {b}" for a, b in product(WORDS, repeat=2)]
     assert rows[0].keys() == {"text", "label", "prediction", "probability"}
     right = sum(row["label"] == row["prediction"] for row in rows) / len(rows)
@@ -118,42 +146,76 @@ def test_predictions_are_those_that_test_scored(form: str, here: Path) -> None:
 
 def test_validating_scores_as_training_said(here: Path) -> None:
     assert main(["validate", "runs/toy/1"]) == 0
-    assert summary()["validate"]["scores"]["val/accuracy"] == pytest.approx(summary()["fit"]["best"]["val/accuracy"])
+    assert summary()["validate"]["scores"]["val/accuracy"] == pytest.approx(
+        summary()["fit"]["best"]["val/accuracy"]
+    )
 
 
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["translate", "runs/toy/1", "toy.yaml"], ["is of the task 'classification', not 'translation'"]),
+        (
+            ["translate", "runs/toy/1", "toy.yaml"],
+            ["is of the task 'classification', not 'translation'"],
+        ),
         (["classify", "runs/toy/1", "none"], ["no file none to classify"]),
         (["classify", "runs/toy/1", "latin"], ["latin, line 2: not UTF-8"]),
         (["classify", "runs/toy/1", "torn.gz"], ["torn.gz: damaged"]),
         (["classify", "runs/toy/1", "false.gz"], ["false.gz: damaged"]),
-        (["classify", "runs/toy/1", "toy.yaml", "--output", "./toy.yaml"], ["--output ./toy.yaml is the file that is read"]),
-        (["classify", "runs/toy/1", "toy.yaml", "--output", "/dev/full"], ["cannot write /dev/full: No space left"]),
+        (
+            ["classify", "runs/toy/1", "toy.yaml", "--output", "./toy.yaml"],
+            ["--output ./toy.yaml is the file that is read"],
+        ),
+        (
+            ["classify", "runs/toy/1", "toy.yaml", "--output", "/dev/full"],
+            ["cannot write /dev/full: No space left"],
+        ),
         (["classify", "runs/toy/2"], ["no run at runs/toy/2", "runs/toy/1"]),
         (["classify", "runs/toy/1", "--max-tokens", "0"], ["--max-tokens must be at least 1"]),
         (["classify", "runs/toy/1", "--outptu", "x"], ["Did you mean '--output'"]),
         (["predict", "runs/toy/1", "--format", "csv"], ["no format named 'csv'", "tsv"]),
         (["test", "runs/toy/1", "--model.pooling", "max"], ["the run is trained"]),
         (["test", "runs/toy/1", "--loss.class_weights", "balanced"], ["the run is trained"]),
-        (["test", "runs/toy/1", "--data.tokenizer", "word"], ["--data.tokenizer does not match the checkpoint"]),
+        (
+            ["test", "runs/toy/1", "--data.tokenizer", "word"],
+            ["--data.tokenizer does not match the checkpoint"],
+        ),
         (["test", "runs/toy/1", "--search.beam", "5"], ["no section 'search'"]),
-        (["fit", "toy.yaml", "--model.pooling", "maen"], ["no pooling named 'maen'", "Did you mean 'mean'"]),
+        (
+            ["fit", "toy.yaml", "--model.pooling", "maen"],
+            ["no pooling named 'maen'", "Did you mean 'mean'"],
+        ),
         (["fit", "toy.yaml", "--model.classes", "6"], ["`classes` is not for a recipe to say"]),
         (["fit", "toy.yaml", "--model.tie", "all"], ["no key 'tie'"]),
-        (["fit", "toy.yaml", "--optim.class_weights", "balanced"], ["`class_weights` belongs under `loss`"]),
+        (
+            ["fit", "toy.yaml", "--optim.class_weights", "balanced"],
+            ["`class_weights` belongs under `loss`"],
+        ),
         (["fit", "toy.yaml", "--loss.class_weights", "equal"], ["class_weights"]),
-        (["fit", "toy.yaml", "--loss.class_weights", "[1, 2]"], ["must be 'balanced' or dict[str, float] or None, not '[1, 2]'"]),
-        (["fit", "toy.yaml", "--loss.class_weights.NUN", "2"], ["no label 'NUN'", "Did you mean 'NUM'"]),
+        (
+            ["fit", "toy.yaml", "--loss.class_weights", "[1, 2]"],
+            ["must be 'balanced' or dict[str, float] or None, not '[1, 2]'"],
+        ),
+        (
+            ["fit", "toy.yaml", "--loss.class_weights.NUN", "2"],
+            ["no label 'NUN'", "Did you mean 'NUM'"],
+        ),
         (["fit", "toy.yaml", "--loss.class_weights.NUM", "much"], ["class_weights"]),
         (["fit", "toy.yaml", "--seed", "-1"], ["seed is -1"]),
-        (["fit", "toy.yaml", "--model.max_length", "3"], ["train has a text of 16 tokens", "end at 3: raise model.max_length"]),
-        (["fit", "toy.yaml", "--data.test", "{../../evil: test.tsv}"], ["cannot be named '../../evil'"]),
+        (
+            ["fit", "toy.yaml", "--model.max_length", "3"],
+            ["train has a text of 16 tokens", "end at 3: raise model.max_length"],
+        ),
+        (
+            ["fit", "toy.yaml", "--data.test", "{../../evil: test.tsv}"],
+            ["cannot be named '../../evil'"],
+        ),
         (["fit", "toy.yaml", "--model.norm", "instance"], ["constant-pooling", "first, max"]),
     ],
 )
-def test_a_mistake_is_named_with_its_fix(args: list[str], says: list[str], here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_named_with_its_fix(
+    args: list[str], says: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("latin").write_bytes(b"two\n\xff\n")
     Path("torn.gz").write_bytes(gzip.compress(b"two\n" * 9, mtime=0)[:-9])
     Path("false.gz").write_bytes(b"two\n")
@@ -161,7 +223,9 @@ def test_a_mistake_is_named_with_its_fix(args: list[str], says: list[str], here:
     runs = sorted(Path("runs/toy").iterdir())
     assert main(args) == 2
     out, err = capsys.readouterr()
-    lines = [line for line in err.strip().splitlines() if not line.startswith(("checkpoint: ", "data: "))]
+    lines = [
+        line for line in err.strip().splitlines() if not line.startswith(("checkpoint: ", "data: "))
+    ]
     assert lines[0].startswith("tfzoo: "), err
     assert len(lines) <= 6
     assert out == ""
@@ -171,7 +235,9 @@ def test_a_mistake_is_named_with_its_fix(args: list[str], says: list[str], here:
     assert Path("toy.yaml").read_bytes() == kept
 
 
-def test_closed_standard_input_is_told(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_standard_input_is_told(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["classify", "runs/toy/1"]) == 2
     assert "standard input is closed; name a file to classify" in capsys.readouterr().err
@@ -199,20 +265,53 @@ def test_weights_by_label_are_given_on_the_command_line(here: Path) -> None:
     more = ["--trainer.max_steps", "1", "--loss.class_weights.NUM", "4"]
     assert main(["fit", "toy.yaml", *more, "--run", "weighed"]) == 0
     assert tfzoo.ClassificationTask.load("weighed").class_weights.tolist() == [1.5, 4.0]
-    assert main(["fit", "toy.yaml", "--trainer.max_steps", "1", "--loss.class_weights", "balanced", "--run", "balanced"]) == 0
-    assert tfzoo.ClassificationTask.load("balanced").class_weights.tolist() == pytest.approx([1.0, 1.0], abs=0.1)
+    assert (
+        main(
+            [
+                "fit",
+                "toy.yaml",
+                "--trainer.max_steps",
+                "1",
+                "--loss.class_weights",
+                "balanced",
+                "--run",
+                "balanced",
+            ]
+        )
+        == 0
+    )
+    assert tfzoo.ClassificationTask.load("balanced").class_weights.tolist() == pytest.approx(
+        [1.0, 1.0], abs=0.1
+    )
 
 
-def test_what_print_config_prints_runs_unchanged(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_print_config_prints_runs_unchanged(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
-    assert main(["fit", "toy.yaml", "--print_config", "--loss.class_weights.NUM", "4", "--model.pooling", "max"]) == 0
+    assert (
+        main(
+            [
+                "fit",
+                "toy.yaml",
+                "--print_config",
+                "--loss.class_weights.NUM",
+                "4",
+                "--model.pooling",
+                "max",
+            ]
+        )
+        == 0
+    )
     first = capsys.readouterr().out
     Path("again.yaml").write_text(first, "utf-8")
     assert main(["fit", "again.yaml", "--print_config"]) == 0
     assert capsys.readouterr().out == first
 
 
-def test_translators_and_classifiers_are_told_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_translators_and_classifiers_are_told_apart(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run: Callable[..., int] = lambda *args: main(list(args))  # noqa: E731
     assert run("fit", "toy.yaml", "--help") == 0
     helped = capsys.readouterr().out

@@ -15,7 +15,9 @@ NUMBERS = "translation/numbers"
 
 
 @pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Refused:
+def refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Refused:
     """Run a command that must be refused; returns its message."""
     monkeypatch.chdir(tmp_path)
 
@@ -24,7 +26,9 @@ def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
         assert main(list(args)) == 2
         out, err = capsys.readouterr()
         lines = err.strip().splitlines()
-        message = "\n".join(line for line in lines if not line.startswith(("checkpoint: ", "data: ")))
+        message = "\n".join(
+            line for line in lines if not line.startswith(("checkpoint: ", "data: "))
+        )
         assert message.startswith("tfzoo: "), err
         assert len(message.splitlines()) <= 6
         assert "Traceback" not in err + out
@@ -50,9 +54,18 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["--model.attention", "aditive"], ["no attention named 'aditive'", "Did you mean 'additive'"]),
-        (["--model.norm", "{name: rms, epz: 1}"], ["norm 'rms' has no option 'epz'", "Did you mean 'eps'"]),
-        (["--model.norm", "rms", "--model.norm.epz", "1"], ["--model.norm.epz", "no option 'epz'", "Did you mean 'eps'"]),
+        (
+            ["--model.attention", "aditive"],
+            ["no attention named 'aditive'", "Did you mean 'additive'"],
+        ),
+        (
+            ["--model.norm", "{name: rms, epz: 1}"],
+            ["norm 'rms' has no option 'epz'", "Did you mean 'eps'"],
+        ),
+        (
+            ["--model.norm", "rms", "--model.norm.epz", "1"],
+            ["--model.norm.epz", "no option 'epz'", "Did you mean 'eps'"],
+        ),
         (["--model.position", "null"], ["position wants a name or", "not None"]),
         (["--model.norm.eps", "small"], ["'small' is not float"]),
         (["--model.norm.eps", "nan"], ["option 'eps'", "nan is not a finite number"]),
@@ -70,8 +83,14 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         (["--trainer.max_epoch", "1"], ["no key 'max_epoch'", "Did you mean 'max_epochs'"]),
         (["--trainer.max_steps", "many"], ["trainer.max_steps must be int", "'many'"]),
         (["--trainer.devices", "none_such"], ["trainer"]),
-        (["--trainer.logger", "WandLogger"], ["no logger named 'WandLogger'", "Did you mean 'WandbLogger'"]),
-        (["--trainer.callbacks+=EarlyStoping"], ["no class named 'EarlyStoping'", "Did you mean 'EarlyStopping'"]),
+        (
+            ["--trainer.logger", "WandLogger"],
+            ["no logger named 'WandLogger'", "Did you mean 'WandbLogger'"],
+        ),
+        (
+            ["--trainer.callbacks+=EarlyStoping"],
+            ["no class named 'EarlyStoping'", "Did you mean 'EarlyStopping'"],
+        ),
         (["--trainer.callbacks+=os.system"], ["'os.system'", "--trust"]),
         (["--trainer.default_root_dir", "/tmp"], ["--run FOLDER"]),
         (["--checkpoint.monitr", "x"], ["no key 'monitr'", "Did you mean 'monitor'"]),
@@ -87,8 +106,14 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         (["--config", "http://example.com/x.yaml"], ["--config reads files alone"]),
         (["--config", "none.yaml"], ["none.yaml", "No such file"]),
         (["other"], ["one recipe a time"]),
-        (["--model.dim", "60", "--model.heads", "4", "--model.position", "rotary"], ["rotary", "15"]),
-        (["--model.attention", "additive", "--model.position", "rotary"], ["rotary", "additive", "allow", "unrotatable-attention"]),
+        (
+            ["--model.dim", "60", "--model.heads", "4", "--model.position", "rotary"],
+            ["rotary", "15"],
+        ),
+        (
+            ["--model.attention", "additive", "--model.position", "rotary"],
+            ["rotary", "additive", "allow", "unrotatable-attention"],
+        ),
         (["--model.heads", "3"], ["heads=3", "dim=128"]),
         (["--model.norm", "batch"], ["batch", "leaky-norm"]),
         (["--model.norm", "instance", "--model.allow", "[leaky-norm]"], ["instance"]),
@@ -97,7 +122,9 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
     ],
     ids=lambda value: " ".join(value) if value and value[0].startswith("--") else "",
 )
-def test_a_mistake_on_the_command_line_is_named_with_its_fix(args: list[str], says: list[str], refused: Refused) -> None:
+def test_a_mistake_on_the_command_line_is_named_with_its_fix(
+    args: list[str], says: list[str], refused: Refused
+) -> None:
     message = refused("fit", NUMBERS, *args)
     for words in says:
         assert words in message
@@ -116,7 +143,9 @@ def test_a_mistake_on_the_command_line_is_named_with_its_fix(args: list[str], sa
 def test_what_lightning_refuses_is_refused_before_data_is_read(
     option: str, value: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfzoo.data.module.TextData.prepare_data", lambda data: pytest.fail("data is prepared"))
+    monkeypatch.setattr(
+        "tfzoo.data.module.TextData.prepare_data", lambda data: pytest.fail("data is prepared")
+    )
     section = option.removeprefix("--").partition(".")[0]
     assert refused("fit", NUMBERS, option, value).startswith(f"tfzoo: {section}: ")
 
@@ -125,7 +154,10 @@ def test_what_lightning_refuses_is_refused_before_data_is_read(
     ("more", "says"),
     [
         ("model: {norm: rsm}", ["mine.yaml", "no norm named 'rsm'", "Did you mean 'rms'"]),
-        ("model: {norm: {name: rms, epz: 1}}", ["mine.yaml", "no option 'epz'", "Did you mean 'eps'"]),
+        (
+            "model: {norm: {name: rms, epz: 1}}",
+            ["mine.yaml", "no option 'epz'", "Did you mean 'eps'"],
+        ),
         ("model: {norm: [rms]}", ["mine.yaml", "norm wants a name or"]),
         ("model: {dimm: 8}", ["mine.yaml", "Did you mean 'dim'"]),
         ("model: {dim: wide}", ["mine.yaml", "model.dim must be int, not 'wide'"]),
@@ -139,25 +171,42 @@ def test_what_lightning_refuses_is_refused_before_data_is_read(
         ("model: {dim: 8", ["mine.yaml, line"]),
         ("trainer: {max_epoch: 8}", ["mine.yaml", "Did you mean 'max_epochs'"]),
         ("trainer: {max_steps: many}", ["mine.yaml", "trainer.max_steps must be int"]),
-        ("trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: x, patienc: 1}}]}", ["patienc"]),
-        ("trainer: {callbacks: [{class_path: beside.Mine}]}", ["mine.yaml", "'beside.Mine'", "--trust"]),
+        (
+            "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: x, patienc: 1}}]}",
+            ["patienc"],
+        ),
+        (
+            "trainer: {callbacks: [{class_path: beside.Mine}]}",
+            ["mine.yaml", "'beside.Mine'", "--trust"],
+        ),
         ("trainer: {callbacks: [beside.Mine]}", ["mine.yaml", "'beside.Mine'", "--trust"]),
-        ("trainer: {callbacks: {class_path: beside.Mine}}", ["mine.yaml", "'beside.Mine'", "--trust"]),
+        (
+            "trainer: {callbacks: {class_path: beside.Mine}}",
+            ["mine.yaml", "'beside.Mine'", "--trust"],
+        ),
         ("trainer: {profiler: beside.Mine}", ["'beside.Mine'", "--trust"]),
         ("trainer: {strategy: {class_path: beside.Mine}}", ["'beside.Mine'", "--trust"]),
         ("trainer: {logger: [{class_path: beside.Mine}]}", ["'beside.Mine'", "--trust"]),
-        ("trainer: {callbacks: [{class_path: LambdaCallback, init_args: {on_fit_start: os.system}}]}", ["--trust"]),
+        (
+            "trainer: {callbacks: [{class_path: LambdaCallback, init_args: {on_fit_start: os.system}}]}",
+            ["--trust"],
+        ),
         (
             "trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 1.0, avg_fn: os.system}}]}",
             ["os.system", "--trust"],
         ),
-        ("trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: /tmp}}}", ["--run FOLDER"]),
+        (
+            "trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: /tmp}}}",
+            ["--run FOLDER"],
+        ),
         ("checkpoint: {dirpath: /tmp}", ["--run FOLDER"]),
         ("optim: {class_path: torch.optim.SGD}", ["'torch.optim.SGD'"]),
         ("model: {heads: 3}", ["mine.yaml", "heads=3"]),
     ],
 )
-def test_a_mistake_in_a_recipe_names_the_file_and_the_fix(more: str, says: list[str], refused: Refused, recipe: Callable[..., str]) -> None:
+def test_a_mistake_in_a_recipe_names_the_file_and_the_fix(
+    more: str, says: list[str], refused: Refused, recipe: Callable[..., str]
+) -> None:
     path = recipe(more)
     Path(path).with_name("beside.py").write_text("raise SystemExit('imported')\n", "utf-8")
     message = refused("fit", path)
@@ -166,7 +215,9 @@ def test_a_mistake_in_a_recipe_names_the_file_and_the_fix(more: str, says: list[
     assert "beside" not in sys.modules
 
 
-def test_a_trusted_recipe_may_name_a_class_beside_it(recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trusted_recipe_may_name_a_class_beside_it(
+    recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
     path = recipe("trainer: {callbacks: [{class_path: callback_beside.Mine}]}")
     Path(path).with_name("callback_beside.py").write_text(
         "from lightning.pytorch import Callback\nclass Mine(Callback):\n    pass\n", "utf-8"
@@ -184,7 +235,9 @@ def test_a_trusted_recipe_may_name_a_class_beside_it(recipe: Callable[..., str],
         ("none.yaml", ["no recipe file none.yaml"]),
     ],
 )
-def test_an_unknown_recipe_is_told_the_known_ones(name: str, says: list[str], refused: Refused) -> None:
+def test_an_unknown_recipe_is_told_the_known_ones(
+    name: str, says: list[str], refused: Refused
+) -> None:
     message = refused("fit", name)
     for words in says:
         assert words in message
@@ -199,26 +252,34 @@ def test_a_recipe_must_have_a_task(refused: Refused, tmp_path: Path) -> None:
     assert "not UTF-8" in refused("fit", "latin.yaml")
 
 
-def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused: Refused, tmp_path: Path) -> None:
+def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(
+    refused: Refused, tmp_path: Path
+) -> None:
     assert "data.root" in refused("fit", "translation/multi30k")
     assert "nowhere" in refused("fit", "translation/multi30k", "--data.root", "nowhere")
     for name, lines in (("train", 3), ("val", 2), ("test", 2)):
         (tmp_path / f"{name}.en").write_text("one\n" * lines, "utf-8")
         (tmp_path / f"{name}.de").write_text("eins\n" * 2, "utf-8")
-    message = refused("fit", "translation/multi30k", "--data.root", ".", "--data.tokenizer.vocab_size", "270")
+    message = refused(
+        "fit", "translation/multi30k", "--data.root", ".", "--data.tokenizer.vocab_size", "270"
+    )
     assert "train.en" in message
     assert "3" in message
     assert "2" in message
 
 
-def test_a_run_folder_that_holds_something_is_not_overwritten(refused: Refused, tmp_path: Path) -> None:
+def test_a_run_folder_that_holds_something_is_not_overwritten(
+    refused: Refused, tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious", "utf-8")
     assert "mine is not empty and no run" in refused("fit", NUMBERS, "--run", "mine")
 
 
 @pytest.mark.parametrize("command", ["validate", "test", "predict", "translate", "classify"])
-def test_a_run_that_is_not_there_is_told_those_that_are(command: str, refused: Refused, tmp_path: Path) -> None:
+def test_a_run_that_is_not_there_is_told_those_that_are(
+    command: str, refused: Refused, tmp_path: Path
+) -> None:
     assert "no run at runs/numbers/2" in refused(command, "runs/numbers/2")
     (tmp_path / "runs" / "numbers" / "1").mkdir(parents=True)
     (tmp_path / "runs" / "numbers" / "1" / "config.yaml").write_text("", "utf-8")
@@ -243,7 +304,9 @@ def test_a_run_that_is_not_there_is_told_those_that_are(command: str, refused: R
         (["test"], ["test needs one run"]),
     ],
 )
-def test_a_mistake_in_a_simple_command_is_named(args: list[str], says: list[str], refused: Refused) -> None:
+def test_a_mistake_in_a_simple_command_is_named(
+    args: list[str], says: list[str], refused: Refused
+) -> None:
     message = refused(*args)
     for words in says:
         assert words in message

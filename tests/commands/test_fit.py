@@ -19,8 +19,28 @@ from tfzoo import TranslationTask
 from tfzoo.commands.main import main
 
 TINY = (
-    *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8", "--data.dataset.long", "4"),
-    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2", "--trainer.accelerator", "cpu"),
+    *(
+        "--data.dataset.train",
+        "200",
+        "--data.dataset.val",
+        "8",
+        "--data.dataset.test",
+        "8",
+        "--data.dataset.long",
+        "4",
+    ),
+    *(
+        "--model.dim",
+        "16",
+        "--model.layers",
+        "1",
+        "--model.heads",
+        "2",
+        "--search.max_length",
+        "0.2",
+        "--trainer.accelerator",
+        "cpu",
+    ),
     *("--trainer.devices", "1", "--trainer.log_every_n_steps", "1"),
 )
 
@@ -32,7 +52,18 @@ def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fit(*args: str, steps: int = 4) -> int:
-    return main(["fit", "translation/numbers", *TINY, "--trainer.max_steps", str(steps), "--trainer.val_check_interval", "2", *args])
+    return main(
+        [
+            "fit",
+            "translation/numbers",
+            *TINY,
+            "--trainer.max_steps",
+            str(steps),
+            "--trainer.val_check_interval",
+            "2",
+            *args,
+        ]
+    )
 
 
 def fitted(folder: str = "runs/numbers/1") -> dict[str, Any]:
@@ -40,17 +71,40 @@ def fitted(folder: str = "runs/numbers/1") -> dict[str, Any]:
     return summary
 
 
-def test_a_run_lies_in_one_folder_with_everything_about_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_lies_in_one_folder_with_everything_about_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert fit() == 0
     folder = Path("runs/numbers/1")
-    assert {path.name for path in folder.iterdir()} == {"config.yaml", "metrics.csv", "checkpoints", "summary.json"}
+    assert {path.name for path in folder.iterdir()} == {
+        "config.yaml",
+        "metrics.csv",
+        "checkpoints",
+        "summary.json",
+    }
     assert {path.name for path in (folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
     summary = fitted()
     assert summary["fit"]["ended"] == "completed"
     assert summary["fit"]["steps"] == 4
     assert summary["fit"]["parameters"] > 1000
-    measured = ("seconds", "tokens", "train_seconds", "tokens_per_second", "decoded_per_second", "peak_memory")
-    for key in ("scores", "best", *measured, "checkpoint", "versions", "hardware", "hostname", "command"):
+    measured = (
+        "seconds",
+        "tokens",
+        "train_seconds",
+        "tokens_per_second",
+        "decoded_per_second",
+        "peak_memory",
+    )
+    for key in (
+        "scores",
+        "best",
+        *measured,
+        "checkpoint",
+        "versions",
+        "hardware",
+        "hostname",
+        "command",
+    ):
         assert summary["fit"][key], key
     assert {"test/bleu", "test/long/exact"} <= summary["test"]["scores"].keys()
     with (folder / "metrics.csv").open(newline="") as stream:
@@ -74,7 +128,9 @@ def test_every_training_gets_a_new_folder_unless_one_is_named() -> None:
     assert Path("mine/checkpoints/last.ckpt").is_file()
 
 
-@pytest.mark.parametrize("args", [["--trainer.max_epochs", "1"], ["--trainer.val_check_interval", "1000"]])
+@pytest.mark.parametrize(
+    "args", [["--trainer.max_epochs", "1"], ["--trainer.val_check_interval", "1000"]]
+)
 def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(args: list[str]) -> None:
     assert fit(*args, steps=5) == 0
     last = torch.load("runs/numbers/1/checkpoints/last.ckpt", weights_only=True)
@@ -82,11 +138,18 @@ def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(args:
     assert last["global_step"] == last["tfzoo"]["batches"] == steps
     rows = list(csv.DictReader(io.StringIO(Path("runs/numbers/1/metrics.csv").read_text("utf-8"))))
     assert max(int(row["step"]) for row in rows if row["val/bleu"]) == steps - 1
-    assert any(state.get("best_model_path", "").endswith("best.ckpt") for state in last["callbacks"].values())
+    assert any(
+        state.get("best_model_path", "").endswith("best.ckpt")
+        for state in last["callbacks"].values()
+    )
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75), (signal.SIGUSR1, 75)])
-def test_a_signal_ends_training_after_the_step_with_a_checkpoint(number: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75), (signal.SIGUSR1, 75)]
+)
+def test_a_signal_ends_training_after_the_step_with_a_checkpoint(
+    number: int, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = signal.getsignal(number)
     step = TranslationTask.training_step
 
@@ -102,7 +165,9 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(number: int, co
     assert "test" not in fitted()
     assert signal.getsignal(number) == before
     scored = "val/bleu" in fitted()["fit"]["scores"]
-    assert scored == (number == signal.SIGINT), "time for a validation is there after Ctrl-C, not after a kill"
+    assert scored == (number == signal.SIGINT), (
+        "time for a validation is there after Ctrl-C, not after a kill"
+    )
 
 
 def test_a_second_ctrl_c_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,18 +181,25 @@ def test_a_second_ctrl_c_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fitted()["fit"]["ended"] == "interrupted at once"
 
 
-def test_a_failure_is_recorded_and_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_recorded_and_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def broken(self: TranslationTask, batch: Any, index: int) -> Any:
         raise RuntimeError("out of everything")
 
     monkeypatch.setattr(TranslationTask, "training_step", broken)
     assert fit() == 1
     assert fitted()["fit"]["ended"] == "failed: RuntimeError: out of everything"
-    assert "tfzoo: training failed after step 0: RuntimeError: out of everything" in capsys.readouterr().err
+    assert (
+        "tfzoo: training failed after step 0: RuntimeError: out of everything"
+        in capsys.readouterr().err
+    )
 
 
 def test_checkpoints_come_as_often_as_asked() -> None:
-    assert fit("--checkpoint.save_top_k", "2", "--checkpoint.every_n_train_steps", "1", steps=4) == 0
+    assert (
+        fit("--checkpoint.save_top_k", "2", "--checkpoint.every_n_train_steps", "1", steps=4) == 0
+    )
     names = sorted(path.name for path in Path("runs/numbers/1/checkpoints").iterdir())
     assert len(names) == 3
     assert "last.ckpt" in names
@@ -147,7 +219,9 @@ def test_another_logger_is_added_to_metrics_csv(logger: str) -> None:
     assert {path.name for path in Path().iterdir()} == {"runs"}
 
 
-def test_weights_and_biases_is_offline_without_an_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_weights_and_biases_is_offline_without_an_account(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("WANDB_API_KEY", "WANDB_MODE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
@@ -157,7 +231,15 @@ def test_weights_and_biases_is_offline_without_an_account(monkeypatch: pytest.Mo
 
 
 def test_two_processes_share_one_folder() -> None:
-    args = ["fit", "translation/numbers", *TINY, "--trainer.max_steps", "2", "--trainer.devices", "2"]
+    args = [
+        "fit",
+        "translation/numbers",
+        *TINY,
+        "--trainer.max_steps",
+        "2",
+        "--trainer.devices",
+        "2",
+    ]
     assert main(args) == 0
     assert [path.name for path in Path("runs/numbers").iterdir()] == ["1"]
     assert fitted()["fit"]["ended"] == "completed"
@@ -175,11 +257,16 @@ def test_a_trained_run_scores_as_its_training_said_and_translates(
     assert "search.beam: 2 here, 1 in training" in capsys.readouterr().err
     assert {"fit", "test", "validate"} <= fitted().keys()
     assert main(["predict", "runs/numbers/1"]) == 0
-    rows = [line.split("\t") for line in Path("runs/numbers/1/predictions/long.tsv").read_text("utf-8").splitlines()]
+    rows = [
+        line.split("\t")
+        for line in Path("runs/numbers/1/predictions/long.tsv").read_text("utf-8").splitlines()
+    ]
     assert rows[0] == ["source", "translation", "reference", "score"]
     assert len(rows) == 5
     assert main(["predict", "runs/numbers/1", "--format", "jsonl"]) == 0
-    first = json.loads(Path("runs/numbers/1/predictions/long.jsonl").read_text("utf-8").splitlines()[0])
+    first = json.loads(
+        Path("runs/numbers/1/predictions/long.jsonl").read_text("utf-8").splitlines()[0]
+    )
     assert [first["source"], first["reference"]] == [rows[1][0], rows[1][2]]
     assert main(["predict", "runs/numbers/1", "--format", "jsonline"]) == 2
     assert "Did you mean 'jsonl'" in capsys.readouterr().err
@@ -190,7 +277,12 @@ def test_a_trained_run_scores_as_its_training_said_and_translates(
     out, err = capsys.readouterr()
     assert out.count("\n") == 4
     assert "checkpoint: runs/numbers/1/checkpoints/best.ckpt" in err
-    assert main(["translate", "runs/numbers/1", "text", "--n-best", "2", "--scores", "--output", "out"]) == 0
+    assert (
+        main(
+            ["translate", "runs/numbers/1", "text", "--n-best", "2", "--scores", "--output", "out"]
+        )
+        == 0
+    )
     lines = Path("out").read_text("utf-8").split("\n")[:-1]
     assert len(lines) == 8
     assert all(float(line.partition("\t")[0]) < 0 for line in lines)
@@ -210,7 +302,19 @@ def test_help_and_commands_that_need_no_run(capsys: pytest.CaptureFixture[str]) 
         ("--version",): "tfzoo",
         ("fit", "translation/numbers", "--help"): "--model.dim",
     }
-    for command in ("list", "show", "check", "recipes", "fit", "validate", "test", "predict", "translate", "classify", "cache"):
+    for command in (
+        "list",
+        "show",
+        "check",
+        "recipes",
+        "fit",
+        "validate",
+        "test",
+        "predict",
+        "translate",
+        "classify",
+        "cache",
+    ):
         wanted[(command, "--help")] = f"usage: tfzoo {command}"
     for args, words in wanted.items():
         assert main(list(args)) == (0 if args else 2)

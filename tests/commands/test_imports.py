@@ -26,8 +26,15 @@ def test_simple_commands_load_no_lightning(args: list[str]) -> None:
 
 
 def test_importing_tfzoo_loads_neither_torch_nor_lightning() -> None:
-    code = "import sys, tfzoo; print([m for m in ('torch', 'lightning', 'wandb') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import sys, tfzoo; print([m for m in ('torch', 'lightning', 'wandb') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 def test_training_loads_no_wandb_unless_it_logs_there() -> None:

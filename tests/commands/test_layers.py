@@ -33,7 +33,10 @@ def resolved(capsys: pytest.CaptureFixture[str]) -> Resolved:
 @pytest.fixture
 def recipe(tmp_path: Path) -> str:
     path = tmp_path / "mine.yaml"
-    path.write_text("task: translation\nmodel: {norm: {name: layer, eps: 1e-3}}\ndata: {dataset: numbers}\n", "utf-8")
+    path.write_text(
+        "task: translation\nmodel: {norm: {name: layer, eps: 1e-3}}\ndata: {dataset: numbers}\n",
+        "utf-8",
+    )
     return str(path)
 
 
@@ -54,20 +57,33 @@ def test_a_dotted_option_keeps_the_name_and_a_new_name_drops_the_options(
     assert resolved(recipe, *args)["model"]["norm"] == norm
 
 
-def test_an_option_of_a_component_that_nobody_named_is_the_default_components(resolved: Resolved) -> None:
-    model = resolved("translation/numbers", "--model.norm.eps", "1e-3", "--optim.schedule", "constant")["model"]
+def test_an_option_of_a_component_that_nobody_named_is_the_default_components(
+    resolved: Resolved,
+) -> None:
+    model = resolved(
+        "translation/numbers", "--model.norm.eps", "1e-3", "--optim.schedule", "constant"
+    )["model"]
     assert model["norm"] == {"name": "layer", "eps": 1e-3}
 
 
 def test_one_side_of_a_model_is_changed_alone(resolved: Resolved) -> None:
-    args = ("--model.encoder.norm.eps", "1e-3", "--model.norm", "rms", "--model.encoder.layers", "1")
+    args = (
+        "--model.encoder.norm.eps",
+        "1e-3",
+        "--model.norm",
+        "rms",
+        "--model.encoder.layers",
+        "1",
+    )
     model = resolved("translation/numbers", *args)["model"]
     assert model["norm"] == "rms"
     assert model["encoder"] == {"norm": {"name": "rms", "eps": 1e-3}, "layers": 1}
     assert model["decoder"] is None
 
 
-def test_a_config_file_lies_over_the_recipe_and_under_the_options(recipe: str, resolved: Resolved, tmp_path: Path) -> None:
+def test_a_config_file_lies_over_the_recipe_and_under_the_options(
+    recipe: str, resolved: Resolved, tmp_path: Path
+) -> None:
     (tmp_path / "more.yaml").write_text("model: {norm: {eps: 1e-2}, dim: 64}\n", "utf-8")
     model = resolved(recipe, "--config", str(tmp_path / "more.yaml"), "--model.dim", "32")["model"]
     assert (model["norm"], model["dim"]) == ({"name": "layer", "eps": 1e-2}, 32)
@@ -76,18 +92,35 @@ def test_a_config_file_lies_over_the_recipe_and_under_the_options(recipe: str, r
 def test_what_print_config_prints_runs_unchanged(resolved: Resolved, tmp_path: Path) -> None:
     first = resolved(
         "translation/numbers",
-        *("--model.norm", "rms", "--model.norm.eps", "1e-6", "--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=val/bleu"),
-        *("--trainer.logger", "WandbLogger", "--checkpoint.train_time_interval", "00:00:10:00", "--trainer.max_time", "00:01:00:00"),
+        *(
+            "--model.norm",
+            "rms",
+            "--model.norm.eps",
+            "1e-6",
+            "--trainer.callbacks+=EarlyStopping",
+            "--trainer.callbacks.monitor=val/bleu",
+        ),
+        *(
+            "--trainer.logger",
+            "WandbLogger",
+            "--checkpoint.train_time_interval",
+            "00:00:10:00",
+            "--trainer.max_time",
+            "00:01:00:00",
+        ),
     )
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(first), "utf-8")
     assert resolved(str(tmp_path / "again.yaml")) == first
     assert first["trainer"]["callbacks"][0]["class_path"].endswith("EarlyStopping")
 
 
-def test_yaml_words_that_python_mistakes_are_what_they_look_like(resolved: Resolved, tmp_path: Path) -> None:
+def test_yaml_words_that_python_mistakes_are_what_they_look_like(
+    resolved: Resolved, tmp_path: Path
+) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
-        "task: translation\ndata: {root: 2024, source: no, joint: no}\noptim: {lr: 1e-3, eps: 1e-9}\nmodel: {tie: target}\n", "utf-8"
+        "task: translation\ndata: {root: 2024, source: no, joint: no}\noptim: {lr: 1e-3, eps: 1e-9}\nmodel: {tie: target}\n",
+        "utf-8",
     )
     tree = resolved(str(path))
     assert tree["data"]["source"] == "no"
@@ -96,12 +129,19 @@ def test_yaml_words_that_python_mistakes_are_what_they_look_like(resolved: Resol
     assert tree["optim"]["lr"] == 1e-3
 
 
-def test_paths_of_data_become_absolute(resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_of_data_become_absolute(
+    resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     args = ("--data.train", "a.tsv", "--data.val", "b.tsv", "--data.test.one", "c.tsv")
     data = resolved("translation/zh_en", *args)["data"]
-    assert (data["train"], data["test"]) == (str(tmp_path / "a.tsv"), {"one": str(tmp_path / "c.tsv")})
-    assert resolved("translation/multi30k", "--data.root", "text")["data"]["root"] == str(tmp_path / "text")
+    assert (data["train"], data["test"]) == (
+        str(tmp_path / "a.tsv"),
+        {"one": str(tmp_path / "c.tsv")},
+    )
+    assert resolved("translation/multi30k", "--data.root", "text")["data"]["root"] == str(
+        tmp_path / "text"
+    )
 
 
 def test_every_default_that_is_printed_is_the_models_own(resolved: Resolved) -> None:

@@ -17,13 +17,25 @@ NAMES = packaged.recipes()
 ROOT = Path(__file__).parents[2] / "recipes"
 SMALL = (
     *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--model.head_dim", "8"),
-    *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1", "--data.workers", "0"),
+    *(
+        "--trainer.max_steps",
+        "2",
+        "--trainer.accelerator",
+        "cpu",
+        "--trainer.devices",
+        "1",
+        "--data.workers",
+        "0",
+    ),
 )
 SIZES = {"train": 200, "val": 4, "test": 4}
 
 
 def test_all_recipes_are_found() -> None:
-    assert sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.y*ml")) == packaged.names()
+    assert (
+        sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.y*ml"))
+        == packaged.names()
+    )
     assert len(NAMES) >= 7
     assert sorted(NAMES + packaged.sweeps()) == packaged.names()
 
@@ -43,7 +55,11 @@ def test_a_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     tree = yaml.safe_load(packaged.find(name).read_text("utf-8"))
     given = {"classification": classified, "translation": translated}[tree["task"]](tree["data"])
     feedforward = tree["model"].get("feedforward")
-    given += ["--model.feedforward.hidden", "16"] if isinstance(feedforward, dict) and "hidden" in feedforward else []
+    given += (
+        ["--model.feedforward.hidden", "16"]
+        if isinstance(feedforward, dict) and "hidden" in feedforward
+        else []
+    )
     tokenizer = describe("tokenizer", spec_name(tree["data"].get("tokenizer", "bpe")))
     given += ["--data.tokenizer.vocab_size", "300"] if "vocab_size" in tokenizer.options else []
     assert main(["fit", f"{ROOT / name}.yaml", *SMALL, *given]) == 0
@@ -60,11 +76,23 @@ def translated(data: dict[str, Any]) -> list[str]:
     """A few sentence pairs, and what a translator's recipe is told of them."""
     searching = ["--search.beam", "1", "--search.max_length", "0.1"]
     if "dataset" in data:
-        return [*searching, *(f"--data.dataset.{split}={size}" for split, size in {**SIZES, "long": 4}.items())]
+        return [
+            *searching,
+            *(f"--data.dataset.{split}={size}" for split, size in {**SIZES, "long": 4}.items()),
+        ]
     splits = create("dataset", {"name": "numbers", **SIZES, "long": 4}).splits(0)
     for split in SIZES:
-        Path(f"{split}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in splits[split]), "utf-8")
-    return [*searching, *(["--data.root", "."] if "root" in data else [f"--data.{split}={split}.tsv" for split in SIZES])]
+        Path(f"{split}.tsv").write_text(
+            "".join(f"{source}\t{target}\n" for source, target in splits[split]), "utf-8"
+        )
+    return [
+        *searching,
+        *(
+            ["--data.root", "."]
+            if "root" in data
+            else [f"--data.{split}={split}.tsv" for split in SIZES]
+        ),
+    ]
 
 
 def classified(data: dict[str, Any]) -> list[str]:
@@ -76,16 +104,37 @@ def classified(data: dict[str, Any]) -> list[str]:
         texts = [f"{word} {number} words" for number in range(40) for word in ("many", "few", "no")]
         rows = "".join(f"{text}\t{text.partition(' ')[0]}\n" for text in texts)
         path = Path(data.get(split) or split).with_suffix(".tsv")
-        path.write_text(f"{data.get('text_column', 'text')}\t{data.get('label_column', 'label')}\n{rows}", "utf-8")
+        path.write_text(
+            f"{data.get('text_column', 'text')}\t{data.get('label_column', 'label')}\n{rows}",
+            "utf-8",
+        )
     return ["--data.root", "."]
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("base", (512, 8, 2048, 0.1, 100_000)), ("big", (1024, 16, 4096, 0.3, 300_000))])
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("base", (512, 8, 2048, 0.1, 100_000)), ("big", (1024, 16, 4096, 0.3, 300_000))],
+)
 def test_the_papers_recipes_hold_the_papers_numbers(name: str, wanted: tuple[float, ...]) -> None:
     tree = yaml.safe_load(packaged.find(f"translation/wmt14_{name}").read_text("utf-8"))
     model, optim = tree["model"], tree["optim"]
-    assert (model["dim"], model["heads"], model["feedforward"]["hidden"], model["dropout"], tree["trainer"]["max_steps"]) == wanted
-    assert (model["layers"], model["head_dim"], model["residual"], model["tie"]) == (6, 64, "post", "all")
+    assert (
+        model["dim"],
+        model["heads"],
+        model["feedforward"]["hidden"],
+        model["dropout"],
+        tree["trainer"]["max_steps"],
+    ) == wanted
+    assert (model["layers"], model["head_dim"], model["residual"], model["tie"]) == (
+        6,
+        64,
+        "post",
+        "all",
+    )
     assert optim["lr"] == pytest.approx((model["dim"] * 4000) ** -0.5, rel=1e-6)
-    assert (optim["betas"], optim["label_smoothing"], optim["schedule"]["warmup"]) == ([0.9, 0.98], 0.1, 4000)
+    assert (optim["betas"], optim["label_smoothing"], optim["schedule"]["warmup"]) == (
+        [0.9, 0.98],
+        0.1,
+        4000,
+    )
     assert (tree["search"]["beam"], tree["search"]["length_penalty"]) == (4, 0.6)

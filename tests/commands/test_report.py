@@ -26,7 +26,9 @@ def test_it_says_what_the_sweep_showed_without_loading_torch(folder: Path) -> No
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = ended.stdout.splitlines()
     assert lines[0] == "val/loss, lower is better"
-    assert any(line.startswith("  position rotary") and "better than sinusoidal" in line for line in lines)
+    assert any(
+        line.startswith("  position rotary") and "better than sinusoidal" in line for line in lines
+    )
     assert lines[-4:] == ["norms/runs.csv", "norms/report.html", "norms/report.md", "[]"]
     assert ended.stderr == ""
 
@@ -37,7 +39,9 @@ def test_another_metric_can_be_judged_by(folder: Path, capsys: pytest.CaptureFix
     assert "### test/loss (lower is better)" in Path("norms/report.md").read_text("utf-8")
 
 
-def test_mistakes_are_named_with_what_to_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_named_with_what_to_do(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for words, said in (
         (["report"], "FOLDER"),
         (["report", "gone"], "no folder gone"),
@@ -52,7 +56,9 @@ def test_mistakes_are_named_with_what_to_do(folder: Path, capsys: pytest.Capture
     assert "--metric NAME" in capsys.readouterr().out
 
 
-def test_a_folder_that_cannot_be_written_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "report.html").mkdir()
     assert main(["report", "norms"]) == 2
     assert capsys.readouterr().err.startswith("tfzoo: cannot write the report into norms: ")

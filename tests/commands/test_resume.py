@@ -30,7 +30,14 @@ def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fit(*args: str) -> int:
-    trainer = ("--trainer.max_steps", str(STEPS), "--trainer.val_check_interval", "3", "--trainer.limit_train_batches", str(EPOCH))
+    trainer = (
+        "--trainer.max_steps",
+        str(STEPS),
+        "--trainer.val_check_interval",
+        "3",
+        "--trainer.limit_train_batches",
+        str(EPOCH),
+    )
     often = ("--data.max_tokens", "256", "--checkpoint.every_n_train_steps", "1")
     return main(["fit", "translation/numbers", *TINY, *trainer, *often, "--run", str(RUN), *args])
 
@@ -38,14 +45,28 @@ def fit(*args: str) -> int:
 def state(folder: Path = RUN) -> dict[str, Any]:
     """All of a run's last checkpoint that training depends on."""
     last = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)
-    names = ("state_dict", "optimizer_states", "lr_schedulers", "global_step", "epoch", "tfzoo", "current_model_state", "averaging_state")
-    return {path: value for name in names if name in last for path, value in leaves(last[name], name)}
+    names = (
+        "state_dict",
+        "optimizer_states",
+        "lr_schedulers",
+        "global_step",
+        "epoch",
+        "tfzoo",
+        "current_model_state",
+        "averaging_state",
+    )
+    return {
+        path: value for name in names if name in last for path, value in leaves(last[name], name)
+    }
 
 
 def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """By dotted name; of a tensor, all its bits."""
     if isinstance(value, torch.Tensor):
-        yield name, (value.dtype, value.shape, value.contiguous().view(-1).view(torch.uint8).tolist())
+        yield (
+            name,
+            (value.dtype, value.shape, value.contiguous().view(-1).view(torch.uint8).tolist()),
+        )
     elif isinstance(value, dict | list | tuple):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(inner, f"{name}.{key}")
@@ -56,12 +77,17 @@ def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 def rows(folder: Path = RUN) -> list[dict[str, str]]:
     """Of ``metrics.csv``, but for what a clock says."""
     with (folder / "metrics.csv").open(newline="") as stream:
-        return [{key: value for key, value in row.items() if key != "train/tokens_per_second"} for row in csv.DictReader(stream)]
+        return [
+            {key: value for key, value in row.items() if key != "train/tokens_per_second"}
+            for row in csv.DictReader(stream)
+        ]
 
 
 def assert_same(folder: Path, moment: str) -> None:
     found, wanted = state(), state(folder)
-    assert [name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)] == [], moment
+    assert [
+        name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
+    ] == [], moment
     assert rows() == rows(folder), moment
     for key in ("scores", "best", "steps"):
         assert fitted("run")["fit"][key] == fitted(str(folder))["fit"][key], moment
@@ -73,7 +99,11 @@ class Copies:
     def __init__(self, patch: pytest.MonkeyPatch, moments: set[str]) -> None:
         self.moments = moments
         for name in ("training_step", "validation_step"):
-            patch.setattr(TranslationTask, name, self._copying(name.partition("_")[0], getattr(TranslationTask, name)))
+            patch.setattr(
+                TranslationTask,
+                name,
+                self._copying(name.partition("_")[0], getattr(TranslationTask, name)),
+            )
 
     def _copying(self, kind: str, step: Any) -> Any:
         def copying(task: TranslationTask, batch: Any, index: int) -> Any:
@@ -85,14 +115,34 @@ class Copies:
         return copying
 
 
-AVERAGED = ("--trainer.callbacks", "EMAWeightAveraging", "--trainer.callbacks.decay", "0.7", "--trainer.limit_val_batches", "0")
+AVERAGED = (
+    "--trainer.callbacks",
+    "EMAWeightAveraging",
+    "--trainer.callbacks.decay",
+    "0.7",
+    "--trainer.limit_val_batches",
+    "0",
+)
 SAME_STEPS = {
     "plain": ([], {"training 3", "training 6", "validation 6", "training 7", "validation 8"}),
-    "accumulation": (["--trainer.accumulate_grad_batches", "2"], {"training 4", "training 6", "validation 9", "validation 14"}),
-    "epochs": (["--trainer.max_steps", "-1", "--trainer.max_epochs", "2"], {"training 5", "training 6", "training 8", "validation 10"}),
+    "accumulation": (
+        ["--trainer.accumulate_grad_batches", "2"],
+        {"training 4", "training 6", "validation 9", "validation 14"},
+    ),
+    "epochs": (
+        ["--trainer.max_steps", "-1", "--trainer.max_epochs", "2"],
+        {"training 5", "training 6", "training 8", "validation 10"},
+    ),
     "two processes": (["--trainer.devices", "2"], {"training 6"}),
     "workers and averaged weights": (
-        ["--data.workers", "1", "--trainer.callbacks", "EMAWeightAveraging", "--trainer.callbacks.decay", "0.7"],
+        [
+            "--data.workers",
+            "1",
+            "--trainer.callbacks",
+            "EMAWeightAveraging",
+            "--trainer.callbacks.decay",
+            "0.7",
+        ],
         {"training 6", "validation 6"},
     ),
     "averaged weights that are never validated": ([*AVERAGED], {"training 5", "training 7"}),
@@ -115,19 +165,30 @@ def test_a_killed_run_goes_on_to_the_same_end(name: str, monkeypatch: pytest.Mon
         shutil.rmtree(RUN)
 
 
-def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_their_average() -> None:
-    constant = ("--optim.schedule", "constant", "--checkpoint.every_n_train_steps", "100")  # which does not look at the last step
+def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_their_average() -> (
+    None
+):
+    constant = (
+        "--optim.schedule",
+        "constant",
+        "--checkpoint.every_n_train_steps",
+        "100",
+    )  # which does not look at the last step
     assert fit(*AVERAGED, *constant) == 0
     RUN.rename("whole")
     assert fit(*AVERAGED, *constant, "--trainer.max_steps", "6") == 0
     assert any(name.startswith("averaging_state") for name in state())
     assert fit(*AVERAGED, *constant) == 0
     found, wanted = state(), state(Path("whole"))
-    assert [name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)] == []
+    assert [
+        name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
+    ] == []
     assert rows() == rows(Path("whole"))
 
 
-def test_a_signal_before_a_validation_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_before_a_validation_leaves_nothing_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Also at the last step, which Lightning alone would not come back to."""
     assert fit() == 0
     RUN.rename("whole")
@@ -151,7 +212,14 @@ def test_a_signal_before_a_validation_leaves_nothing_out(monkeypatch: pytest.Mon
 
 
 def test_a_run_goes_on_with_its_own_configuration_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    few = ("--trainer.max_steps", "2", "--trainer.limit_val_batches", "0", "--data.dataset.test", "1")
+    few = (
+        "--trainer.max_steps",
+        "2",
+        "--trainer.limit_val_batches",
+        "0",
+        "--data.dataset.test",
+        "1",
+    )
     assert fit(*few) == 0
     before = (RUN / "checkpoints/last.ckpt").read_bytes()
     capsys.readouterr()
@@ -160,14 +228,41 @@ def test_a_run_goes_on_with_its_own_configuration_alone(capsys: pytest.CaptureFi
     assert fit(*few, "--trainer.accumulate_grad_batches", "2") == 2
     assert "a step of this run took 1 batches" in capsys.readouterr().err
     assert (RUN / "checkpoints/last.ckpt").read_bytes() == before
-    assert fit(*few, "--trainer.max_steps", "3", "--data.workers", "1", "--trainer.log_every_n_steps", "2") == 0
+    assert (
+        fit(
+            *few,
+            "--trainer.max_steps",
+            "3",
+            "--data.workers",
+            "1",
+            "--trainer.log_every_n_steps",
+            "2",
+        )
+        == 0
+    )
     assert torch.load(RUN / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
     (RUN / "checkpoints/last.ckpt").write_bytes(before[: len(before) // 2])
     assert fit(*few) == 2, "never a silent start at step 0"
     assert main(["fit", "translation/numbers", *TINY, *few, "--from", "run", "--run", "new"]) == 2
     (RUN / "checkpoints/last.ckpt").write_bytes(before)
     capsys.readouterr()
-    assert main(["fit", "translation/numbers", *TINY, *few, "--from", "run", "--run", "new", "--model.norm", "rms"]) == 0
+    assert (
+        main(
+            [
+                "fit",
+                "translation/numbers",
+                *TINY,
+                *few,
+                "--from",
+                "run",
+                "--run",
+                "new",
+                "--model.norm",
+                "rms",
+            ]
+        )
+        == 0
+    )
     err = capsys.readouterr().err
     assert "weights are those of run/checkpoints/last.ckpt" in err
     assert "not in this model: " in err

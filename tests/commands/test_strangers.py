@@ -1,4 +1,5 @@
-"""Files that a stranger sends run nothing, fetch nothing, write nowhere else and take neither hours nor all memory.
+"""Files that a stranger sends run nothing, fetch nothing, write nowhere else and take neither hours
+nor all memory.
 
 Every line of docs/threats.md names a test of this file, or of another.
 """
@@ -28,7 +29,7 @@ import tfzoo
 from tests.docs.pages import ROOT
 from tfzoo import Optim, Transformer, TranslationTask
 from tfzoo.commands.main import main
-from tfzoo.data.tokenizer import Languages
+from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.registry import create
 
@@ -56,7 +57,9 @@ def nested(levels: int) -> str:
 
 def bomb(levels: int, each: int = 9) -> str:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    return "\n".join([*lines, *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * each)}]" for n in range(1, levels))])
+    return "\n".join(
+        [*lines, *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * each)}]" for n in range(1, levels))]
+    )
 
 
 RECIPES = {
@@ -69,7 +72,10 @@ RECIPES = {
     "plugin beside": ("trainer: {plugins: [beside.Mine]}", "'beside.Mine'"),
     "accelerator beside": ("trainer: {accelerator: beside.Mine}", "'beside.Mine'"),
     "optimiser beside": ("optim: {class_path: beside.Mine}", "'beside.Mine'"),
-    "lambda": (f"trainer: {{callbacks: [{{class_path: LambdaCallback, init_args: {{on_fit_start: '{TOUCH}'}}}}]}}", "LambdaCallback"),
+    "lambda": (
+        f"trainer: {{callbacks: [{{class_path: LambdaCallback, init_args: {{on_fit_start: '{TOUCH}'}}}}]}}",
+        "LambdaCallback",
+    ),
     "lambda of os.system": (
         "trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.LambdaCallback, init_args: {setup: os.system}}]}",
         "LambdaCallback",
@@ -78,7 +84,10 @@ RECIPES = {
         "trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 1.0, avg_fn: os.system}}]}",
         "os.system",
     ),
-    "os behind a file of Lightning's": (f"trainer: {{callbacks: [{{class_path: {SYSTEM}}}]}}", "os.system"),
+    "os behind a file of Lightning's": (
+        f"trainer: {{callbacks: [{{class_path: {SYSTEM}}}]}}",
+        "os.system",
+    ),
     "os behind a file, as an option": (
         f"trainer: {{callbacks: [{{class_path: StochasticWeightAveraging, init_args: {{swa_lrs: 1.0, avg_fn: {SYSTEM}}}}}]}}",
         "os.system",
@@ -95,7 +104,12 @@ RECIPES = {
     "include": ("model: !include /etc/passwd", "tag"),
     "alias bomb": (bomb(12), "more than 10,000 values"),
     "merge bomb": (
-        "\n".join(["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12))]),
+        "\n".join(
+            [
+                "a0: &a0 {x: 1}",
+                *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)),
+            ]
+        ),
         "more than 10,000 values",
     ),
     "an alias of itself": ("model: &model {encoder: *model}", "an alias of what it stands in"),
@@ -112,7 +126,10 @@ RECIPES = {
     "a long table": ("model: {max_length: 1e12}", "the most is"),
     "a section twice": ("model: {dim: 8}\nmodel: {dim: 9}", "'model' stands twice"),
     "a key twice": ("model: {dim: 8, 'dim': 9}", "'dim' stands twice"),
-    "a key twice, deep": ("trainer: {callbacks: [{class_path: EarlyStopping, class_path: beside.Mine}]}", "stands twice"),
+    "a key twice, deep": (
+        "trainer: {callbacks: [{class_path: EarlyStopping, class_path: beside.Mine}]}",
+        "stands twice",
+    ),
     "an address as data": ("data: {root: 'https://example.com/text'}", "https://example.com/text"),
     "an address as a path": ("data: {train: 's3://bucket/train.tsv'}", "s3://bucket"),
     "an address of a logger": (
@@ -123,13 +140,28 @@ RECIPES = {
         "trainer: {logger: {class_path: MLFlowLogger, init_args: {tracking_uri: 'file:/elsewhere/x'}}}",
         "file:/elsewhere/x",
     ),
-    "a callback to fetch": ("trainer: {callbacks: 'https://example.com/callbacks.yaml'}", "https://example.com"),
+    "a callback to fetch": (
+        "trainer: {callbacks: 'https://example.com/callbacks.yaml'}",
+        "https://example.com",
+    ),
     "checkpoints outside": ("checkpoint: {filename: ../../../evil}", "--run FOLDER"),
     "checkpoints elsewhere": ("checkpoint: {dirpath: /elsewhere/evil}", "--run FOLDER"),
-    "metrics outside": ("trainer: {logger: {class_path: CSVLogger, init_args: {name: ../../evil}}}", "--run FOLDER"),
-    "metrics elsewhere": ("trainer: {logger: {class_path: TensorBoardLogger, init_args: {version: /elsewhere/evil}}}", "--run FOLDER"),
-    "metrics at home": ("trainer: {logger: {class_path: TensorBoardLogger, init_args: {sub_dir: ~/evil}}}", "--run FOLDER"),
-    "a profile outside": ("trainer: {profiler: {class_path: SimpleProfiler, init_args: {filename: a/../../evil}}}", "--run FOLDER"),
+    "metrics outside": (
+        "trainer: {logger: {class_path: CSVLogger, init_args: {name: ../../evil}}}",
+        "--run FOLDER",
+    ),
+    "metrics elsewhere": (
+        "trainer: {logger: {class_path: TensorBoardLogger, init_args: {version: /elsewhere/evil}}}",
+        "--run FOLDER",
+    ),
+    "metrics at home": (
+        "trainer: {logger: {class_path: TensorBoardLogger, init_args: {sub_dir: ~/evil}}}",
+        "--run FOLDER",
+    ),
+    "a profile outside": (
+        "trainer: {profiler: {class_path: SimpleProfiler, init_args: {filename: a/../../evil}}}",
+        "--run FOLDER",
+    ),
     "a callback's own folder": (
         "trainer: {callbacks: [{class_path: ModelCheckpoint, init_args: {dirpath: evil, monitor: x}}]}",
         "--run FOLDER",
@@ -161,24 +193,47 @@ OPTIONS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("strangers")
     (place / "beside.py").write_text(EVIL, "utf-8")
-    for kind, texts in (("good", GOOD), ("evil", {name: text for name, (text, _) in RECIPES.items()})):
+    for kind, texts in (
+        ("good", GOOD),
+        ("evil", {name: text for name, (text, _) in RECIPES.items()}),
+    ):
         (place / kind).mkdir()
         for name, text in texts.items():
-            more = "\n".join(line for line in HEAD.splitlines() if not (line.startswith("data:") and text.startswith("data:")))
-            (place / kind / f"{name.replace('/', ' ')}.yaml").write_bytes(f"{more}\n{text}\n".encode("utf-8", "surrogateescape"))
+            more = "\n".join(
+                line
+                for line in HEAD.splitlines()
+                if not (line.startswith("data:") and text.startswith("data:"))
+            )
+            (place / kind / f"{name.replace('/', ' ')}.yaml").write_bytes(
+                f"{more}\n{text}\n".encode("utf-8", "surrogateescape")
+            )
     return place
 
 
 @pytest.fixture(scope="module")
 def told(folder: Path) -> dict[str, dict[str, Any]]:
-    """What ``tfzoo fit`` did with every recipe and option, in one process, the hostile ones first: nothing heavy is loaded by them."""
+    """What ``tfzoo fit`` did with every recipe and option, in one process, the hostile ones first:
+    nothing heavy is loaded by them.
+    """
     evil = {path.stem: ["fit", str(path)] for path in sorted((folder / "evil").glob("*.yaml"))}
-    evil |= {f"option: {name}": ["fit", str(folder / "good" / "plain.yaml"), word] for name, (word, _) in OPTIONS.items()}
-    good = {f"good: {path.stem}": ["fit", str(path), "--print_config"] for path in sorted((folder / "good").glob("*.yaml"))}
-    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{folder}", "MARKER": str(folder / "marker")}
+    evil |= {
+        f"option: {name}": ["fit", str(folder / "good" / "plain.yaml"), word]
+        for name, (word, _) in OPTIONS.items()
+    }
+    good = {
+        f"good: {path.stem}": ["fit", str(path), "--print_config"]
+        for path in sorted((folder / "good").glob("*.yaml"))
+    }
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{folder}",
+        "MARKER": str(folder / "marker"),
+    }
     script = [sys.executable, str(Path(__file__).with_name("strangers.py"))]
     words = json.dumps([*evil.values(), *good.values()])
-    done = subprocess.run(script, input=words, env=env, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        script, input=words, env=env, cwd=folder, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return dict(zip([*evil, *good], json.loads(done.stdout), strict=True))
 
@@ -213,16 +268,24 @@ def test_a_hostile_recipe_is_refused_in_one_line_before_anything_is_imported(
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_hostile_option_is_refused_alike(name: str, told: dict[str, dict[str, Any]], folder: Path) -> None:
+def test_a_hostile_option_is_refused_alike(
+    name: str, told: dict[str, dict[str, Any]], folder: Path
+) -> None:
     found = told[f"option: {name}"]
     is_refused(found, OPTIONS[name][1])
     assert found["imported"] == []
     assert not (folder / "marker").exists()
 
 
-def test_nothing_was_written_beside_the_recipes(told: dict[str, dict[str, Any]], folder: Path) -> None:
+def test_nothing_was_written_beside_the_recipes(
+    told: dict[str, dict[str, Any]], folder: Path
+) -> None:
     assert told
-    assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {"beside.py", "evil", "good"}
+    assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {
+        "beside.py",
+        "evil",
+        "good",
+    }
 
 
 class Calls:
@@ -242,7 +305,10 @@ def touch() -> Any:
 def archived(whole: bytes, compression: int = zipfile.ZIP_STORED, **more: bytes) -> bytes:
     """The same entries, packed again, some of them changed: ``data_pkl`` is ``data.pkl``."""
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(whole)) as archive, zipfile.ZipFile(out, "w", compression) as made:
+    with (
+        zipfile.ZipFile(io.BytesIO(whole)) as archive,
+        zipfile.ZipFile(out, "w", compression) as made,
+    ):
         for entry in archive.infolist():
             key = entry.filename.rpartition("/")[2].replace(".", "_")
             made.writestr(entry.filename, more.get(key, archive.read(entry)))
@@ -251,25 +317,55 @@ def archived(whole: bytes, compression: int = zipfile.ZIP_STORED, **more: bytes)
 
 def pickled(whole: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
-        return next(archive.read(entry) for entry in archive.infolist() if entry.filename.endswith("data.pkl"))
+        return next(
+            archive.read(entry)
+            for entry in archive.infolist()
+            if entry.filename.endswith("data.pkl")
+        )
 
 
 def overlapping(whole: bytes) -> bytes:
     """The list of an archive names a thousand entries, all of them the same bytes."""
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
-        largest, start = max(archive.infolist(), key=lambda entry: entry.file_size), archive.start_dir
+        largest, start = (
+            max(archive.infolist(), key=lambda entry: entry.file_size),
+            archive.start_dir,
+        )
     entries = []
     for n in range(1000):
         name = f"{largest.filename}{n}".encode()
-        fields = (0x02014B50, 0x031E, 20, 0, 0, 0, 33, largest.CRC, largest.file_size, largest.file_size, len(name))
-        entries.append(struct.pack("<IHHHHHHIIIHHHHHII", *fields, 0, 0, 0, 0, 0, largest.header_offset) + name)
+        fields = (
+            0x02014B50,
+            0x031E,
+            20,
+            0,
+            0,
+            0,
+            33,
+            largest.CRC,
+            largest.file_size,
+            largest.file_size,
+            len(name),
+        )
+        entries.append(
+            struct.pack("<IHHHHHHIIIHHHHHII", *fields, 0, 0, 0, 0, 0, largest.header_offset) + name
+        )
     body = b"".join(entries)
-    return whole[:start] + body + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 1000, 1000, len(body), start, 0)
+    return (
+        whole[:start]
+        + body
+        + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 1000, 1000, len(body), start, 0)
+    )
 
 
 def lying(whole: bytes) -> bytes:
     """Every storage is said to have 268 million numbers."""
-    data = re.sub(rb"(cpuq.)(?:K.|M..)tq", lambda found: found[1] + b"J\xff\xff\xff\x0ftq", pickled(whole), flags=re.DOTALL)
+    data = re.sub(
+        rb"(cpuq.)(?:K.|M..)tq",
+        lambda found: found[1] + b"J\xff\xff\xff\x0ftq",
+        pickled(whole),
+        flags=re.DOTALL,
+    )
     assert data != pickled(whole)
     return archived(whole, data_pkl=data)
 
@@ -294,7 +390,9 @@ def quantized() -> torch.Tensor:
 
 
 def changed(good: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """The good checkpoint with other values: ``recipe__model__dim=8`` changes one in the middle of its key ``tfzoo``."""
+    """The good checkpoint with other values: ``recipe__model__dim=8`` changes one in the middle of
+    its key ``tfzoo``.
+    """
     kept = json.loads(json.dumps(good["tfzoo"]))
     for path, value in changes.items():
         *parents, last = path.split("__")
@@ -317,7 +415,11 @@ def saved(value: Any) -> bytes:
 
 
 def flipped(whole: bytes) -> bytes:
-    return whole[: len(whole) // 2] + bytes([whole[len(whole) // 2] ^ 1]) + whole[len(whole) // 2 + 1 :]
+    return (
+        whole[: len(whole) // 2]
+        + bytes([whole[len(whole) // 2] ^ 1])
+        + whole[len(whole) // 2 + 1 :]
+    )
 
 
 def legacy(value: Any) -> bytes:
@@ -333,17 +435,33 @@ CHECKPOINTS: dict[str, tuple[Make, str]] = {
     "an old pickle": (lambda good: pickle.dumps(touch(), 0), "no checkpoint"),
     "the old format": (lambda good: legacy({**good, "callbacks": touch()}), "bare pickle"),
     "os.system": (lambda good: saved({**good, "callbacks": touch()}), "holds more than tensors"),
-    "eval": (lambda good: saved({**good, "loops": Calls(eval, "__import__('os').system('touch $MARKER')")}), "holds more than tensors"),
+    "eval": (
+        lambda good: saved(
+            {**good, "loops": Calls(eval, "__import__('os').system('touch $MARKER')")}
+        ),
+        "holds more than tensors",
+    ),
     "exec": (lambda good: saved(Calls(exec, "import beside")), "holds more than tensors"),
     "a module beside it": (
         lambda good: archived(saved(good), data_pkl=b"\x80\x02cbeside\nMine\n)R."),
         "holds more than tensors",
     ),
-    "torch's own loader": (lambda good: saved(Calls(torch.load, "other.ckpt")), "holds more than tensors"),
-    "a whole module": (lambda good: saved({**good, "model": torch.nn.Linear(2, 2)}), "holds more than tensors"),
-    "an instantiator": (lambda good: saved({**good, "callbacks": {"x": {"_instantiator": "os.system"}}}), "_instantiator"),
+    "torch's own loader": (
+        lambda good: saved(Calls(torch.load, "other.ckpt")),
+        "holds more than tensors",
+    ),
+    "a whole module": (
+        lambda good: saved({**good, "model": torch.nn.Linear(2, 2)}),
+        "holds more than tensors",
+    ),
+    "an instantiator": (
+        lambda good: saved({**good, "callbacks": {"x": {"_instantiator": "os.system"}}}),
+        "_instantiator",
+    ),
     "an instantiator of a module": (
-        lambda good: saved({**good, "hyper_parameters": {"_instantiator": "os.system", "command": TOUCH}}),
+        lambda good: saved(
+            {**good, "hyper_parameters": {"_instantiator": "os.system", "command": TOUCH}}
+        ),
         "hyper_parameters",
     ),
     "a flipped bit": (lambda good: flipped(saved(good)), "damaged"),
@@ -355,30 +473,74 @@ CHECKPOINTS: dict[str, tuple[Make, str]] = {
         "compressed",
     ),
     "entries over each other": (lambda good: overlapping(saved(good)), "more than its"),
-    "a stride of 0": (lambda good: saved(with_weight(good, torch.zeros(1).expand(10**12))), "holds a tensor of shape [1000000000000]"),
-    "rows over each other": (lambda good: saved({**good, "x": torch.zeros(10**4).as_strided((9000, 1000), (1, 1))}), "holds a tensor"),
+    "a stride of 0": (
+        lambda good: saved(with_weight(good, torch.zeros(1).expand(10**12))),
+        "holds a tensor of shape [1000000000000]",
+    ),
+    "rows over each other": (
+        lambda good: saved({**good, "x": torch.zeros(10**4).as_strided((9000, 1000), (1, 1))}),
+        "holds a tensor",
+    ),
     "a storage larger than the file": (lambda good: lying(saved(good)), "damaged"),
-    "a tensor without memory": (lambda good: saved(with_weight(good, torch.empty(10**12, device="meta"))), "holds a tensor of a kind"),
-    "a sparse tensor": (lambda good: saved(with_weight(good, torch.eye(3).to_sparse())), "holds a tensor of a kind"),
+    "a tensor without memory": (
+        lambda good: saved(with_weight(good, torch.empty(10**12, device="meta"))),
+        "holds a tensor of a kind",
+    ),
+    "a sparse tensor": (
+        lambda good: saved(with_weight(good, torch.eye(3).to_sparse())),
+        "holds a tensor of a kind",
+    ),
     "a quantized tensor": (lambda good: saved(with_weight(good, quantized())), "refused"),
     "values in values": (lambda good: saved({**good, "loops": laughs(12)}), "values or"),
     "a list in itself": (lambda good: saved({**good, "loops": within_itself()}), "levels"),
-    "a wider model than is stored": (lambda good: saved(changed(good, recipe__model__dim=4096)), "do not fit"),
-    "more layers than are stored": (lambda good: saved(changed(good, recipe__model__layers=900)), "model.layers is 900; the most is"),
-    "a million layers": (lambda good: saved(changed(good, recipe__model__layers=10**6)), "model.layers is 1e+06; the most is"),
-    "a table of gigabytes": (
-        lambda good: saved(changed(good, recipe__model__position="relative_bias", recipe__model__max_length=10**7)),
+    "a wider model than is stored": (
+        lambda good: saved(changed(good, recipe__model__dim=4096)),
         "do not fit",
     ),
-    "a recipe that names code": (lambda good: saved(changed(good, recipe__model__norm="beside.Mine")), "no norm named"),
+    "more layers than are stored": (
+        lambda good: saved(changed(good, recipe__model__layers=900)),
+        "model.layers is 900; the most is",
+    ),
+    "a million layers": (
+        lambda good: saved(changed(good, recipe__model__layers=10**6)),
+        "model.layers is 1e+06; the most is",
+    ),
+    "a table of gigabytes": (
+        lambda good: saved(
+            changed(good, recipe__model__position="relative_bias", recipe__model__max_length=10**7)
+        ),
+        "do not fit",
+    ),
+    "a recipe that names code": (
+        lambda good: saved(changed(good, recipe__model__norm="beside.Mine")),
+        "no norm named",
+    ),
     "a recipe of a list": (lambda good: saved(changed(good, recipe=[1])), "incomplete"),
-    "a model of a list": (lambda good: saved(changed(good, recipe__model=[1])), "does not fit together"),
-    "a tokenizer of nothing": (lambda good: saved(changed(good, tokenizer={})), "does not fit together"),
-    "a tokenizer by path": (lambda good: saved(changed(good, tokenizer__tokenizer="../../evil")), "no tokenizer named"),
-    "a tokenizer of noise": (lambda good: saved(changed(good, tokenizer__states=["{"])), "does not fit together"),
-    "a counter that is none": (lambda good: saved(changed(good, batches="many")), "does not fit together"),
+    "a model of a list": (
+        lambda good: saved(changed(good, recipe__model=[1])),
+        "does not fit together",
+    ),
+    "a tokenizer of nothing": (
+        lambda good: saved(changed(good, tokenizer={})),
+        "does not fit together",
+    ),
+    "a tokenizer by path": (
+        lambda good: saved(changed(good, tokenizer__tokenizer="../../evil")),
+        "no tokenizer named",
+    ),
+    "a tokenizer of noise": (
+        lambda good: saved(changed(good, tokenizer__states=["{"])),
+        "does not fit together",
+    ),
+    "a counter that is none": (
+        lambda good: saved(changed(good, batches="many")),
+        "does not fit together",
+    ),
     "weights that are none": (lambda good: saved({**good, "state_dict": "none"}), ""),
-    "a missing weight": (lambda good: saved({**good, "state_dict": {"x": torch.ones(1)}}), "it is missing"),
+    "a missing weight": (
+        lambda good: saved({**good, "state_dict": {"x": torch.ones(1)}}),
+        "it is missing",
+    ),
     "another task": (lambda good: saved(changed(good, task="os:system")), "not 'translation'"),
 }
 
@@ -389,7 +551,11 @@ def good() -> dict[str, Any]:
     tokenizer = create("tokenizer", {"name": "bpe", "vocab_size": 270})
     tokenizer.train(["one two three", "four five six"])
     model = Transformer(vocab_size=len(tokenizer), dim=16, heads=2, layers=1)
-    task = TranslationTask(model, Languages(tokenizer, tokenizer, "en", "de", {"name": "bpe", "vocab_size": 270}), optim=Optim())
+    task = TranslationTask(
+        model,
+        TokenizerPair(tokenizer, tokenizer, "en", "de", {"name": "bpe", "vocab_size": 270}),
+        optim=Optim(),
+    )
     task.recipe |= {"data": {"dataset": "numbers"}, "trainer": {}}
     checkpoint: dict[str, Any] = {"state_dict": task.state_dict()}
     task.on_save_checkpoint(checkpoint)
@@ -406,7 +572,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_good_checkpoint_passes(good: dict[str, Any], place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_good_checkpoint_passes(
+    good: dict[str, Any], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (place / "good.ckpt").write_bytes(saved(good))
     assert main(["translate", "good.ckpt", "text"]) == 0
     assert capsys.readouterr().out.count("\n") == 1
@@ -422,7 +590,10 @@ def test_a_hostile_checkpoint_is_refused_in_one_line(
     code = main(["translate", "evil.ckpt", "text"])
     out, err = capsys.readouterr()
     lines = [line for line in err.splitlines(keepends=True) if not line.startswith("checkpoint: ")]
-    is_refused({"code": code, "out": out, "err": "".join(lines), "seconds": time.perf_counter() - start}, says)
+    is_refused(
+        {"code": code, "out": out, "err": "".join(lines), "seconds": time.perf_counter() - start},
+        says,
+    )
     assert not (place / "marker").exists()
     assert "beside" not in sys.modules
 
@@ -430,14 +601,18 @@ def test_a_hostile_checkpoint_is_refused_in_one_line(
 def test_a_checkpoint_whose_recipe_names_code_is_refused_by_every_command_that_reads_its_recipe(
     good: dict[str, Any], place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "evil.ckpt").write_bytes(saved(changed(good, recipe__data={"root": "https://example.com"}, recipe__callbacks=BESIDE)))
+    (place / "evil.ckpt").write_bytes(
+        saved(changed(good, recipe__data={"root": "https://example.com"}, recipe__callbacks=BESIDE))
+    )
     for command in ("test", "validate", "predict"):
         assert main([command, "evil.ckpt"]) == 2
         assert "Traceback" not in capsys.readouterr().err
     assert not (place / "marker").exists()
 
 
-def test_what_is_refused_on_the_command_line_is_refused_from_python(good: dict[str, Any], place: Path) -> None:
+def test_what_is_refused_on_the_command_line_is_refused_from_python(
+    good: dict[str, Any], place: Path
+) -> None:
     (place / "evil.ckpt").write_bytes(saved(changed(good, recipe__model__dim=10**6)))
     with pytest.raises(BadRun, match="do not fit"):
         TranslationTask.load("evil.ckpt")
@@ -449,14 +624,28 @@ def test_every_load_says_that_it_takes_weights_alone() -> None:
     for path in Path(tfzoo.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            if isinstance(node, ast.Call) and called.endswith(("torch.load", "load_from_checkpoint")):
+            if isinstance(node, ast.Call) and called.endswith(
+                ("torch.load", "load_from_checkpoint")
+            ):
                 loads += 1
-                assert any(word.arg == "weights_only" and ast.unparse(word.value) == "True" for word in node.keywords), path
-            assert called not in ("pickle.load", "pickle.loads", "eval", "exec", "yaml.unsafe_load", "yaml.full_load"), path
+                assert any(
+                    word.arg == "weights_only" and ast.unparse(word.value) == "True"
+                    for word in node.keywords
+                ), path
+            assert called not in (
+                "pickle.load",
+                "pickle.loads",
+                "eval",
+                "exec",
+                "yaml.unsafe_load",
+                "yaml.full_load",
+            ), path
     assert loads
 
 
-@pytest.mark.parametrize("name", ["../../evil", "a/b", "/evil", "..", ".hidden", "a\\b", "a:b", "a\nb", ""])
+@pytest.mark.parametrize(
+    "name", ["../../evil", "a/b", "/evil", "..", ".hidden", "a\\b", "a:b", "a\nb", ""]
+)
 @pytest.mark.parametrize("data", [tfzoo.ClassificationData, tfzoo.TranslationData])
 def test_a_test_set_is_not_named_as_a_path(name: str, data: type) -> None:
     with pytest.raises(BadOption, match=r"data\.test: a test set cannot be named"):
@@ -464,7 +653,11 @@ def test_a_test_set_is_not_named_as_a_path(name: str, data: type) -> None:
 
 
 def test_every_line_of_the_page_names_a_test() -> None:
-    rows = [line for line in (ROOT / "docs/threats.md").read_text("utf-8").splitlines() if line.startswith("| ")][1:]
+    rows = [
+        line
+        for line in (ROOT / "docs/threats.md").read_text("utf-8").splitlines()
+        if line.startswith("| ")
+    ][1:]
     assert len(rows) > 10
     here = Path(__file__).read_text("utf-8")
     for row in rows:

@@ -1,4 +1,6 @@
-"""Trainings that are spread over processes: FSDP2 beside DDP, its checkpoints as folders, what it is started by."""
+"""Trainings that are spread over processes: FSDP2 beside DDP, its checkpoints as folders, what it
+is started by.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,41 @@ from torch.testing import assert_close
 import tfzoo
 from tfzoo.commands.main import main
 from tfzoo.commands.trainer import launching
-from tfzoo.models.shard import whole
-from tfzoo.runs import checkpoints, shards
-from tfzoo.runs.sharded import Sharded
+from tfzoo.models.fsdp import whole
+from tfzoo.runs import checkpoints, sharded_files
+from tfzoo.runs.fsdp_strategy import Sharded
 
 TINY = (
-    *("--data.dataset.train", "200", "--data.dataset.val", "9", "--data.dataset.test", "5", "--data.dataset.long", "4"),
-    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2", "--trainer.accelerator", "cpu"),
-    *("--trainer.log_every_n_steps", "1", "--trainer.max_steps", "4", "--trainer.val_check_interval", "4"),
+    *(
+        "--data.dataset.train",
+        "200",
+        "--data.dataset.val",
+        "9",
+        "--data.dataset.test",
+        "5",
+        "--data.dataset.long",
+        "4",
+    ),
+    *(
+        "--model.dim",
+        "16",
+        "--model.layers",
+        "1",
+        "--model.heads",
+        "2",
+        "--search.max_length",
+        "0.2",
+        "--trainer.accelerator",
+        "cpu",
+    ),
+    *(
+        "--trainer.log_every_n_steps",
+        "1",
+        "--trainer.max_steps",
+        "4",
+        "--trainer.val_check_interval",
+        "4",
+    ),
 )
 HARD = (
     *("--trainer.gradient_clip_val", "0.5", "--trainer.accumulate_grad_batches", "2"),
@@ -43,7 +72,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(folder)
         patch.setenv("OMP_NUM_THREADS", "1")
         for name, args in {"ddp": (), "fsdp2": SPREAD}.items():
-            assert main(["fit", "translation/numbers", *TINY, *HARD, "--trainer.devices", "2", "--run", name, *args]) == 0
+            assert (
+                main(
+                    [
+                        "fit",
+                        "translation/numbers",
+                        *TINY,
+                        *HARD,
+                        "--trainer.devices",
+                        "2",
+                        "--run",
+                        name,
+                        *args,
+                    ]
+                )
+                == 0
+            )
         yield folder
 
 
@@ -56,25 +100,41 @@ def beside_them(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def logged(run: str) -> dict[str, list[float]]:
     with Path(run, "metrics.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    return {key: [float(row[key]) for row in rows if row[key]] for key in rows[0] if not key.endswith("tokens_per_second")}
+    return {
+        key: [float(row[key]) for row in rows if row[key]]
+        for key in rows[0]
+        if not key.endswith("tokens_per_second")
+    }
 
 
 def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do() -> None:
     """Clipped and accumulated, with dropout, and with statistics of all processes, counted once."""
     assert_close(logged("fsdp2"), logged("ddp"), rtol=2e-4, atol=1e-5)
     assert len(logged("ddp")["train/loss"]) >= 4
-    sharded, plain = (checkpoints.read(checkpoints.resolve(run, "last"))["state_dict"] for run in ("fsdp2", "ddp"))
+    sharded, plain = (
+        checkpoints.read(checkpoints.resolve(run, "last"))["state_dict"] for run in ("fsdp2", "ddp")
+    )
     assert sharded.keys() == plain.keys()
     counted = [name for name in plain if "running" in name]
     assert counted
-    assert_close({name: sharded[name] for name in counted}, {name: plain[name] for name in counted}, rtol=0.01, atol=1e-3)
+    assert_close(
+        {name: sharded[name] for name in counted},
+        {name: plain[name] for name in counted},
+        rtol=0.01,
+        atol=1e-3,
+    )
 
 
 def test_each_checkpoint_is_a_folder_with_a_share_of_every_process() -> None:
     kept = Path("fsdp2/checkpoints")
     assert {path.name for path in kept.iterdir()} == {"best.ckpt", "last.ckpt"}
     for path in kept.iterdir():
-        assert {file.name for file in path.iterdir()} == {shards.INDEX, shards.REST, "__0_0.distcp", "__1_0.distcp"}
+        assert {file.name for file in path.iterdir()} == {
+            sharded_files.INDEX,
+            sharded_files.REST,
+            "__0_0.distcp",
+            "__1_0.distcp",
+        }
 
 
 def test_an_export_is_one_file_that_other_commands_read(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,10 +169,14 @@ class Seen(L.Callback):
     averages: dict[str, Any]
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.weights = {name: whole(value).clone() for name, value in pl_module.state_dict().items()}
+        self.weights = {
+            name: whole(value).clone() for name, value in pl_module.state_dict().items()
+        }
         names = {id(p): name for name, p in pl_module.named_parameters()}
         states = trainer.optimizers[0].state
-        self.averages = {names[id(p)]: whole(state["exp_avg"]).clone() for p, state in states.items()}
+        self.averages = {
+            names[id(p)]: whole(state["exp_avg"]).clone() for p, state in states.items()
+        }
 
 
 @pytest.mark.parametrize("run", ["fsdp2", "ddp"])
@@ -121,14 +185,21 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
     path = checkpoints.resolve(run, "last")
     checkpoint = checkpoints.read(path)
     task = tfzoo.TranslationTask.from_checkpoint(checkpoint)
-    tfzoo.models.start.start(task.model, 5)  # other weights than those to be loaded
+    tfzoo.models.initialise.start(task.model, 5)  # other weights than those to be loaded
     recipe = checkpoint["tfzoo"]["recipe"]
     data = tfzoo.TranslationData(**recipe["data"], seed=recipe["seed"])
     data.tokenizers = task.tokenizer
     seen = Seen()
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
     quiet |= {"use_distributed_sampler": False, "limit_val_batches": 0}
-    trainer = L.Trainer(accelerator="cpu", devices=1, strategy=Sharded(), max_steps=5, callbacks=[seen], **quiet)
+    trainer = L.Trainer(
+        accelerator="cpu", devices=1, strategy=Sharded(), max_steps=5, callbacks=[seen], **quiet
+    )
     with launching([]):  # which takes back what a Trainer leaves behind in this process
         trainer.fit(task, data, ckpt_path=path)
     assert trainer.global_step == 5
@@ -137,15 +208,29 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
     if run == "fsdp2":  # by name
         wanted = {name: state[f"state.{name}.exp_avg"] for name in seen.averages}
     else:  # matrices are one group and numbered first
-        names = [name for name, p in sorted(task.named_parameters(), key=lambda pair: pair[1].dim() <= 1)]
+        names = [
+            name for name, p in sorted(task.named_parameters(), key=lambda pair: pair[1].dim() <= 1)
+        ]
         wanted = {names[number]: value["exp_avg"] for number, value in state["state"].items()}
     assert len(wanted) > 10
     assert_close(seen.averages, wanted, rtol=0, atol=0)
 
 
-def test_the_same_command_goes_on_with_one_process_and_its_export_translates(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     shutil.copytree("fsdp2", "on")
-    args = [*TINY, *HARD, *SPREAD, "--trainer.devices", "1", "--run", "on", "--trainer.max_steps", "5"]
+    args = [
+        *TINY,
+        *HARD,
+        *SPREAD,
+        "--trainer.devices",
+        "1",
+        "--run",
+        "on",
+        "--trainer.max_steps",
+        "5",
+    ]
     args += ["--trainer.accumulate_grad_batches", "4"]  # a step takes as many batches as before
     assert main(["fit", "translation/numbers", *args]) == 0
     assert checkpoints.read("on/checkpoints/last.ckpt")["global_step"] == 5
@@ -160,15 +245,31 @@ def test_the_same_command_goes_on_with_one_process_and_its_export_translates(cap
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
 def test_half_precision_trains_close_to_full(precision: str) -> None:
     shutil.rmtree("half", ignore_errors=True)
-    args = ("--trainer.devices", "1", *SPREAD, "--trainer.precision", precision, "--run", "half", "--model.position", "rotary")
+    args = (
+        "--trainer.devices",
+        "1",
+        *SPREAD,
+        "--trainer.precision",
+        precision,
+        "--run",
+        "half",
+        "--model.position",
+        "rotary",
+    )
     assert main(["fit", "translation/numbers", *TINY, *args]) == 0
     wanted = torch.bfloat16 if precision == "bf16-true" else torch.float32
-    assert {value.dtype for value in checkpoints.read("half/checkpoints/last.ckpt")["state_dict"].values()} == {wanted}
+    assert {
+        value.dtype
+        for value in checkpoints.read("half/checkpoints/last.ckpt")["state_dict"].values()
+    } == {wanted}
     assert logged("half")["train/loss"] == pytest.approx([6.8] * 4, rel=0.05)
 
 
 def test_a_split_of_layers_over_devices_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("split.yaml").write_text("trainer: {strategy: {class_path: lightning.pytorch.strategies.ModelParallelStrategy}}", "utf-8")
+    Path("split.yaml").write_text(
+        "trainer: {strategy: {class_path: lightning.pytorch.strategies.ModelParallelStrategy}}",
+        "utf-8",
+    )
     args = ("--trainer.devices", "2", "--config", "split.yaml", "--run", "split")
     assert main(["fit", "translation/numbers", *TINY, *args]) == 2
     assert "use trainer.strategy fsdp2" in capsys.readouterr().err
@@ -176,9 +277,28 @@ def test_a_split_of_layers_over_devices_is_refused(capsys: pytest.CaptureFixture
 
 def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(tfzoo.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    fit = ["fit", "translation/numbers", *TINY, *HARD]  # and the number of devices is what the launcher says
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29533"]
-    done = subprocess.run([*launcher, "-m", "tfzoo", "--", *fit, "--run", "torchrun"], env=env, capture_output=True, text=True, timeout=300)
+    fit = [
+        "fit",
+        "translation/numbers",
+        *TINY,
+        *HARD,
+    ]  # and the number of devices is what the launcher says
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc_per_node",
+        "2",
+        "--master_port",
+        "29533",
+    ]
+    done = subprocess.run(
+        [*launcher, "-m", "tfzoo", "--", *fit, "--run", "torchrun"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert_close(logged("torchrun"), logged("ddp"), rtol=2e-4, atol=1e-5)
     slurm = {
@@ -189,7 +309,12 @@ def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
         "SLURM_JOB_NAME": "fit",
         "SLURM_NODELIST": "localhost",
     }
-    slurm |= {"SLURM_NNODES": "1", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29534"}
+    slurm |= {
+        "SLURM_NNODES": "1",
+        "SLURM_NODEID": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29534",
+    }
     tasks = [
         subprocess.Popen(
             [sys.executable, "-m", "tfzoo", *fit, "--run", "slurm"],
@@ -207,7 +332,16 @@ def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
 @pytest.mark.parametrize(
     ("name", "environment"),
     [
-        ("torchrun", {"TORCHELASTIC_RUN_ID": "1", "WORLD_SIZE": "6", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}),
+        (
+            "torchrun",
+            {
+                "TORCHELASTIC_RUN_ID": "1",
+                "WORLD_SIZE": "6",
+                "LOCAL_WORLD_SIZE": "2",
+                "RANK": "0",
+                "LOCAL_RANK": "0",
+            },
+        ),
         (
             "srun",
             {
@@ -223,9 +357,20 @@ def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
     ],
 )
 def test_more_or_fewer_processes_than_were_started_are_refused(
-    name: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
-    assert main(["fit", "translation/numbers", *TINY, "--trainer.devices", "3", "--run", f"{name} of 9"]) == 2
-    assert f"{name} started 2 on each of 3 machines, but the recipe asks for trainer.devices 3 and" in capsys.readouterr().err
+    assert (
+        main(
+            ["fit", "translation/numbers", *TINY, "--trainer.devices", "3", "--run", f"{name} of 9"]
+        )
+        == 2
+    )
+    assert (
+        f"{name} started 2 on each of 3 machines, but the recipe asks for trainer.devices 3 and"
+        in capsys.readouterr().err
+    )

@@ -25,7 +25,9 @@ FOLDER = Path("runs/tiny")
 @pytest.fixture(autouse=True)
 def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(tfzoo.__file__).parents[1]))  # of the sweeps and trainings that are started
+    monkeypatch.setenv(
+        "PYTHONPATH", str(Path(tfzoo.__file__).parents[1])
+    )  # of the sweeps and trainings that are started
 
 
 @pytest.fixture
@@ -37,7 +39,9 @@ def sweep(*args: str, **changes: Any) -> int:
     return main(["sweep", str(sweep_file(Path(), **changes)), *args])
 
 
-def test_the_same_command_again_finishes_what_is_missing(trainings: Trainings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_command_again_finishes_what_is_missing(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
     trainings.codes = {"norm=rms/seed-2": 1, "norm=layer/seed-2": 75}
     assert sweep() == 1
     assert "2 of 4 runs completed, 1 failed" in capsys.readouterr().out
@@ -56,10 +60,19 @@ def test_the_same_command_again_finishes_what_is_missing(trainings: Trainings, c
 
 def test_a_changed_file_adds_only_the_new_runs(trainings: Trainings) -> None:
     sweep()
-    more = {"axes": {"model.norm": ["layer", "rms", {"name": "rms", "eps": 1e-3}]}, "seeds": [1, 2, 3]}
+    more = {
+        "axes": {"model.norm": ["layer", "rms", {"name": "rms", "eps": 1e-3}]},
+        "seeds": [1, 2, 3],
+    }
     assert sweep(**more) == 0
     assert sorted(trainings.trained[4:]) == [
-        *("norm=layer seed 3", "norm=rms seed 3", "norm=rms_eps=0.001 seed 1", "norm=rms_eps=0.001 seed 2", "norm=rms_eps=0.001 seed 3"),
+        *(
+            "norm=layer seed 3",
+            "norm=rms seed 3",
+            "norm=rms_eps=0.001 seed 1",
+            "norm=rms_eps=0.001 seed 2",
+            "norm=rms_eps=0.001 seed 3",
+        ),
     ]
 
 
@@ -69,10 +82,15 @@ def test_changed_settings_of_runs_that_are_there_are_an_error_before_anything_ru
     sweep()
     assert sweep(seeds=[7, 1], overrides={"optim.lr": 0.5}) == 2
     assert len(trainings.trained) == 4
-    assert re.search(r"norm=layer/seed-1 was run with other settings: optim.lr was 0.002, is 0.5", capsys.readouterr().err)
+    assert re.search(
+        r"norm=layer/seed-1 was run with other settings: optim.lr was 0.002, is 0.5",
+        capsys.readouterr().err,
+    )
 
 
-def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(trainings: Trainings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
     axes = {"model.norm": ["layer", "batch", "rms"]}
     assert sweep("--dry-run", axes=axes) == 0
     said = capsys.readouterr().out
@@ -81,16 +99,26 @@ def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(traini
     assert sweep("--cell", "0", axes=axes) == 0
     assert sweep("--dry-run", "--jobs", "2", axes=axes) == 0
     said = capsys.readouterr().out
-    assert re.search(r"0-1  norm=layer: 1 of 2 done\n +2-3  norm=batch: refused: .*norm 'batch' mixes tokens", said)
+    assert re.search(
+        r"0-1  norm=layer: 1 of 2 done\n +2-3  norm=batch: refused: .*norm 'batch' mixes tokens",
+        said,
+    )
     assert "2 cells x 2 seeds in runs/tiny, 1 cells refused; 3 runs to come" in said
     assert "about 0:00:03 with --jobs 2: 0:00:02 a run, as the 1 done took" in said
     assert trainings.trained == ["norm=layer seed 1"]
 
 
-def test_one_cell_by_number_is_one_run_whoever_counts(trainings: Trainings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_cell_by_number_is_one_run_whoever_counts(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
     axes = {"model.norm": ["layer", "batch", "rms"]}
     assert [sweep("--cell", str(number), axes=axes) for number in range(6)] == [0] * 6
-    assert trainings.trained == ["norm=layer seed 1", "norm=layer seed 2", "norm=rms seed 1", "norm=rms seed 2"]
+    assert trainings.trained == [
+        "norm=layer seed 1",
+        "norm=layer seed 2",
+        "norm=rms seed 1",
+        "norm=rms seed 2",
+    ]
     assert capsys.readouterr().out.count("norm=batch: refused: ") == 2
     assert sweep("--cell", "6", axes=axes) == 2
     assert "no run 6; it has 6, from 0 to 5" in capsys.readouterr().err
@@ -98,7 +126,9 @@ def test_one_cell_by_number_is_one_run_whoever_counts(trainings: Trainings, caps
     assert [bool(cell["refused"]) for cell in cells] == [False, True, False]
 
 
-def test_it_writes_into_no_folder_that_is_something_else(trainings: Trainings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_writes_into_no_folder_that_is_something_else(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("mine").mkdir()
     Path("mine/letter").write_text("dear")
     assert sweep("--run", "mine") == 2
@@ -107,9 +137,19 @@ def test_it_writes_into_no_folder_that_is_something_else(trainings: Trainings, c
 
 
 @pytest.mark.parametrize(
-    "args", [["--jobs", "0"], ["--engine", "rya"], ["--address", "x"], ["--retry", "all"], ["--job", "2"], ["--cell", "0", "--dry-run"]]
+    "args",
+    [
+        ["--jobs", "0"],
+        ["--engine", "rya"],
+        ["--address", "x"],
+        ["--retry", "all"],
+        ["--job", "2"],
+        ["--cell", "0", "--dry-run"],
+    ],
 )
-def test_a_slip_on_the_command_line_is_one_line(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slip_on_the_command_line_is_one_line(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert sweep(*args) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
@@ -148,15 +188,27 @@ def until(true: Any, seconds: float = 300) -> None:
 
 
 def scores(folder: Path) -> dict[str, Any]:
-    found = {path.parent: json.loads(path.read_text()) for path in sorted(folder.glob("*/*/summary.json"))}
+    found = {
+        path.parent: json.loads(path.read_text())
+        for path in sorted(folder.glob("*/*/summary.json"))
+    }
     return {
-        f"{run.parent.name}/{run.name}": (one["fit"]["scores"], one["test"]["scores"], one["fit"]["steps"]) for run, one in found.items()
+        f"{run.parent.name}/{run.name}": (
+            one["fit"]["scores"],
+            one["test"]["scores"],
+            one["fit"]["steps"],
+        )
+        for run, one in found.items()
     }
 
 
 def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     """Its driver killed, stopped by Ctrl-C, and then one of its trainings killed."""
-    long = {"trainer.max_steps": 150, "trainer.val_check_interval": 50, "checkpoint.every_n_train_steps": 5}
+    long = {
+        "trainer.max_steps": 150,
+        "trainer.val_check_interval": 50,
+        "checkpoint.every_n_train_steps": 5,
+    }
     sweep_file(Path(), overrides=long, seeds=[1])
     first, second = FOLDER / "norm=layer/seed-1", FOLDER / "norm=rms/seed-1"
 
@@ -184,12 +236,16 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     assert driver.wait(300) == 0
     assert (first / "summary.json").stat().st_mtime_ns == done
 
-    assert subprocess.run(command("--run", "undisturbed", "--jobs", "2"), check=False).returncode == 0
+    assert (
+        subprocess.run(command("--run", "undisturbed", "--jobs", "2"), check=False).returncode == 0
+    )
     assert scores(FOLDER) == scores(Path("undisturbed"))
     assert len(scores(FOLDER)) == 2
 
 
-def test_a_clash_a_divergence_and_a_run_that_outgrows_its_memory_are_told_and_the_others_complete() -> None:
+def test_a_clash_a_divergence_and_a_run_that_outgrows_its_memory_are_told_and_the_others_complete() -> (
+    None
+):
     axes = {
         "what": {
             "good": {},
@@ -218,7 +274,13 @@ def test_a_clash_a_divergence_and_a_run_that_outgrows_its_memory_are_told_and_th
 
 def test_all_runs_of_a_token_budget_see_as_many_tokens() -> None:
     widths = {"width": {"usual": {}, "small batch": {"data.max_tokens": 128}}}
-    sweep_file(Path(), axes=widths, overrides={"trainer.max_steps": 100}, budget={"tokens": 2000}, seeds=[1])
+    sweep_file(
+        Path(),
+        axes=widths,
+        overrides={"trainer.max_steps": 100},
+        budget={"tokens": 2000},
+        seeds=[1],
+    )
     assert main(["sweep", "tiny.yaml", "--jobs", "2"]) == 0
     found = [json.loads(path.read_text())["fit"] for path in FOLDER.glob("*/*/summary.json")]
     assert len({fit["steps"] for fit in found}) == 2

@@ -1,4 +1,6 @@
-"""Weights & Biases that refuses, drops or answers errors neither keeps training from starting nor from ending, and loses nothing."""
+"""Weights & Biases that refuses, drops or answers errors neither keeps training from starting nor
+from ending, and loses nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,48 @@ from tfzoo.commands.main import main
 from tfzoo.tasks.task import Task
 
 TINY = (
-    *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8", "--data.dataset.long", "4"),
-    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2", "--trainer.accelerator", "cpu"),
-    *("--trainer.devices", "1", "--trainer.log_every_n_steps", "1", "--trainer.max_steps", "3", "--trainer.logger", "WandbLogger"),
+    *(
+        "--data.dataset.train",
+        "200",
+        "--data.dataset.val",
+        "8",
+        "--data.dataset.test",
+        "8",
+        "--data.dataset.long",
+        "4",
+    ),
+    *(
+        "--model.dim",
+        "16",
+        "--model.layers",
+        "1",
+        "--model.heads",
+        "2",
+        "--search.max_length",
+        "0.2",
+        "--trainer.accelerator",
+        "cpu",
+    ),
+    *(
+        "--trainer.devices",
+        "1",
+        "--trainer.log_every_n_steps",
+        "1",
+        "--trainer.max_steps",
+        "3",
+        "--trainer.logger",
+        "WandbLogger",
+    ),
 )
 
 
 @pytest.fixture
-def host(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A host on this machine that behaves as ``request.param`` says; training runs in a folder of its own."""
+def host(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A host on this machine that behaves as ``request.param`` says; training runs in a folder of
+    its own.
+    """
     monkeypatch.chdir(tmp_path)
     for name in ("WANDB_MODE", "http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, "")  # so that it is afterwards what it was
@@ -61,13 +96,17 @@ def test_training_starts_ends_and_keeps_its_data(
         step(self, *args)
 
     monkeypatch.setattr(Task, "on_train_batch_end", timed)
-    assert main(["fit", "translation/numbers", "--print_config"]) == 0  # what is imported is not what is measured
+    assert (
+        main(["fit", "translation/numbers", "--print_config"]) == 0
+    )  # what is imported is not what is measured
     start = time.monotonic()
     assert main(["fit", "translation/numbers", *TINY]) == 0
     assert times[0] - start < 30, "the first step"
     assert time.monotonic() - times[-1] < 30, "the end"
     err = capsys.readouterr().err
     assert says in err
-    kept = next(run for run in Path("runs/numbers/1/wandb").glob("*run-*") if f"wandb sync {run}" in err)
+    kept = next(
+        run for run in Path("runs/numbers/1/wandb").glob("*run-*") if f"wandb sync {run}" in err
+    )
     assert next(kept.glob("*.wandb")).stat().st_size > 0
     assert json.loads(Path("runs/numbers/1/summary.json").read_text("utf-8"))["test"]["scores"]

@@ -26,7 +26,9 @@ def test_the_environment_names_the_folder(empty: Path) -> None:
     assert cache.folder() == empty
 
 
-def test_without_it_the_users_cache_folder_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_it_the_users_cache_folder_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("TFZOO_CACHE")
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

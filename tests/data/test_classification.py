@@ -1,4 +1,6 @@
-"""From labelled text to batches: nothing lost, nothing leaked into what is scored, bad input told before training."""
+"""From labelled text to batches: nothing lost, nothing leaked into what is scored, bad input told
+before training.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ import pytest
 import torch
 
 from tfzoo.data import cache, prepare
-from tfzoo.data.buckets import Buckets
 from tfzoo.data.classification import ClassificationData, Vocabulary, text_batches
+from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.tokenizers.word import Word
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
 
-TRAIN = [(f"{who} {what} here", label) for who in "abcdefghijkl" for what, label in (("runs", "NUM"), ("sits", "0"), ("eats now", "x y"))]
+TRAIN = [
+    (f"{who} {what} here", label)
+    for who in "abcdefghijkl"
+    for what, label in (("runs", "NUM"), ("sits", "0"), ("eats now", "x y"))
+]
 TEST = [("m runs here", "NUM"), ("", "0"), ("a sits here", "0"), ("n eats now here too", "x y")]
 
 
@@ -53,13 +59,21 @@ def prepared(**options: Any) -> ClassificationData:
 def test_batches_hold_text_and_label_of_their_split(root: Path) -> None:
     data = prepared(root=str(root), max_tokens=30)
     assert data.labels == ["0", "NUM", "x y"]
-    for name, loader in (("train", data.train_dataloader()), ("val", data.val_dataloader()), ("test", data.test_dataloader()[0])):
+    for name, loader in (
+        ("train", data.train_dataloader()),
+        ("val", data.val_dataloader()),
+        ("test", data.test_dataloader()[0]),
+    ):
         rows, seen = list(data.splits[name]), []
         for batch in loader:
             assert [data.labels[k] for k in batch.label] == [rows[i][1] for i in batch.index]
-            assert batch.source_text == ([] if name == "train" else [rows[i][0] for i in batch.index])
+            assert batch.source_text == (
+                [] if name == "train" else [rows[i][0] for i in batch.index]
+            )
             if name != "test":
-                assert data.vocabulary.tokenizer.decode(batch.text.tolist()) == [rows[i][0] for i in batch.index]
+                assert data.vocabulary.tokenizer.decode(batch.text.tolist()) == [
+                    rows[i][0] for i in batch.index
+                ]
             assert ((batch.text == 3).sum(1) == 1).all()
             assert batch.padding == bool((batch.text == 0).any())
             assert batch.text.numel() <= 30
@@ -78,7 +92,9 @@ def test_validation_is_cut_from_training_by_seed_and_text(root: Path) -> None:
     assert list(prepared(root=str(root), seed=1).splits["val"]) != list(data.splits["val"])
 
 
-def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     held = next(iter(prepared(root=str(root)).splits["val"]))[0]
     write(root, "train.tsv", [(text, "rare" if text == held else label) for text, label in TRAIN])
     data = prepared(root=str(root))
@@ -90,21 +106,28 @@ def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(root: Pat
 
 @pytest.mark.parametrize(("share", "part"), [(1e-6, "val"), (1 - 1e-6, "training")])
 def test_a_cut_that_leaves_nothing_is_told(root: Path, share: float, part: str) -> None:
-    with pytest.raises(BadData, match=rf"train\.tsv: nothing is left for {part} with data\.val_fraction"):
+    with pytest.raises(
+        BadData, match=rf"train\.tsv: nothing is left for {part} with data\.val_fraction"
+    ):
         prepared(root=str(root), val_fraction=share)
 
 
 def test_a_text_may_have_several_lines(root: Path) -> None:
     (root / "train.tsv").unlink()
     rows = [(f"{text}\nin two lines", label) for text, label in TRAIN]
-    (root / "train.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows), "utf-8")
+    (root / "train.jsonl").write_text(
+        "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows), "utf-8"
+    )
     data = prepared(root=str(root))
     assert sorted([*data.splits["train"], *data.splits["val"]]) == sorted(rows)
     assert "lines" in data.vocabulary.tokenizer.decode(data.sets["train"][[0]].text.tolist())[0]
 
 
 def test_texts_that_end_elsewhere_are_other_texts() -> None:
-    one, other = (prepare.read_through([(text, "x") for text in texts], "train") for texts in (["a\nb", "c"], ["a", "b\nc"]))
+    one, other = (
+        prepare.read_through([(text, "x") for text in texts], "train")
+        for texts in (["a\nb", "c"], ["a", "b\nc"])
+    )
     assert one.target == other.target
     assert one.source != other.source
 
@@ -114,21 +137,33 @@ def test_half_a_character_is_told_by_file_and_line(root: Path, part: str) -> Non
     (root / "test.tsv.gz").unlink()
     (root / "train.tsv").unlink()
     for name in ("train", "test"):
-        rows = [{"text": text, "label": label} for text, label in [*TRAIN, ("b", "0"), ("good \ud83d film" if name == part else "c", "0")]]
-        (root / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        rows = [
+            {"text": text, "label": label}
+            for text, label in [
+                *TRAIN,
+                ("b", "0"),
+                ("good \ud83d film" if name == part else "c", "0"),
+            ]
+        ]
+        (root / f"{name}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), "utf-8"
+        )
     with pytest.raises(BadData, match=rf"{part}\.jsonl, line 38: '.ud83d' is half of a character"):
         prepared(root=str(root))
 
 
-def test_a_carriage_return_in_lines_of_text_is_kept_and_counted(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_carriage_return_in_lines_of_text_is_kept_and_counted(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (root / "train.tsv").unlink()
     (root / "train.text").write_bytes(b"".join(f"{text}\rhere\n".encode() for text, _ in TRAIN))
     (root / "train.label").write_text("".join(f"{label}\n" for _, label in TRAIN), "utf-8")
     data = prepared(root=str(root))
     count = len(list(data.splits["train"]))
     assert all("\rhere" in text for text, _ in data.splits["train"])
-    assert f"data: a carriage return inside a text is kept, it ends no line: {count} texts in train, {36 - count} texts in val" in (
-        capsys.readouterr().err
+    assert (
+        f"data: a carriage return inside a text is kept, it ends no line: {count} texts in train, {36 - count} texts in val"
+        in (capsys.readouterr().err)
     )
 
 
@@ -153,7 +188,9 @@ def test_a_test_set_is_also_scored_without_what_training_has(root: Path) -> None
     assert "test 4 texts, 1 of their sources in training" in data.describe()
 
 
-def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(root, "train.tsv", [*TRAIN, ("", "0"), (" ", "0"), ("a a a a a a", "NUM")])
     write(root, "val.tsv", TRAIN)
     data = prepared(root=str(root), max_length=3)
@@ -167,7 +204,9 @@ def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(root:
     assert sum(map(len, data.test_dataloader()[0])) == 4
 
 
-def test_a_second_start_trains_and_tokenizes_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_start_trains_and_tokenizes_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = [batch.text.tolist() for batch in prepared(root=str(root)).train_dataloader()]
     size = cache.size()
     monkeypatch.setattr(Word, "train", None)
@@ -175,13 +214,19 @@ def test_a_second_start_trains_and_tokenizes_nothing(root: Path, monkeypatch: py
     assert cache.size() == size
 
 
-def test_a_second_start_does_not_read_training_text_that_has_not_changed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_start_does_not_read_training_text_that_has_not_changed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)
     write(root, "val.tsv", TEST)
     first = [batch.text.tolist() for batch in prepared(root=str(root)).train_dataloader()]
     read = prepare.read_through
     with monkeypatch.context() as patched:
-        patched.setattr(prepare, "read_through", lambda text, name, wanted: None if name == "train" else read(text, name, wanted))
+        patched.setattr(
+            prepare,
+            "read_through",
+            lambda text, name, wanted: None if name == "train" else read(text, name, wanted),
+        )
         again = prepared(root=str(root))
         assert [batch.text.tolist() for batch in again.train_dataloader()] == first
     write(root, "train.tsv", [("other text", label) for _, label in TRAIN])
@@ -199,7 +244,9 @@ def test_a_built_in_data_set_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(0 <= share <= 1 for share in data.baselines.values())
     monkeypatch.setattr(type(data.made), "splits", None)
     again = prepared(**options)
-    assert {name: list(text) for name, text in again.splits.items()} == {name: list(text) for name, text in data.splits.items()}
+    assert {name: list(text) for name, text in again.splits.items()} == {
+        name: list(text) for name, text in data.splits.items()
+    }
     [torn] = (cache.folder() / cache.SHELF).glob("drawn-*/val.tsv")
     torn.write_bytes(torn.read_bytes()[:-5])
     with pytest.raises(TypeError):  # made anew, not taken as it is
@@ -217,7 +264,11 @@ def test_hidden_words_follow_from_seed_epoch_and_text_alone(root: Path) -> None:
         data = prepared(root=str(root), word_dropout=0.4, **options)
         loader = data.train_dataloader()
         loader.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
-        return {i: [token for token in row if token] for batch in loader for i, row in zip(batch.index, batch.text.tolist(), strict=True)}
+        return {
+            i: [token for token in row if token]
+            for batch in loader
+            for i, row in zip(batch.index, batch.text.tolist(), strict=True)
+        }
 
     one = hidden(0)
     assert one == hidden(0, max_tokens=12) == hidden(0, workers=1)
@@ -239,7 +290,9 @@ def test_a_vocabulary_comes_back_from_its_state(root: Path) -> None:
     data = prepared(root=str(root))
     other = Vocabulary.restore(data.vocabulary.state())
     assert other.labels == data.labels
-    assert other.tokenizer.encode(["a runs here"]) == data.vocabulary.tokenizer.encode(["a runs here"])
+    assert other.tokenizer.encode(["a runs here"]) == data.vocabulary.tokenizer.encode(
+        ["a runs here"]
+    )
 
 
 def test_the_vocabulary_of_a_trained_classifier_is_kept(root: Path) -> None:
@@ -269,18 +322,36 @@ def test_text_batches_hold_every_line_once(root: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "rows", "words"),
     [
-        ("test.tsv", [("a", "NUM"), ("b", "LOC")], r"test\.tsv, line 3: the label 'LOC' is not among those of training: 0, NUM, x y"),
+        (
+            "test.tsv",
+            [("a", "NUM"), ("b", "LOC")],
+            r"test\.tsv, line 3: the label 'LOC' is not among those of training: 0, NUM, x y",
+        ),
         ("val.tsv", [("a", "NUM"), ("b", "LOC")], r"val\.tsv, line 3: the label 'LOC'"),
         ("test.tsv", [("a", "")], r"test\.tsv, line 2: no label"),
         ("train.tsv", [*TRAIN, ("a", " ")], r"train\.tsv, line 38: no label"),
-        ("train.tsv", [("a", "NUM"), ("b", "NUM")], r"train\.tsv: every text has the label 'NUM'; a classifier needs two"),
-        ("train.tsv", [("a\tb", "NUM"), ("b", "NUM")], r"train\.tsv, line 2: 3 columns instead of 2, label<TAB>text"),
+        (
+            "train.tsv",
+            [("a", "NUM"), ("b", "NUM")],
+            r"train\.tsv: every text has the label 'NUM'; a classifier needs two",
+        ),
+        (
+            "train.tsv",
+            [("a\tb", "NUM"), ("b", "NUM")],
+            r"train\.tsv, line 2: 3 columns instead of 2, label<TAB>text",
+        ),
         ("test.tsv", [], r"test\.tsv: the file has no rows"),
-        ("train.tsv", [*TRAIN, ("a", " NUM")], r"train\.tsv, line 38: the label ' NUM' has spaces around it"),
+        (
+            "train.tsv",
+            [*TRAIN, ("a", " NUM")],
+            r"train\.tsv, line 38: the label ' NUM' has spaces around it",
+        ),
         ("test_unseen.tsv", TEST, "cannot be named 'test_unseen': so is the part of 'test'"),
     ],
 )
-def test_bad_labels_and_rows_are_told_before_training(root: Path, name: str, rows: list[tuple[str, str]], words: str) -> None:
+def test_bad_labels_and_rows_are_told_before_training(
+    root: Path, name: str, rows: list[tuple[str, str]], words: str
+) -> None:
     write(root, name, rows)
     with pytest.raises(BadData, match=words):
         prepared(root=str(root), val_fraction=0.5)
@@ -296,7 +367,9 @@ def test_bad_labels_and_rows_are_told_before_training(root: Path, name: str, row
         (b"NUM\ta\rb\n", "a carriage return inside the line"),
     ],
 )
-def test_a_bad_line_in_any_split_is_told_by_file_and_line(root: Path, split: str, bad: bytes, words: str) -> None:
+def test_a_bad_line_in_any_split_is_told_by_file_and_line(
+    root: Path, split: str, bad: bytes, words: str
+) -> None:
     (root / "test.tsv.gz").unlink()
     for name in ("train", "val", "test"):
         write(root, f"{name}.tsv", TRAIN)
@@ -326,21 +399,33 @@ def test_a_bad_line_in_any_split_is_told_by_file_and_line(root: Path, split: str
         ({"root": ".", "seed": 2**32}, BadOption, "seed"),
     ],
 )
-def test_options_that_do_not_fit_are_refused_before_text_is_read(options: dict[str, Any], error: type[TfzooError], words: str) -> None:
+def test_options_that_do_not_fit_are_refused_before_text_is_read(
+    options: dict[str, Any], error: type[TfzooError], words: str
+) -> None:
     with pytest.raises(error, match=words):
         ClassificationData(**options)
 
 
 def test_a_column_that_does_not_exist_is_told_with_what_does(root: Path) -> None:
-    with pytest.raises(BadData, match=r"\.tsv.*: no column 'lable'. Did you mean 'label'\? There: label, text"):
+    with pytest.raises(
+        BadData, match=r"\.tsv.*: no column 'lable'. Did you mean 'label'\? There: label, text"
+    ):
         prepared(root=str(root), label_column="lable")
 
 
-def test_the_batches_that_are_described_are_those_of_training(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = [batch.text.tolist() for batch in prepared(root=str(root), max_tokens=30).train_dataloader()]
-    made: list[Buckets] = []
-    make = Buckets.__init__
-    monkeypatch.setattr(Buckets, "__init__", lambda self, *args, **options: (made.append(self), make(self, *args, **options))[1])
+def test_the_batches_that_are_described_are_those_of_training(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [
+        batch.text.tolist() for batch in prepared(root=str(root), max_tokens=30).train_dataloader()
+    ]
+    made: list[LengthBucketedSampler] = []
+    make = LengthBucketedSampler.__init__
+    monkeypatch.setattr(
+        LengthBucketedSampler,
+        "__init__",
+        lambda self, *args, **options: (made.append(self), make(self, *args, **options))[1],
+    )
     data = prepared(root=str(root), max_tokens=30)
     data.describe()
     assert [batch.text.tolist() for batch in data.train_dataloader()] == expected
@@ -375,12 +460,19 @@ print(len(data.sets['train']))
 def test_a_preparation_that_is_killed_leaves_nothing_that_the_next_takes_for_complete() -> None:
     code = CODE.format({"name": "listops", "train": 30_000, "val": 10, "test": 10})
     for seconds in (0.1, 0.3, 0.6, 1.0):
-        process = subprocess.Popen([sys.executable, "-c", code], env=os.environ, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=os.environ,
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
         shelf = cache.folder() / cache.SHELF
         while not shelf.is_dir() and process.poll() is None:
             time.sleep(0.01)
         time.sleep(seconds)
         process.kill()
         process.wait()
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "30000\n"

@@ -23,7 +23,10 @@ def written(tmp_path: Path) -> Path:
 
 
 def lists(sentences: Sentences) -> list[list[int]]:
-    return [sentences.ids[a:b].tolist() for a, b in zip(sentences.offsets[:-1], sentences.offsets[1:], strict=True)]
+    return [
+        sentences.ids[a:b].tolist()
+        for a, b in zip(sentences.offsets[:-1], sentences.offsets[1:], strict=True)
+    ]
 
 
 def test_what_is_written_is_read(written: Path) -> None:

@@ -26,7 +26,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A hub of two data sets; holds what was asked of it."""
     calls: list[Any] = []
-    labels = datasets.Features({"sentence": datasets.Value("string"), "label": datasets.ClassLabel(names=["negative", "positive"])})
+    labels = datasets.Features(
+        {
+            "sentence": datasets.Value("string"),
+            "label": datasets.ClassLabel(names=["negative", "positive"]),
+        }
+    )
     rows = {"sentence": [f"text {n}" for n in range(1200)], "label": [n % 2 for n in range(1200)]}
     films = {
         "train": datasets.Dataset.from_dict(rows, labels),
@@ -34,7 +39,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         "test": datasets.Dataset.from_dict({"sentence": ["well", "hm"], "label": [0, -1]}, labels),
     }
     pairs = {"translation": [{"en": f"a {n}", "de": f"ein {n}"} for n in range(30)]}
-    hub = {"a/films": films, "a/pairs": {name: datasets.Dataset.from_dict(pairs) for name in ("train", "validation", "test")}}
+    hub = {
+        "a/films": films,
+        "a/pairs": {
+            name: datasets.Dataset.from_dict(pairs) for name in ("train", "validation", "test")
+        },
+    }
 
     def load(path: str, config: str | None, cache_dir: str) -> Any:
         calls.append((path, config, cache_dir))
@@ -47,7 +57,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_classes_have_their_names_and_splits_are_found(asked: list[Any], tmp_path: Path) -> None:
-    data = ClassificationData(name="a/films:default", text_column="sentence", tokenizer="word", test={})
+    data = ClassificationData(
+        name="a/films:default", text_column="sentence", tokenizer="word", test={}
+    )
     data.prepare_data()
     assert data.labels == ["negative", "positive"]
     assert list(data.splits["val"]) == [("good", "positive")]
@@ -59,55 +71,93 @@ def test_classes_have_their_names_and_splits_are_found(asked: list[Any], tmp_pat
 
 
 def test_nothing_is_chosen_by_a_split_that_is_named_for_a_test(asked: list[Any]) -> None:
-    data = ClassificationData(name="a/films", text_column="sentence", tokenizer="word", test="validation")
+    data = ClassificationData(
+        name="a/films", text_column="sentence", tokenizer="word", test="validation"
+    )
     data.prepare_data()
     assert data.test_names == ["validation"]
     assert list(data.splits["validation"]) == [("good", "positive")]
     train, val = (list(data.splits[name]) for name in ("train", "val"))
     assert len(train) + len(val) == 1200
     assert not set(train) & set(val)
-    pairs = TranslationData(name="a/pairs", val="test", tokenizer={"name": "bpe", "vocab_size": 300})
+    pairs = TranslationData(
+        name="a/pairs", val="test", tokenizer={"name": "bpe", "vocab_size": 300}
+    )
     pairs.prepare_data()
     assert pairs.test_names == []
 
 
 def test_splits_are_named_on_the_command_line(
-    asked: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    asked: list[Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = ["--data.name", "a/films", "--data.text_column", "sentence", "--data.train", "train", "--data.test", "validation"]
-    small = ["--trainer.max_steps", "1", "--trainer.accelerator", "cpu", "--model.dim", "8", "--run", "run"]
+    names = [
+        "--data.name",
+        "a/films",
+        "--data.text_column",
+        "sentence",
+        "--data.train",
+        "train",
+        "--data.test",
+        "validation",
+    ]
+    small = [
+        "--trainer.max_steps",
+        "1",
+        "--trainer.accelerator",
+        "cpu",
+        "--model.dim",
+        "8",
+        "--run",
+        "run",
+    ]
     assert main(["fit", "classification/sst2", *names, *small]) == 0
     assert main(["test", "run", "--data.test", "{held: test}"]) == 2
-    assert "a/films, split 'test', row 2: 'label' is -1, which is no class" in capsys.readouterr().err
+    assert (
+        "a/films, split 'test', row 2: 'label' is -1, which is no class" in capsys.readouterr().err
+    )
     assert main(["predict", "run"]) == 0
     assert (tmp_path / "run/predictions/validation.tsv").is_file()
 
 
 def test_pairs_by_language_are_found_in_either_direction(asked: list[Any]) -> None:
-    data = TranslationData(name="a/pairs", source="de", target="en", tokenizer={"name": "bpe", "vocab_size": 300})
+    data = TranslationData(
+        name="a/pairs", source="de", target="en", tokenizer={"name": "bpe", "vocab_size": 300}
+    )
     data.prepare_data()
     assert next(iter(data.splits["train"])) == ("ein 0", "a 0")
     assert data.test_names == ["test"]
 
 
 def test_a_test_set_without_labels_is_refused(asked: list[Any]) -> None:
-    with pytest.raises(BadData, match=r"a/films, split 'test', row 2: 'label' is -1, which is no class"):
+    with pytest.raises(
+        BadData, match=r"a/films, split 'test', row 2: 'label' is -1, which is no class"
+    ):
         ClassificationData(name="a/films", text_column="sentence", tokenizer="word").prepare_data()
 
 
 def test_a_column_or_split_that_is_not_there_is_told_with_what_is(asked: list[Any]) -> None:
-    with pytest.raises(BadData, match=r"a/films, split 'train': no column 'text'.* There: label, sentence"):
+    with pytest.raises(
+        BadData, match=r"a/films, split 'train': no column 'text'.* There: label, sentence"
+    ):
         ClassificationData(name="a/films").prepare_data()
     with pytest.raises(UnknownName, match="validation"):
         ClassificationData(name="a/films", text_column="sentence", val="valid").prepare_data()
 
 
-def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(asked: list[Any]) -> None:
+def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(
+    asked: list[Any],
+) -> None:
     with pytest.raises(BadData) as caught:
         ClassificationData(name="no/where").prepare_data()
     message = str(caught.value)
-    assert "cannot load the data set 'no/where' (ConnectionError: Couldn't reach 'no/where')" in message
+    assert (
+        "cannot load the data set 'no/where' (ConnectionError: Couldn't reach 'no/where')"
+        in message
+    )
     assert "needs a network" in message
     assert "data.root" in message
     assert "\n" not in message
@@ -116,7 +166,9 @@ def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(ask
 def test_the_library_itself_is_asked_and_says_so_without_a_network(tmp_path: Path) -> None:
     code = "from tfzoo.data.classification import ClassificationData as D\nD(name='nobody/nothing').prepare_data()"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
     assert "BadData: cannot load the data set 'nobody/nothing'" in done.stderr
 
 

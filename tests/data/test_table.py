@@ -14,32 +14,57 @@ import pytest
 from tfzoo.data.table import FORMS, Table
 from tfzoo.errors import BadData
 
-ROWS = [("a text", "NUM"), ('with "quotes", and a comma', "0"), ("  spaces kept ", "LOC"), ("你好 \u2028 \u0085 line", "x y"), ("", "1")]
+ROWS = [
+    ("a text", "NUM"),
+    ('with "quotes", and a comma', "0"),
+    ("  spaces kept ", "LOC"),
+    ("你好 \u2028 \u0085 line", "x y"),
+    ("", "1"),
+]
 
 
 def tsv(rows: Sequence[tuple[str, str]]) -> bytes:
-    return "".join(f"{label}\tmore\t{text}\n" for text, label in [("text", "label"), *rows]).encode()
+    return "".join(
+        f"{label}\tmore\t{text}\n" for text, label in [("text", "label"), *rows]
+    ).encode()
 
 
 def csv(rows: Sequence[tuple[str, str]]) -> bytes:
-    quoted = ['"{}","{}",more\r\n'.format(*(cell.replace('"', '""') for cell in row)) for row in [("text", "label"), *rows]]
+    quoted = [
+        '"{}","{}",more\r\n'.format(*(cell.replace('"', '""') for cell in row))
+        for row in [("text", "label"), *rows]
+    ]
     return "".join(quoted).encode()
 
 
 def jsonl(rows: Sequence[tuple[str, str]]) -> bytes:
-    return "".join(json.dumps({"label": label, "text": text}) + "\n" for text, label in rows).encode()
+    return "".join(
+        json.dumps({"label": label, "text": text}) + "\n" for text, label in rows
+    ).encode()
 
 
 def parquet(rows: Sequence[tuple[str, str]]) -> bytes:
     sink = pa.BufferOutputStream()
-    pyarrow.parquet.write_table(pa.table({"label": [b for _, b in rows], "n": [0] * len(rows), "text": [a for a, _ in rows]}), sink)
+    pyarrow.parquet.write_table(
+        pa.table(
+            {"label": [b for _, b in rows], "n": [0] * len(rows), "text": [a for a, _ in rows]}
+        ),
+        sink,
+    )
     return bytes(sink.getvalue())
 
 
 WRITERS = {".tsv": tsv, ".csv": csv, ".jsonl": jsonl, ".parquet": parquet}
 
 
-def table(folder: Path, name: str, content: str | bytes, columns: tuple[str, str] = ("text", "label"), *, header: bool = True) -> Table:
+def table(
+    folder: Path,
+    name: str,
+    content: str | bytes,
+    columns: tuple[str, str] = ("text", "label"),
+    *,
+    header: bool = True,
+) -> Table:
     data = content.encode() if isinstance(content, str) else content
     (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     return Table(folder / name, columns, header=header)
@@ -59,7 +84,9 @@ def test_every_form_is_written_here() -> None:
 
 @pytest.mark.parametrize("packed", ["", ".gz"])
 @pytest.mark.parametrize("form", WRITERS)
-def test_every_form_gives_the_same_rows_again_and_again(tmp_path: Path, form: str, packed: str) -> None:
+def test_every_form_gives_the_same_rows_again_and_again(
+    tmp_path: Path, form: str, packed: str
+) -> None:
     rows = table(tmp_path, f"t{form}{packed}", WRITERS[form](ROWS))
     assert list(rows) == list(rows) == ROWS
 
@@ -67,7 +94,10 @@ def test_every_form_gives_the_same_rows_again_and_again(tmp_path: Path, form: st
 @pytest.mark.parametrize("form", WRITERS)
 def test_a_place_is_the_line_in_the_file(tmp_path: Path, form: str) -> None:
     expected = {".tsv": "line 4", ".csv": "line 4", ".jsonl": "line 3", ".parquet": "row 3"}[form]
-    assert table(tmp_path, f"t{form}", WRITERS[form](ROWS)).place(2) == f"{tmp_path / f't{form}'}, {expected}"
+    assert (
+        table(tmp_path, f"t{form}", WRITERS[form](ROWS)).place(2)
+        == f"{tmp_path / f't{form}'}, {expected}"
+    )
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -83,10 +113,16 @@ def test_a_file_without_rows_is_an_error(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", [".tsv", ".csv", ".jsonl"])
-def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_path: Path, form: str) -> None:
+def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(
+    tmp_path: Path, form: str
+) -> None:
     head, tail = WRITERS[form](ROWS[:2]), WRITERS[form](ROWS[2:]).splitlines(keepends=True)[-1]
     line = head.count(b"\n") + 1
-    for bad, what in ((b"\xff\n", "not UTF-8"), (b"\n", "a blank line"), (b"a\rb\n", "a carriage return")):
+    for bad, what in (
+        (b"\xff\n", "not UTF-8"),
+        (b"\n", "a blank line"),
+        (b"a\rb\n", "a carriage return"),
+    ):
         if form == ".jsonl" and b"\r" in bad:
             continue  # JSON writes it as an escape
         message = error(table(tmp_path, f"t{form}", head + bad + tail))
@@ -96,31 +132,55 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("t.tsv", "text\tlabel\na\tx\nb\n", r"line 3: 1 column instead of 2, text<TAB>label; a tab is missing"),
+        (
+            "t.tsv",
+            "text\tlabel\na\tx\nb\n",
+            r"line 3: 1 column instead of 2, text<TAB>label; a tab is missing",
+        ),
         ("t.tsv", "text\tlabel\na\tx\ty\n", r"line 2: 3 columns instead of 2.*must become a space"),
         ("t.tsv", "text\ttext\tlabel\na\tb\tx\n", r"the column 'text' is there twice"),
-        ("t.csv", 'text,label\n"a\nb",x\nc\n', r"line 4: 1 column instead of 2; a comma is missing"),
-        ("t.csv", "text,label\na,b,c\n", r"line 2: 3 columns instead of 2; a text with a comma must stand in quotes"),
+        (
+            "t.csv",
+            'text,label\n"a\nb",x\nc\n',
+            r"line 4: 1 column instead of 2; a comma is missing",
+        ),
+        (
+            "t.csv",
+            "text,label\na,b,c\n",
+            r"line 2: 3 columns instead of 2; a text with a comma must stand in quotes",
+        ),
         ("t.csv", 'text,label\n"a" b,c\n', r"line 2: not CSV"),
         ("t.csv", 'text,label\na,x\n"never closed,c\n', r"line 3: not CSV"),
         ("t.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"line 2: no column 'label'"),
         ("t.jsonl", '{"text": "a", "label": "x"}\nb\n', r"line 2: not JSON"),
-        ("t.jsonl", '{"text": "a", "label": "x", "text": "b"}\n', r"line 1: not JSON \('text' is there twice\)"),
+        (
+            "t.jsonl",
+            '{"text": "a", "label": "x", "text": "b"}\n',
+            r"line 1: not JSON \('text' is there twice\)",
+        ),
         ("t.jsonl", "[" * 100_000 + "\n", r"line 1: not JSON"),
-        ("t.jsonl", '["a", "b"]\n', r'line 1: a row is an object, \{"text": ..., "label": ...\}, not'),
+        (
+            "t.jsonl",
+            '["a", "b"]\n',
+            r'line 1: a row is an object, \{"text": ..., "label": ...\}, not',
+        ),
         ("t.jsonl", '{"text": null, "label": "x"}\n', r"line 1: 'text' is empty"),
         ("t.jsonl", '{"text": "a", "label": 0.5}\n', r"line 1: 'label' is no text but 0.5"),
         ("t.parquet", "no parquet", r"not Parquet"),
         ("t.parquet.gz", "no parquet", r"not Parquet"),
     ],
 )
-def test_a_row_that_is_not_whole_is_found_by_line(tmp_path: Path, name: str, content: str, words: str) -> None:
+def test_a_row_that_is_not_whole_is_found_by_line(
+    tmp_path: Path, name: str, content: str, words: str
+) -> None:
     with pytest.raises(BadData, match=words):
         list(table(tmp_path, name, content))
 
 
 def test_a_cell_without_text_in_parquet_is_found_by_row(tmp_path: Path) -> None:
-    assert "row 2: 'text' is empty" in error(table(tmp_path, "t.parquet", parquet([("a", "x"), (None, "y")])))  # type: ignore[list-item]
+    assert "row 2: 'text' is empty" in error(
+        table(tmp_path, "t.parquet", parquet([("a", "x"), (None, "y")]))
+    )  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("name", ["t.jsonl.gz", "t.parquet.gz", "t.csv.gz", "t.tsv.gz"])
@@ -143,12 +203,16 @@ def test_a_line_end_inside_quotes_stays_in_the_text(tmp_path: Path) -> None:
 
 
 def test_a_long_text_is_no_error(tmp_path: Path) -> None:
-    assert list(table(tmp_path, "t.csv", f"text,label\n{'a' * 200_000},x\n")) == [("a" * 200_000, "x")]
+    assert list(table(tmp_path, "t.csv", f"text,label\n{'a' * 200_000},x\n")) == [
+        ("a" * 200_000, "x")
+    ]
 
 
 def test_pairs_need_no_row_of_names_but_may_have_one(tmp_path: Path) -> None:
     assert list(table(tmp_path, "t.tsv", "a\tx\n", ("en", "de"), header=False)) == [("a", "x")]
-    assert list(table(tmp_path, "t.tsv", "de\ten\nx\ta\n", ("en", "de"), header=False)) == [("a", "x")]
+    assert list(table(tmp_path, "t.tsv", "de\ten\nx\ta\n", ("en", "de"), header=False)) == [
+        ("a", "x")
+    ]
 
 
 def test_texts_by_language_may_lie_in_one_column(tmp_path: Path) -> None:

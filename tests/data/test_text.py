@@ -40,17 +40,24 @@ def test_plain_and_compressed_files_mix(tmp_path: Path) -> None:
 
 
 def test_a_plain_file_goes_before_a_compressed_one(tmp_path: Path) -> None:
-    assert pairs(write(tmp_path, train_en="plain\n", train_en_gz="packed\n", train_de="x\n")) == [("plain", "x")]
+    assert pairs(write(tmp_path, train_en="plain\n", train_en_gz="packed\n", train_de="x\n")) == [
+        ("plain", "x")
+    ]
 
 
 def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
     assert pairs(write(tmp_path, train_en="a\nb", train_de="x\ny\n")) == [("a", "x"), ("b", "y")]
 
 
-@pytest.mark.parametrize("inside", ["\r", "\u0085", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"])
+@pytest.mark.parametrize(
+    "inside", ["\r", "\u0085", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"]
+)
 def test_only_a_line_feed_ends_a_line(tmp_path: Path, inside: str) -> None:
     odd = f"a{inside}b"
-    assert pairs(write(tmp_path, train_en=f"{odd}\nc\n", train_de="x\ny\n")) == [(odd, "x"), ("c", "y")]
+    assert pairs(write(tmp_path, train_en=f"{odd}\nc\n", train_de="x\ny\n")) == [
+        (odd, "x"),
+        ("c", "y"),
+    ]
 
 
 def test_line_ends_and_the_byte_order_mark_of_windows_are_no_text(tmp_path: Path) -> None:
@@ -59,7 +66,11 @@ def test_line_ends_and_the_byte_order_mark_of_windows_are_no_text(tmp_path: Path
 
 
 def test_empty_lines_are_kept(tmp_path: Path) -> None:
-    assert pairs(write(tmp_path, train_en="\n \nb\n", train_de="x\ny\n\n")) == [("", "x"), (" ", "y"), ("b", "")]
+    assert pairs(write(tmp_path, train_en="\n \nb\n", train_de="x\ny\n\n")) == [
+        ("", "x"),
+        (" ", "y"),
+        ("b", ""),
+    ]
 
 
 @pytest.mark.parametrize(("english", "german"), [(3, 5), (5, 3), (0, 2), (4097, 4096)])
@@ -84,7 +95,9 @@ def test_an_empty_file_is_an_error(tmp_path: Path, name: str) -> None:
 def test_a_truncated_gz_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, train_en="a\n" * 9, train_de="x\n" * 9)
     (tmp_path / "train.en").unlink()
-    (tmp_path / "train.en.gz").write_bytes(gzip.compress(b"".join(b"%d\n" % i for i in range(9)))[:-12])
+    (tmp_path / "train.en.gz").write_bytes(
+        gzip.compress(b"".join(b"%d\n" % i for i in range(9)))[:-12]
+    )
     assert "train.en.gz: damaged" in error(path)
 
 
@@ -124,7 +137,13 @@ def test_a_table_is_found_with_or_without_gz(tmp_path: Path, name: str, written:
 
 
 @pytest.mark.parametrize(
-    ("row", "count"), [("a", "1 column "), ("", "a blank line"), ("a\tb\tc", "3 columns"), ("a\rb\tc", "a carriage return")]
+    ("row", "count"),
+    [
+        ("a", "1 column "),
+        ("", "a blank line"),
+        ("a\tb\tc", "3 columns"),
+        ("a\rb\tc", "a carriage return"),
+    ],
 )
 def test_a_row_without_two_columns_is_found_by_line(tmp_path: Path, row: str, count: str) -> None:
     message = error(write(tmp_path, train_tsv=f"a\tx\n{row}\nb\ty\n"))
@@ -141,9 +160,21 @@ def test_of_two_tables_of_one_name_none_is_taken(tmp_path: Path) -> None:
 
 
 def test_test_sets_are_found_by_name(tmp_path: Path) -> None:
-    write(tmp_path, **{"test_2016.en": "a\n", "test_2016.de.gz": "x\n", "test.tsv": "b\ty\n", "test_2016.fr": "z\n", "tests.md": "no text"})
+    write(
+        tmp_path,
+        **{
+            "test_2016.en": "a\n",
+            "test_2016.de.gz": "x\n",
+            "test.tsv": "b\ty\n",
+            "test_2016.fr": "z\n",
+            "tests.md": "no text",
+        },
+    )
     found = find_tests(tmp_path, "en", "de")
-    assert {name: list(text) for name, text in found.items()} == {"test": [("b", "y")], "test_2016": [("a", "x")]}
+    assert {name: list(text) for name, text in found.items()} == {
+        "test": [("b", "y")],
+        "test_2016": [("a", "x")],
+    }
 
 
 def test_a_text_can_be_read_again(tmp_path: Path) -> None:
@@ -152,7 +183,9 @@ def test_a_text_can_be_read_again(tmp_path: Path) -> None:
     assert list(text) == list(text) == [("a", "x")]
 
 
-def test_unchanged_files_are_known_by_their_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_files_are_known_by_their_stamp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, train_en="a\n", train_de="x\n")
     assert find_text(path, "en", "de").stamp() is None  # only just written
     monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)

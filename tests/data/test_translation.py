@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.data import cache
-from tfzoo.data.batch import Pairs
+from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizers.bpe import BPE
 from tfzoo.data.translation import TranslationData, translation_batches
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
@@ -68,11 +68,17 @@ def no_training(self: BPE, lines: Iterable[str]) -> None:
 
 def test_batches_hold_the_text_of_their_split() -> None:
     data = numbers()
-    for split, loaders in (("train", [data.train_dataloader()]), ("val", [data.val_dataloader()]), ("test", data.test_dataloader()[:1])):
+    for split, loaders in (
+        ("train", [data.train_dataloader()]),
+        ("val", [data.val_dataloader()]),
+        ("test", data.test_dataloader()[:1]),
+    ):
         pairs = list(data.splits[split])
         seen = []
         for batch in loaders[0]:
-            assert list(zip(texts(data, batch.source), texts(data, batch.target), strict=True)) == [pairs[i] for i in batch.index]
+            assert list(zip(texts(data, batch.source), texts(data, batch.target), strict=True)) == [
+                pairs[i] for i in batch.index
+            ]
             assert list(zip(batch.source_text, batch.target_text, strict=True)) == (
                 [pairs[i] for i in batch.index] if split != "train" else []
             )
@@ -87,16 +93,22 @@ def test_test_sets_come_one_by_one_by_name() -> None:
     assert data.overlap == {"test": 0, "long": 0}
 
 
-def test_training_skips_and_counts_empty_and_long_pairs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_skips_and_counts_empty_and_long_pairs(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = prepared(root=str(root), max_length=20)
     kept = sorted(i for batch in data.train_dataloader() for i in batch.index)
     assert kept == [0, 1, 3, 6]
     assert data.skipped == {"with an empty side": 2, "over 20 tokens": 1}
-    assert capsys.readouterr().err.splitlines() == ["data: training skips 2 pairs with an empty side, 1 pair over 20 tokens"]
+    assert capsys.readouterr().err.splitlines() == [
+        "data: training skips 2 pairs with an empty side, 1 pair over 20 tokens"
+    ]
     assert "train 4 pairs" in data.describe()
 
 
-def test_preparing_twice_reads_and_reports_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preparing_twice_reads_and_reports_once(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = prepared(root=str(root))
     write(root, "train", ["other text"], ["anderer Text"])
     data.prepare_data()
@@ -117,9 +129,15 @@ def test_validation_and_test_keep_every_line(root: Path) -> None:
 
 def test_a_side_of_exactly_max_length_is_kept(root: Path) -> None:
     data = prepared(root=str(root))
-    longest = int(max(data.sets["train"].source.lengths.max(), data.sets["train"].target.lengths.max()))
-    assert len(prepared(root=str(root), max_length=longest).sets["train"]) == len(data.sets["train"])
-    assert len(prepared(root=str(root), max_length=longest - 1).sets["train"]) < len(data.sets["train"])
+    longest = int(
+        max(data.sets["train"].source.lengths.max(), data.sets["train"].target.lengths.max())
+    )
+    assert len(prepared(root=str(root), max_length=longest).sets["train"]) == len(
+        data.sets["train"]
+    )
+    assert len(prepared(root=str(root), max_length=longest - 1).sets["train"]) < len(
+        data.sets["train"]
+    )
 
 
 def test_test_sentences_that_training_has_are_counted(root: Path) -> None:
@@ -134,9 +152,13 @@ def test_text_that_is_all_skipped_is_an_error(root: Path) -> None:
 
 def test_paths_name_text_anywhere(root: Path, tmp_path: Path) -> None:
     (tmp_path / "test.tsv").write_text("a\tb\n")
-    data = prepared(train=str(root / "train"), val=str(root / "val"), test=str(tmp_path / "test.tsv"))
+    data = prepared(
+        train=str(root / "train"), val=str(root / "val"), test=str(tmp_path / "test.tsv")
+    )
     assert data.test_names == ["test"]
-    data = prepared(root=str(root), train="val", test={"one": "test_a", "two": str(tmp_path / "test.tsv")})
+    data = prepared(
+        root=str(root), train="val", test={"one": "test_a", "two": str(tmp_path / "test.tsv")}
+    )
     assert data.test_names == ["one", "two"]
     assert list(data.splits["train"]) == list(data.splits["val"])
 
@@ -168,18 +190,25 @@ def test_a_second_start_trains_and_tokenizes_nothing(monkeypatch: pytest.MonkeyP
     size = cache.size()
     monkeypatch.setattr(BPE, "train", no_training)
     second = numbers()
-    assert [b.source.tolist() for b in first.train_dataloader()] == [b.source.tolist() for b in second.train_dataloader()]
+    assert [b.source.tolist() for b in first.train_dataloader()] == [
+        b.source.tolist() for b in second.train_dataloader()
+    ]
     assert cache.size() == size
 
 
 @pytest.mark.parametrize("change", ["text", "option", "joint"])
-def test_what_changes_is_made_anew(root: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+def test_what_changes_is_made_anew(
+    root: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
     prepared(root=str(root))
     monkeypatch.setattr(BPE, "train", no_training)
     prepared(root=str(root))
     if change == "text":
         write(root, "train", [*ENGLISH[:-1], "z"], GERMAN)
-    options = {"option": {"tokenizer": {**TOKENIZER, "lowercase": True}}, "joint": {"joint": False}}.get(change, {})
+    options = {
+        "option": {"tokenizer": {**TOKENIZER, "lowercase": True}},
+        "joint": {"joint": False},
+    }.get(change, {})
     with pytest.raises(AssertionError, match="trained again"):
         prepared(root=str(root), **options)
 
@@ -187,7 +216,11 @@ def test_what_changes_is_made_anew(root: Path, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize("kind", ["tokenizer", "ids"])
 def test_a_torn_entry_is_made_anew(kind: str) -> None:
     first = [batch.source.tolist() for batch in numbers().train_dataloader()]
-    files = [file for entry in (cache.folder() / cache.SHELF).glob(f"{kind}-*") for file in entry.iterdir()]
+    files = [
+        file
+        for entry in (cache.folder() / cache.SHELF).glob(f"{kind}-*")
+        for file in entry.iterdir()
+    ]
     assert files
     for file in files:
         file.write_bytes(file.read_bytes()[:-5])
@@ -200,7 +233,12 @@ def test_two_processes_that_prepare_at_once_agree() -> None:
         f"data = TranslationData(dataset={SMALL!r}, tokenizer={TOKENIZER!r})\ndata.prepare_data()\n"
         "print(hashlib.md5(str([b.source.tolist() for b in data.train_dataloader()]).encode()).hexdigest())"
     )
-    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ) for _ in range(2)]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ
+        )
+        for _ in range(2)
+    ]
     printed = [process.communicate(timeout=100)[0] for process in both]
     assert printed[0] == printed[1] != ""
     assert not list((cache.folder() / cache.SHELF).glob(".filling-*"))
@@ -210,7 +248,9 @@ def test_each_process_opens_what_one_has_prepared(monkeypatch: pytest.MonkeyPatc
     numbers()
     monkeypatch.setattr(BPE, "train", no_training)
     other = TranslationData(dataset=SMALL, tokenizer=TOKENIZER)
-    other.setup("fit")  # as on the second process of a node, where Lightning does not call prepare_data
+    other.setup(
+        "fit"
+    )  # as on the second process of a node, where Lightning does not call prepare_data
     assert len(other.sets["train"]) == 300
 
 
@@ -232,19 +272,23 @@ class Recorder(L.LightningModule):
         self.weight = torch.nn.Parameter(torch.zeros(()))
         self.seen: dict[int, list[list[int]]] = {}
 
-    def training_step(self, batch: Pairs) -> Tensor:
+    def training_step(self, batch: ParallelBatch) -> Tensor:
         self.seen.setdefault(self.current_epoch, []).append(batch.index)
         return self.weight * batch.source.sum()
 
-    def validation_step(self, batch: Pairs) -> None:
+    def validation_step(self, batch: ParallelBatch) -> None:
         assert batch.target_text
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=0.0)
 
 
-@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"reload": 1}], ids=["plain", "workers", "reload"])
-def test_a_trainer_gets_each_epoch_in_its_own_order(options: dict[str, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"workers": 2}, {"reload": 1}], ids=["plain", "workers", "reload"]
+)
+def test_a_trainer_gets_each_epoch_in_its_own_order(
+    options: dict[str, int], tmp_path: Path
+) -> None:
     data = numbers(seed=3, workers=options.get("workers", 0))
     recorder = Recorder()
     trainer = L.Trainer(
@@ -285,12 +329,18 @@ def test_translation_batches_hold_every_line_once_by_length() -> None:
     assert sorted(i for batch in batches for i in batch.index) == list(range(len(lines)))
     for batch in batches:
         assert batch.source_text == [lines[i] for i in batch.index]
-        assert texts(data, batch.source) == [line if line.strip() else "" for line in batch.source_text]
+        assert texts(data, batch.source) == [
+            line if line.strip() else "" for line in batch.source_text
+        ]
         assert len(batch) == 1 or batch.source.numel() <= 60
         assert batch.target.tolist() == [[2]] * len(batch)
     widths = [batch.source.shape[1] for batch in batches]
     assert widths == sorted(widths, reverse=True)
-    assert [batch.source[list(batch.index).index(0)].tolist()[0] for batch in batches if 0 in batch.index] == [3]
+    assert [
+        batch.source[list(batch.index).index(0)].tolist()[0]
+        for batch in batches
+        if 0 in batch.index
+    ] == [3]
     assert list(translation_batches([], data.languages)) == []
 
 
@@ -321,7 +371,9 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
         ({"dataset": "listops"}, BadOption, "labelled texts"),
     ],
 )
-def test_options_that_do_not_fit_are_refused_before_text_is_read(options: dict[str, Any], error: type[TfzooError], words: str) -> None:
+def test_options_that_do_not_fit_are_refused_before_text_is_read(
+    options: dict[str, Any], error: type[TfzooError], words: str
+) -> None:
     with pytest.raises(error, match=words):
         TranslationData(**options)
 

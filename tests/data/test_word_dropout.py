@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfzoo.data.batch import PairSet
-from tfzoo.data.buckets import Buckets
 from tfzoo.data.encoded import Sentences
+from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.parallel_batch import ParallelDataset
 from tfzoo.data.word_dropout import WordDropout
 
 ROWS = np.arange(200)
@@ -36,8 +36,13 @@ def test_what_is_hidden_depends_on_seed_epoch_item_and_place_alone() -> None:
     whole = WordDropout(0.3, seed=7)(before, ROWS, epoch=2)
     some = np.array([5, 190, 3])
     assert (WordDropout(0.3, seed=7)(before[some, :20], some, epoch=2) == whole[some, :20]).all()
-    for other in (WordDropout(0.3, seed=8)(before, ROWS, 2), WordDropout(0.3, seed=7)(before, ROWS, 3)):
-        assert 0.2 < ((other == 1) & (whole == 1)).sum() / (whole == 1).sum() < 0.4  # as chance has it
+    for other in (
+        WordDropout(0.3, seed=8)(before, ROWS, 2),
+        WordDropout(0.3, seed=7)(before, ROWS, 3),
+    ):
+        assert (
+            0.2 < ((other == 1) & (whole == 1)).sum() / (whole == 1).sum() < 0.4
+        )  # as chance has it
 
 
 def test_neighbours_are_hidden_independently() -> None:
@@ -48,8 +53,13 @@ def test_neighbours_are_hidden_independently() -> None:
 
 def test_translation_hides_words_of_the_source_alone() -> None:
     sentences = [list(range(4, 24))] * 40
-    pairs = PairSet(Sentences.of(sentences), Sentences.of(sentences), np.arange(40), dropout=WordDropout(0.5, seed=0))
-    order = Buckets(*pairs.widths(), 10_000)
+    pairs = ParallelDataset(
+        Sentences.of(sentences),
+        Sentences.of(sentences),
+        np.arange(40),
+        dropout=WordDropout(0.5, seed=0),
+    )
+    order = LengthBucketedSampler(*pairs.widths(), 10_000)
     [first] = [pairs[batch] for batch in order]
     order.set_epoch(1)
     [second] = [pairs[batch] for batch in order]

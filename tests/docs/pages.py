@@ -1,4 +1,6 @@
-"""The fenced blocks of README.md and docs/. ``python tests/docs/pages.py PAGE`` runs a page's Python, as written, in one namespace."""
+"""The fenced blocks of README.md and docs/. ``python tests/docs/pages.py PAGE`` runs a page's
+Python, as written, in one namespace.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
+]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -24,7 +30,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a page, what is piped into it, and what the page says it prints (None: nothing is said)."""
+    """A command of a page, what is piped into it, and what the page says it prints (None: nothing
+    is said).
+    """
 
     words: tuple[str, ...]
     stdin: str
@@ -33,12 +41,17 @@ class Command:
 
 def blocks(page: str, *languages: str) -> list[Block]:
     text = (ROOT / page).read_text("utf-8")
-    found = [Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1) for match in FENCE.finditer(text)]
+    found = [
+        Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1)
+        for match in FENCE.finditer(text)
+    ]
     return [block for block in found if not languages or block.language in languages]
 
 
 def commands(page: str) -> list[Command]:
-    """The ``tfzoo`` commands of a page's ``sh`` blocks, a line each, and of its ``console`` blocks, after ``$``."""
+    """The ``tfzoo`` commands of a page's ``sh`` blocks, a line each, and of its ``console`` blocks,
+    after ``$``.
+    """
     found = []
     for block in blocks(page, "sh", "console"):
         if block.language == "sh":
@@ -52,7 +65,9 @@ def commands(page: str) -> list[Command]:
 
 def command(line: str, printed: str | None) -> Command:
     words = shlex.split(line, comments=True)
-    before, after = (words[: words.index("|")], words[words.index("|") + 1 :]) if "|" in words else ([], words)
+    before, after = (
+        (words[: words.index("|")], words[words.index("|") + 1 :]) if "|" in words else ([], words)
+    )
     is_ours = after[:1] == ["tfzoo"]  # not the lines that install it first
     return Command(tuple(after[1:]) if is_ours else (), " ".join(before[1:]) + "\n", printed)
 

@@ -22,11 +22,19 @@ def test_the_page_is_made_from_the_runs() -> None:
 def test_every_cell_of_a_sweep_was_run_with_every_seed(file: Path) -> None:
     plan = draft(file, read(file))
     rows = read_csv(file.with_suffix(".csv"))
-    run = [(*(row[axis] for axis in plan.axes), row["seed"]) for row in rows if row["status"] == "completed"]
-    assert sorted(run) == sorted((*cell.labels.values(), seed) for cell in plan.cells for seed in plan.seeds)
+    run = [
+        (*(row[axis] for axis in plan.axes), row["seed"])
+        for row in rows
+        if row["status"] == "completed"
+    ]
+    assert sorted(run) == sorted(
+        (*cell.labels.values(), seed) for cell in plan.cells for seed in plan.seeds
+    )
     assert {row["steps"] for row in rows} == {plan.budget.steps}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_head_of_a_sweep_says_what_was_measured(file: Path) -> None:
-    assert found(file).startswith(("confirmed", "partly confirmed", "not confirmed", "not distinguishable"))
+    assert found(file).startswith(
+        ("confirmed", "partly confirmed", "not confirmed", "not distinguishable")
+    )

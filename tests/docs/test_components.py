@@ -20,14 +20,18 @@ def line(entry: Entry) -> str:
 
 
 def section(kind: str) -> list[str]:
-    return re.findall(r"^- \*\*.*$", PAGE.partition(f"## {kind}\n")[2].partition("\n## ")[0], re.MULTILINE)
+    return re.findall(
+        r"^- \*\*.*$", PAGE.partition(f"## {kind}\n")[2].partition("\n## ")[0], re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_component_has_its_line(kind: str) -> None:
     entries = [describe(kind, name) for name in list_components()[kind]]
     wanted = [line(entry) for entry in entries if entry.cls.__module__.startswith("tfzoo.")]
-    assert section(kind) == wanted, f"docs/components.md, section {kind}, should hold:\n" + "\n".join(wanted)
+    assert section(kind) == wanted, (
+        f"docs/components.md, section {kind}, should hold:\n" + "\n".join(wanted)
+    )
 
 
 def test_the_page_has_the_kinds_and_no_others() -> None:

@@ -10,7 +10,13 @@ import pytest
 from tests.docs.pages import ROOT
 
 SRC = ROOT / "src"
-ELSEWHERE = ("attention", "norm", "position", "feedforward", "testing")  # by the tests of components, and by the contract tests
+ELSEWHERE = (
+    "attention",
+    "norm",
+    "position",
+    "feedforward",
+    "testing",
+)  # by the tests of components, and by the contract tests
 MODULES = [
     path.relative_to(SRC).with_suffix("").as_posix().replace("/", ".")
     for path in sorted((SRC / "tfzoo").rglob("*.py"))

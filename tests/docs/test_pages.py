@@ -1,4 +1,6 @@
-"""What the pages say is true: their Python runs, their commands work, what is said to be printed is printed, and links lead somewhere."""
+"""What the pages say is true: their Python runs, their commands work, what is said to be printed is
+printed, and links lead somewhere.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,39 @@ PLUGIN = "soft_capped"
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``runs/numbers/1`` and ``runs/listops/1`` in it, as after the README's commands, but of two steps."""
+    """A folder with ``runs/numbers/1`` and ``runs/listops/1`` in it, as after the README's
+    commands, but of two steps.
+    """
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert main(["fit", "translation/numbers", *TINY, "--data.dataset.long", "4", "--search.max_length", "0.1"]) == 0
+        assert (
+            main(
+                [
+                    "fit",
+                    "translation/numbers",
+                    *TINY,
+                    "--data.dataset.long",
+                    "4",
+                    "--search.max_length",
+                    "0.1",
+                ]
+            )
+            == 0
+        )
         assert main(["fit", "classification/listops", *TINY]) == 0
     return folder
 
 
 @pytest.fixture
 def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new working folder that holds a trained run, some text to translate, and a sweep in two folders."""
+    """A new working folder that holds a trained run, some text to translate, and a sweep in two
+    folders.
+    """
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "small.yaml").write_text(next(block.text for block in blocks("docs/sweeps.md", "yaml")), "utf-8")
+    (tmp_path / "small.yaml").write_text(
+        next(block.text for block in blocks("docs/sweeps.md", "yaml")), "utf-8"
+    )
     make(tmp_path / "runs/position", (1, 2))
     make(tmp_path / "elsewhere/position", (3, 4))
     (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
@@ -62,7 +83,9 @@ def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
-def test_the_commands_of_a_page_work(page: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_a_page_work(
+    page: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for command in commands(page):
         if PLUGIN in command.words:
             continue
@@ -72,14 +95,24 @@ def test_the_commands_of_a_page_work(page: str, here: Path, capsys: pytest.Captu
         printed = "".join(capsys.readouterr())
         refused = (command.printed or "").startswith("tfzoo: ")
         assert code == (2 if refused else 0), f"tfzoo {' '.join(command.words)}: {printed}"
-        if command.printed is not None and (refused or command.words[0] in ("list", "show", "recipes", "--version")):
-            assert re.fullmatch(pattern(command.printed), tidy(printed)), f"tfzoo {' '.join(command.words)} prints:\n{printed}"
+        if command.printed is not None and (
+            refused or command.words[0] in ("list", "show", "recipes", "--version")
+        ):
+            assert re.fullmatch(pattern(command.printed), tidy(printed)), (
+                f"tfzoo {' '.join(command.words)} prints:\n{printed}"
+            )
 
 
 def tried(command: Command) -> list[str]:
-    """The command in a form that takes seconds: a training is resolved and built without memory, a contract test only found."""
+    """The command in a form that takes seconds: a training is resolved and built without memory, a
+    contract test only found.
+    """
     words = list(command.words)
-    if words[0] == "fit" and "--help" not in words and not (command.printed or "").startswith("tfzoo: "):
+    if (
+        words[0] == "fit"
+        and "--help" not in words
+        and not (command.printed or "").startswith("tfzoo: ")
+    ):
         return [*words, "--print_config"]
     if words[0] == "sweep":
         return [*words, "--dry-run"]

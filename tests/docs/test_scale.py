@@ -21,6 +21,8 @@ def test_the_script_knows_the_size_of_the_recipes_model() -> None:
 
     recipe = yaml.safe_load((ROOT / "recipes/translation/wmt14_big_8gpu.yaml").read_text("utf-8"))
     with torch.device("meta"):
-        model = tfzoo.Transformer(vocab_size=recipe["data"]["tokenizer"]["vocab_size"], **recipe["model"])
+        model = tfzoo.Transformer(
+            vocab_size=recipe["data"]["tokenizer"]["vocab_size"], **recipe["model"]
+        )
     printed = subprocess.check_output([sys.executable, ROOT / "benchmarks/scaling.py"], text=True)
     assert printed.startswith(f"{sum(p.numel() for p in model.parameters()):,} parameters")

@@ -11,7 +11,12 @@ from torch.testing import assert_close
 from tfzoo.registry import create, registry
 
 NAMES = [name for name in registry("feedforward").names() if name != "none"]
-ACTIVATION = {"relu": functional.relu, "gelu": functional.gelu, "swiglu": functional.silu, "geglu": functional.gelu}
+ACTIVATION = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "swiglu": functional.silu,
+    "geglu": functional.gelu,
+}
 
 
 def parameters(module: nn.Module) -> int:
@@ -43,7 +48,14 @@ def test_equals_the_layer_of_torch(name: str) -> None:
 @pytest.mark.parametrize("hidden", [None, 192])
 def test_all_have_as_many_parameters(name: str, hidden: int | None) -> None:
     plain = create("feedforward", {"name": "relu", "hidden": hidden}, dim=48)
-    assert abs(parameters(create("feedforward", {"name": name, "hidden": hidden}, dim=48)) / parameters(plain) - 1.0) < 0.02
+    assert (
+        abs(
+            parameters(create("feedforward", {"name": name, "hidden": hidden}, dim=48))
+            / parameters(plain)
+            - 1.0
+        )
+        < 0.02
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

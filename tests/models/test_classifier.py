@@ -9,13 +9,23 @@ import torch
 
 import tfzoo
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.models.start import start
+from tfzoo.models.initialise import start
 
 TEXT = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
 
 
 def small(**options: Any) -> tfzoo.TransformerClassifier:
-    model = tfzoo.TransformerClassifier(**{"vocab_size": 20, "classes": 3, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **options})
+    model = tfzoo.TransformerClassifier(
+        **{
+            "vocab_size": 20,
+            "classes": 3,
+            "dim": 8,
+            "heads": 2,
+            "layers": 1,
+            "dropout": 0.0,
+            **options,
+        }
+    )
     start(model, 1)
     return model.eval()
 
@@ -36,14 +46,18 @@ def test_a_batch_known_to_hold_no_padding_is_not_asked() -> None:
 def test_left_padding_changes_nothing_when_it_is_said() -> None:
     for pooling in tfzoo.list_components()["pooling"]:
         model = small(position="relative_bias", pooling=pooling)
-        torch.testing.assert_close(model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left"), model(TEXT))
+        torch.testing.assert_close(
+            model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left"), model(TEXT)
+        )
 
 
 def test_it_shares_the_start_of_its_encoder_with_any_other() -> None:
     """Cells of a sweep over poolings start alike."""
     one, other = small(), small(pooling="max", classes=7)
     for name, value in one.encoder.named_parameters():
-        torch.testing.assert_close(value, dict(other.encoder.named_parameters())[name], rtol=0, atol=0)
+        torch.testing.assert_close(
+            value, dict(other.encoder.named_parameters())[name], rtol=0, atol=0
+        )
 
 
 def test_init_std_is_what_matrices_start_with() -> None:

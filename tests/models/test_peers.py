@@ -23,7 +23,9 @@ def without_biases(module: nn.Module) -> None:
 
 
 @torch.no_grad()
-def fill(block: MultiHead, weights: dict[str, Tensor], prefix: str, names: tuple[str, str, str, str]) -> None:
+def fill(
+    block: MultiHead, weights: dict[str, Tensor], prefix: str, names: tuple[str, str, str, str]
+) -> None:
     for part, name in zip((block.query, block.key, block.value, block.output), names, strict=True):
         part.weight.copy_(weights[f"{prefix}.{name}.weight"])
 
@@ -46,7 +48,9 @@ def test_llamas_layer_is_rms_rotary_and_swiglu() -> None:
     with torch.no_grad():
         layer.self_attention.norm.weight.copy_(weights["input_layernorm.weight"])
         layer.feedforward.norm.weight.copy_(weights["post_attention_layernorm.weight"])
-        layer.feedforward.inner.inner.weight.copy_(torch.cat([weights["mlp.gate_proj.weight"], weights["mlp.up_proj.weight"]]))
+        layer.feedforward.inner.inner.weight.copy_(
+            torch.cat([weights["mlp.gate_proj.weight"], weights["mlp.up_proj.weight"]])
+        )
         layer.feedforward.inner.outer.weight.copy_(weights["mlp.down_proj.weight"])
     x = arrays["in.x"].requires_grad_()
     valid = arrays["mask.key_valid"]
@@ -81,19 +85,37 @@ def test_t5_is_unscaled_dot_product_rms_and_relative_bias() -> None:
             stack.final_norm.weight.copy_(weights[f"{side}.final_layer_norm.weight"])
             for index, layer in enumerate(stack.layers):
                 block = f"{side}.block.{index}.layer"
-                fill(layer.self_attention.inner, weights, f"{block}.0.SelfAttention", ("q", "k", "v", "o"))
+                fill(
+                    layer.self_attention.inner,
+                    weights,
+                    f"{block}.0.SelfAttention",
+                    ("q", "k", "v", "o"),
+                )
                 layer.self_attention.norm.weight.copy_(weights[f"{block}.0.layer_norm.weight"])
                 last = 1
                 if layer.cross_attention is not None:
-                    fill(layer.cross_attention.inner, weights, f"{block}.1.EncDecAttention", ("q", "k", "v", "o"))
+                    fill(
+                        layer.cross_attention.inner,
+                        weights,
+                        f"{block}.1.EncDecAttention",
+                        ("q", "k", "v", "o"),
+                    )
                     layer.cross_attention.norm.weight.copy_(weights[f"{block}.1.layer_norm.weight"])
                     last = 2
-                layer.feedforward.inner.inner.weight.copy_(weights[f"{block}.{last}.DenseReluDense.wi.weight"])
-                layer.feedforward.inner.outer.weight.copy_(weights[f"{block}.{last}.DenseReluDense.wo.weight"])
+                layer.feedforward.inner.inner.weight.copy_(
+                    weights[f"{block}.{last}.DenseReluDense.wi.weight"]
+                )
+                layer.feedforward.inner.outer.weight.copy_(
+                    weights[f"{block}.{last}.DenseReluDense.wo.weight"]
+                )
                 layer.feedforward.norm.weight.copy_(weights[f"{block}.{last}.layer_norm.weight"])
     valid = arrays["mask.key_valid"]
     source = arrays["in.src"].masked_fill(~valid, model.pad)
     assert ((source != model.pad) == valid).all()
-    torch.testing.assert_close(model.encode(source)[valid], arrays["out.encoder"][valid], rtol=1e-5, atol=1e-5)
-    hidden = model.hidden(source, arrays["in.tgt"], target_padding="none") * config["d_model"] ** -0.5
+    torch.testing.assert_close(
+        model.encode(source)[valid], arrays["out.encoder"][valid], rtol=1e-5, atol=1e-5
+    )
+    hidden = (
+        model.hidden(source, arrays["in.tgt"], target_padding="none") * config["d_model"] ** -0.5
+    )
     torch.testing.assert_close(model.logits(hidden), arrays["out.logits"], rtol=1e-5, atol=1e-5)

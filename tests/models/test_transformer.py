@@ -9,13 +9,15 @@ import torch
 
 import tfzoo
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.models.start import start
+from tfzoo.models.initialise import start
 
 IDS = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
 
 
 def small(**options: Any) -> tfzoo.Transformer:
-    model = tfzoo.Transformer(**{"vocab_size": 20, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **options})
+    model = tfzoo.Transformer(
+        **{"vocab_size": 20, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **options}
+    )
     start(model, 1)
     return model.eval()
 
@@ -34,7 +36,19 @@ def test_tying_the_target_leaves_the_source_its_own() -> None:
 
 def test_tying_nothing_makes_three() -> None:
     model = small(tie="none")
-    assert len({id(w) for w in (model.source_embedding.weight, model.target_embedding.weight, model.output_weight)}) == 3
+    assert (
+        len(
+            {
+                id(w)
+                for w in (
+                    model.source_embedding.weight,
+                    model.target_embedding.weight,
+                    model.output_weight,
+                )
+            }
+        )
+        == 3
+    )
 
 
 def test_two_vocabularies_cannot_be_tied_to_one() -> None:
@@ -52,7 +66,9 @@ def test_init_std_is_what_matrices_start_with(tie: str) -> None:
     model = small(vocab_size=200, dim=64, tie=tie, init_std=0.02, position="learned")
     for name, weight in model.named_parameters():
         if weight.dim() == 2 and "position" not in name:
-            torch.testing.assert_close(weight.square().mean().sqrt().item(), 0.02, rtol=0.05, atol=0.0)
+            torch.testing.assert_close(
+                weight.square().mean().sqrt().item(), 0.02, rtol=0.05, atol=0.0
+            )
 
 
 def test_init_std_changes_no_direction_and_nothing_else() -> None:
@@ -63,7 +79,9 @@ def test_init_std_changes_no_direction_and_nothing_else() -> None:
 
 
 def test_the_sides_may_differ() -> None:
-    model = small(layers=2, norm="layer", encoder={"norm": "batch", "layers": 3}, decoder={"head_dim": "6"})
+    model = small(
+        layers=2, norm="layer", encoder={"norm": "batch", "layers": 3}, decoder={"head_dim": "6"}
+    )
     assert [len(model.encoder.layers), len(model.decoder.layers)] == [3, 2]
     assert type(model.encoder.final_norm).__name__ == "Batch"
     assert type(model.decoder.final_norm).__name__ == "Layer"
@@ -74,7 +92,10 @@ def test_the_sides_may_differ() -> None:
     ("options", "says"),
     [
         ({"heads": 3}, "heads=3 do not divide dim=8"),
-        ({"encoder": {"nrom": "rms"}}, "encoder: a stack has no option 'nrom'. Did you mean 'norm'"),
+        (
+            {"encoder": {"nrom": "rms"}},
+            "encoder: a stack has no option 'nrom'. Did you mean 'norm'",
+        ),
         ({"decoder": {"layers": "two"}}, "decoder: option 'layers': 'two' is not int"),
         ({"temperature": 0.0}, "temperature=0.0 must be over 0"),
         ({"dropout": 1.0}, "dropout=1.0 is a probability"),
@@ -92,7 +113,8 @@ def test_options_that_fit_no_model_are_refused(options: dict[str, Any], says: st
 
 def test_a_clash_names_the_rule_and_the_way_out() -> None:
     with pytest.raises(
-        Clash, match=r"additive.*Rotatable: cosine, dot_product, euclidean, scaled_dot_product.*allow: \[unrotatable-attention\]"
+        Clash,
+        match=r"additive.*Rotatable: cosine, dot_product, euclidean, scaled_dot_product.*allow: \[unrotatable-attention\]",
     ) as caught:
         small(attention="additive", position="rotary")
     assert caught.value.rule == "unrotatable-attention"
@@ -108,8 +130,14 @@ def test_parameters_start_by_seed_and_name_alone() -> None:
     """Models that share a parameter start it alike, whatever else they hold."""
     one, other = small(), small(layers=2, norm="rms", position="rotary")
     shared = dict(other.named_parameters())
-    same = [name for name, value in one.named_parameters() if name in shared and torch.equal(value, shared[name])]
-    assert {name for name, _ in one.named_parameters() if "query" in name or "embedding" in name} <= set(same)
+    same = [
+        name
+        for name, value in one.named_parameters()
+        if name in shared and torch.equal(value, shared[name])
+    ]
+    assert {
+        name for name, _ in one.named_parameters() if "query" in name or "embedding" in name
+    } <= set(same)
     different = small()
     start(different, 2)
     assert not torch.equal(one.output_weight, different.output_weight)
@@ -135,4 +163,6 @@ def test_left_padding_changes_nothing_when_it_is_said() -> None:
     left = torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]])
     target = torch.tensor([[2, 5], [2, 6]])
     right = model(IDS, target, target_padding="none")
-    torch.testing.assert_close(model(left, target, source_padding="left", target_padding="none"), right)
+    torch.testing.assert_close(
+        model(left, target, source_padding="left", target_padding="none"), right
+    )

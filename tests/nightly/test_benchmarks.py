@@ -31,14 +31,24 @@ PARTS = {"marian", "wandb_host"}
 
 
 def test_every_benchmark_is_known() -> None:
-    assert {path.stem for path in (ROOT / "benchmarks").glob("*.py")} == LITTLE.keys() | NEEDS.keys() | PARTS
+    assert {
+        path.stem for path in (ROOT / "benchmarks").glob("*.py")
+    } == LITTLE.keys() | NEEDS.keys() | PARTS
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", LITTLE)
 def test_a_benchmark_runs_and_prints_what_it_measured(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", f"benchmarks.{name}"] if name == "faults" else [sys.executable, str(ROOT / f"benchmarks/{name}.py")]
+    command = (
+        [sys.executable, "-m", f"benchmarks.{name}"]
+        if name == "faults"
+        else [sys.executable, str(ROOT / f"benchmarks/{name}.py")]
+    )
     environment = {**os.environ, "TFZOO_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, *LITTLE[name]], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, *LITTLE[name]], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.search(r"\d\.\d", done.stdout), done.stdout  # what is measured has a decimal point, what is chosen has none
+    assert re.search(r"\d\.\d", done.stdout), (
+        done.stdout
+    )  # what is measured has a decimal point, what is chosen has none

@@ -42,7 +42,9 @@ def same_with_gradients(got: Tensor, wanted: Tensor, pairs: list[tuple[Tensor, T
 def test_layer_equals_torch() -> None:
     norm, peer, (x, _) = made("layer"), nn.LayerNorm(DIM), text()
     peer.load_state_dict(norm.state_dict())
-    same_with_gradients(norm(x), peer(x), [(x, x), (norm.weight, peer.weight), (norm.bias, peer.bias)])
+    same_with_gradients(
+        norm(x), peer(x), [(x, x), (norm.weight, peer.weight), (norm.bias, peer.bias)]
+    )
 
 
 def test_rms_equals_torch() -> None:
@@ -50,7 +52,9 @@ def test_rms_equals_torch() -> None:
     peer.load_state_dict(norm.state_dict())
     same_with_gradients(norm(x), peer(x), [(x, x), (norm.weight, peer.weight)])
     strided = x.detach().transpose(0, 1).requires_grad_()
-    same_with_gradients(norm(strided), peer(strided), [(strided, strided), (norm.weight, peer.weight)])
+    same_with_gradients(
+        norm(strided), peer(strided), [(strided, strided), (norm.weight, peer.weight)]
+    )
 
 
 def test_rms_equals_llama() -> None:
@@ -63,7 +67,9 @@ def test_rms_equals_llama() -> None:
 
 @pytest.mark.parametrize("name", ["batch", "instance"])
 def test_padding_has_no_say(name: str) -> None:
-    """The real tokens alone, in PyTorch's own norm, give the same; and what stands at padded places does not count."""
+    """The real tokens alone, in PyTorch's own norm, give the same; and what stands at padded places
+    does not count.
+    """
     norm, (x, valid) = made(name), text()
     norm.eval() if name == "instance" else norm.train()
     got = norm(x, valid)
@@ -76,9 +82,16 @@ def test_padding_has_no_say(name: str) -> None:
         assert_close(norm.running_var, peer.running_var)
     else:
         alone = [row[real].T[None] for row, real in zip(x, valid, strict=True)]
-        wanted = torch.cat([nn.functional.instance_norm(one, weight=norm.weight, bias=norm.bias)[0].T for one in alone])
+        wanted = torch.cat(
+            [
+                nn.functional.instance_norm(one, weight=norm.weight, bias=norm.bias)[0].T
+                for one in alone
+            ]
+        )
         peer = norm
-    same_with_gradients(got[valid], wanted, [(x, x), (norm.weight, peer.weight), (norm.bias, peer.bias)])
+    same_with_gradients(
+        got[valid], wanted, [(x, x), (norm.weight, peer.weight), (norm.bias, peer.bias)]
+    )
     assert not got[~valid].any()
     noisy = torch.where(valid[..., None], x, 1e3)
     assert torch.equal(made(name).train()(noisy, valid)[valid], made(name).train()(x, valid)[valid])
@@ -105,7 +118,9 @@ def test_batch_does_not_learn_from_under_two_tokens(real: int) -> None:
 
 
 def share(rank: int, world: int, store: str, folder: str) -> None:
-    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=world
+    )
     norm, (x, valid) = made("batch"), text()
     rows = slice(0, 1) if rank == 0 else slice(1, 3)  # unequal shares
     mine = x.detach()[rows].requires_grad_()
@@ -135,7 +150,12 @@ def test_compiles_without_a_break(name: str) -> None:
     wanted = made(name)(x, valid)
     assert_close(got, wanted, atol=1e-5, rtol=1e-5)
     slope = torch.randn(got.shape)
-    assert_close(torch.autograd.grad(got, x, slope)[0], torch.autograd.grad(wanted, x, slope)[0], atol=1e-5, rtol=1e-4)
+    assert_close(
+        torch.autograd.grad(got, x, slope)[0],
+        torch.autograd.grad(wanted, x, slope)[0],
+        atol=1e-5,
+        rtol=1e-4,
+    )
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -172,13 +192,22 @@ def test_agrees_with_recorded_peers(case_id: str, name: str) -> None:
     names = ["grad.x", *(f"gradp.{key}" for key, _ in norm.named_parameters())]
     for got, key in zip(grads, names, strict=True):
         largest = float(arrays[key].abs().max())
-        assert_close(got, arrays[key], atol=2 * limit["atol"] + max(limit["rtol"], 2e-6) * largest, rtol=2 * limit["rtol"])
+        assert_close(
+            got,
+            arrays[key],
+            atol=2 * limit["atol"] + max(limit["rtol"], 2e-6) * largest,
+            rtol=2 * limit["rtol"],
+        )
 
 
 @pytest.mark.parametrize("case_id", ["layernorm_bf16", "rmsnorm_llama_bf16"])
 def test_bf16_agrees_with_recorded_peers(case_id: str) -> None:
     case, arrays = load(f"norm/{case_id}")
-    norm = create("norm", {"name": "layer" if "layer" in case_id else "rms", "eps": case["config"]["eps"]}, dim=case["config"]["dim"])
+    norm = create(
+        "norm",
+        {"name": "layer" if "layer" in case_id else "rms", "eps": case["config"]["eps"]},
+        dim=case["config"]["dim"],
+    )
     norm.load_state_dict({key: arrays[f"param.{key}"].float() for key in norm.state_dict()})
     out = norm(arrays["in.x"])
     assert out.dtype == torch.bfloat16
@@ -198,7 +227,11 @@ def test_batch_agrees_with_recorded_steps() -> None:
         assert_close(out[valid], arrays[f"out.y{step}"][valid], atol=1e-5, rtol=1e-5)
         (grad,) = torch.autograd.grad(out, x, arrays[f"cot.y{step}"] * valid[..., None])
         assert_close(grad[valid], arrays[f"grad.x{step}"][valid], atol=1e-5, rtol=1e-4)
-        assert_close(norm.running_mean, arrays[f"buffer_after{step}.running_mean"], atol=1e-5, rtol=1e-5)
-        assert_close(norm.running_var, arrays[f"buffer_after{step}.running_var"], atol=1e-5, rtol=1e-5)
+        assert_close(
+            norm.running_mean, arrays[f"buffer_after{step}.running_mean"], atol=1e-5, rtol=1e-5
+        )
+        assert_close(
+            norm.running_var, arrays[f"buffer_after{step}.running_var"], atol=1e-5, rtol=1e-5
+        )
         step += 1
     assert step > 1

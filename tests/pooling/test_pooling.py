@@ -11,7 +11,9 @@ from torch import Tensor, nn
 import tfzoo
 from tfzoo.errors import BadOption
 
-TEXT = torch.tensor([[[1.0, -5.0], [3.0, -7.0], [99.0, 99.0]], [[2.0, 8.0], [99.0, 99.0], [99.0, 99.0]]])
+TEXT = torch.tensor(
+    [[[1.0, -5.0], [3.0, -7.0], [99.0, 99.0]], [[2.0, 8.0], [99.0, 99.0], [99.0, 99.0]]]
+)
 VALID = torch.tensor([[True, True, False], [True, False, False]])
 
 
@@ -25,11 +27,17 @@ VALID = torch.tensor([[True, True, False], [True, False, False]])
     ],
 )
 def test_a_pooling_is_its_formula(name: str, expected: list[list[float]]) -> None:
-    torch.testing.assert_close(tfzoo.create("pooling", name, dim=2)(TEXT, VALID), torch.tensor(expected))
+    torch.testing.assert_close(
+        tfzoo.create("pooling", name, dim=2)(TEXT, VALID), torch.tensor(expected)
+    )
 
 
-@pytest.mark.parametrize(("name", "by_torch"), [("mean", torch.mean), ("sum", torch.sum), ("max", torch.amax)])
-def test_without_padding_a_pooling_is_torchs_own(name: str, by_torch: Callable[..., Tensor]) -> None:
+@pytest.mark.parametrize(
+    ("name", "by_torch"), [("mean", torch.mean), ("sum", torch.sum), ("max", torch.amax)]
+)
+def test_without_padding_a_pooling_is_torchs_own(
+    name: str, by_torch: Callable[..., Tensor]
+) -> None:
     x = torch.randn(3, 7, 5)
     torch.testing.assert_close(tfzoo.create("pooling", name)(x), by_torch(x, 1))
 
@@ -41,20 +49,26 @@ def test_the_largest_of_negative_numbers_is_not_the_zero_of_padding() -> None:
 
 def test_the_first_token_stands_behind_padding_on_the_left() -> None:
     assert tfzoo.create("pooling", "first")(TEXT, ~VALID)[:, 0].tolist() == [99.0, 99.0]
-    assert tfzoo.create("pooling", "first")(TEXT, torch.tensor([[False, True, True], [False, False, False]]))[:, 0].tolist() == [3.0, 0.0]
+    assert tfzoo.create("pooling", "first")(
+        TEXT, torch.tensor([[False, True, True], [False, False, False]])
+    )[:, 0].tolist() == [3.0, 0.0]
 
 
 def test_a_convolution_is_each_filter_where_it_matches_best() -> None:
     """Every run of tokens written down, with the zeros around the text that it may reach over."""
     torch.manual_seed(0)
-    pooling = tfzoo.create("pooling", {"name": "convolution", "shortest": 1, "longest": 3, "filters": 4}, dim=5)
+    pooling = tfzoo.create(
+        "pooling", {"name": "convolution", "shortest": 1, "longest": 3, "filters": 4}, dim=5
+    )
     for text in (torch.randn(6, 5), torch.randn(1, 5)):
         found = []
         for width, filters in zip((1, 2, 3), pooling.filters, strict=True):
             around = torch.cat([torch.zeros(width - 1, 5), text, torch.zeros(width - 1, 5)])
             runs = [around[i : i + width].T for i in range(len(around) - width + 1)]
             found += [max(0.0, *((run * one).sum().item() for run in runs)) for one in filters]
-        torch.testing.assert_close(pooling(text[None]), (pooling.projection.weight @ torch.tensor(found))[None])
+        torch.testing.assert_close(
+            pooling(text[None]), (pooling.projection.weight @ torch.tensor(found))[None]
+        )
 
 
 def test_a_convolution_refuses_widths_without_end() -> None:
@@ -63,7 +77,9 @@ def test_a_convolution_refuses_widths_without_end() -> None:
 
 
 def test_a_convolution_is_what_a_plain_convolutional_network_computes() -> None:
-    """``nn.Conv1d``, ``nn.ReLU``, ``nn.MaxPool1d`` and ``nn.Linear``, as Kim's network is written today, text by text."""
+    """``nn.Conv1d``, ``nn.ReLU``, ``nn.MaxPool1d`` and ``nn.Linear``, as Kim's network is written
+    today, text by text.
+    """
     torch.manual_seed(0)
     pooling, x = tfzoo.create("pooling", "convolution", dim=8), torch.randn(3, 9, 8)
     lengths = [9, 4, 1]

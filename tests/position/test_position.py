@@ -1,4 +1,6 @@
-"""Positions are held to T5, Llama, GPT-J, Marian, MPT and PyTorch, and to what they promise about distance."""
+"""Positions are held to T5, Llama, GPT-J, Marian, MPT and PyTorch, and to what they promise about
+distance.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ def test_sinusoids_equal_joeynmt() -> None:
     _, arrays = load("pos/sinusoidal_joeynmt")
     table = arrays["out.table"].view(-1, 16)
     assert_close(
-        create("position", "sinusoidal", dim=16).embed(torch.zeros(1, len(table), 16), torch.arange(len(table))[None])[0], table, **LIMIT
+        create("position", "sinusoidal", dim=16).embed(
+            torch.zeros(1, len(table), 16), torch.arange(len(table))[None]
+        )[0],
+        table,
+        **LIMIT,
     )
 
 
@@ -25,7 +31,9 @@ def test_sinusoids_are_marians_reordered() -> None:
     from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
     table = MarianSinusoidalPositionalEmbedding(40, 16).create_weight()
-    ours = create("position", "sinusoidal", dim=16).embed(torch.zeros(1, 40, 16), torch.arange(40)[None])[0]
+    ours = create("position", "sinusoidal", dim=16).embed(
+        torch.zeros(1, 40, 16), torch.arange(40)[None]
+    )[0]
     assert_close(torch.cat((ours[:, 0::2], ours[:, 1::2]), -1), table, **LIMIT)
 
 
@@ -34,7 +42,12 @@ def test_embedding_reads_positions_not_places(name: str) -> None:
     position = create("position", name, dim=8, max_length=32)
     x, pos = torch.randn(2, 5, 8), torch.tensor([[3, 4, 5, 6, 7], [0, 1, 2, 3, 4]])
     assert_close(position.embed(x, pos)[1:], position.embed(x[1:], pos[1:]))
-    assert_close(position.embed(x, pos)[0, 0] - x[0, 0], position.embed(x, pos)[1, 3] - x[1, 3], atol=1e-5, rtol=1e-4)
+    assert_close(
+        position.embed(x, pos)[0, 0] - x[0, 0],
+        position.embed(x, pos)[1, 3] - x[1, 3],
+        atol=1e-5,
+        rtol=1e-4,
+    )
 
 
 def test_learned_equals_torch_embedding() -> None:
@@ -70,7 +83,8 @@ def test_buckets_equal_t5(causal: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case_id", "causal", "q", "k"), [("bidirectional", False, range(9), range(9)), ("causal_step", True, [9], range(10))]
+    ("case_id", "causal", "q", "k"),
+    [("bidirectional", False, range(9), range(9)), ("causal_step", True, [9], range(10))],
 )
 def test_relative_bias_equals_recorded_t5(case_id: str, causal: bool, q: range, k: range) -> None:
     _, arrays = load(f"pos/t5_bias_{case_id}")
@@ -88,26 +102,55 @@ def test_relative_bias_equals_t5(causal: bool) -> None:
     from transformers.models.t5.modeling_t5 import T5Attention
 
     config = T5Config(
-        d_model=16, num_heads=4, d_kv=4, relative_attention_num_buckets=16, relative_attention_max_distance=40, is_decoder=causal
+        d_model=16,
+        num_heads=4,
+        d_kv=4,
+        relative_attention_num_buckets=16,
+        relative_attention_max_distance=40,
+        is_decoder=causal,
     )
     peer = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
-    position = create("position", {"name": "relative_bias", "buckets": 16, "max_distance": 40}, dim=16, heads=4, causal=causal)
+    position = create(
+        "position",
+        {"name": "relative_bias", "buckets": 16, "max_distance": 40},
+        dim=16,
+        heads=4,
+        causal=causal,
+    )
     position.load_state_dict({"table": peer.relative_attention_bias.weight})
     pos = torch.arange(100)[None]
     assert_close(position.bias(pos, pos), peer.compute_bias(100, 100))
 
 
-@pytest.mark.parametrize(("buckets", "max_distance", "causal"), [(3, 128, False), (2, 128, False), (1, 128, True), (32, 8, False)])
-def test_relative_bias_refuses_what_has_no_buckets(buckets: int, max_distance: int, causal: bool) -> None:
+@pytest.mark.parametrize(
+    ("buckets", "max_distance", "causal"),
+    [(3, 128, False), (2, 128, False), (1, 128, True), (32, 8, False)],
+)
+def test_relative_bias_refuses_what_has_no_buckets(
+    buckets: int, max_distance: int, causal: bool
+) -> None:
     with pytest.raises(BadOption, match="relative_bias"):
-        create("position", {"name": "relative_bias", "buckets": buckets, "max_distance": max_distance}, dim=8, heads=2, causal=causal)
+        create(
+            "position",
+            {"name": "relative_bias", "buckets": buckets, "max_distance": max_distance},
+            dim=8,
+            heads=2,
+            causal=causal,
+        )
 
 
-@pytest.mark.parametrize("case_id", ["rope_llama_half", "rope_llama_half_offset", "rope_llama_half_bf16", "rope_gptj_interleaved"])
+@pytest.mark.parametrize(
+    "case_id",
+    ["rope_llama_half", "rope_llama_half_offset", "rope_llama_half_bf16", "rope_gptj_interleaved"],
+)
 def test_rotary_equals_recorded_peers(case_id: str) -> None:
     case, arrays = load(f"pos/{case_id}")
     config = case["config"]
-    position = create("position", {"name": "rotary", "layout": config["layout"], "base": config["theta"]}, head_dim=config["head_dim"])
+    position = create(
+        "position",
+        {"name": "rotary", "layout": config["layout"], "base": config["theta"]},
+        head_dim=config["head_dim"],
+    )
     pos = arrays["in.position_ids"].view(-1, arrays["in.position_ids"].shape[-1])
     swap = config["shape"] == "BTHD"
     turn = position.angles(pos)
@@ -146,9 +189,15 @@ def test_rotary_products_depend_on_distance_alone(layout: str) -> None:
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 @pytest.mark.parametrize("view", ["heads behind tokens", "odd strides"])
 def test_rotary_turns_any_view_and_turns_gradients_back(layout: str, view: str) -> None:
-    stored = torch.randn(2, 5, 3, 8) if view == "heads behind tokens" else torch.randn(2, 5, 3, 9)[..., :8]
+    stored = (
+        torch.randn(2, 5, 3, 8)
+        if view == "heads behind tokens"
+        else torch.randn(2, 5, 3, 9)[..., :8]
+    )
     x = stored.transpose(1, 2).requires_grad_()
-    turn = create("position", {"name": "rotary", "layout": layout}, head_dim=8).angles(torch.arange(5)[None])
+    turn = create("position", {"name": "rotary", "layout": layout}, head_dim=8).angles(
+        torch.arange(5)[None]
+    )
     assert_close(turn(x), turn(x.contiguous()))
     slope = torch.randn(x.shape)
     (grad,) = torch.autograd.grad(turn(x), x, slope)
@@ -176,7 +225,9 @@ def test_odd_widths_are_refused(name: str, width: str) -> None:
 def test_alibi_slopes_equal_mpt(heads: int) -> None:
     _, arrays = load(f"pos/alibi_{heads}")
     position = create("position", "alibi", heads=heads)
-    assert_close(position.slopes(torch.device("cpu")), arrays["out.slopes"].flatten(), atol=1e-7, rtol=1e-6)
+    assert_close(
+        position.slopes(torch.device("cpu")), arrays["out.slopes"].flatten(), atol=1e-7, rtol=1e-6
+    )
     length = arrays["out.mpt_bias"].shape[-1]
     bias = position.bias(torch.tensor([[length - 1]]), torch.arange(length)[None])
     assert_close(bias.flatten(), arrays["out.mpt_bias"].flatten(), atol=1e-6, rtol=1e-6)
@@ -201,7 +252,11 @@ def test_numbers_are_as_exact_where_half_precision_is_the_default(name: str) -> 
 
     def computed() -> list[torch.Tensor | None]:
         turn = position.angles(pos)
-        return [position.embed(x, pos, length), position.bias(pos, pos), None if turn is None else turn(q)]
+        return [
+            position.embed(x, pos, length),
+            position.bias(pos, pos),
+            None if turn is None else turn(q),
+        ]
 
     wanted = computed()
     torch.set_default_dtype(torch.bfloat16)

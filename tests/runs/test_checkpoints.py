@@ -54,17 +54,23 @@ def test_one_that_was_cut_short_is_refused(checkpoint: Path, share: float) -> No
 def test_one_flipped_bit_in_what_it_holds_is_found(checkpoint: Path) -> None:
     whole = checkpoint.read_bytes()
     with zipfile.ZipFile(checkpoint) as archive:
-        entries = [(entry.header_offset, entry.file_size, entry.filename) for entry in archive.infolist()]
+        entries = [
+            (entry.header_offset, entry.file_size, entry.filename) for entry in archive.infolist()
+        ]
     for offset, size, name in entries:
         start = whole.index(name.encode(), offset) + len(name)
-        start += int.from_bytes(whole[offset + 28 : offset + 30], "little")  # the extra field that aligns the content
+        start += int.from_bytes(
+            whole[offset + 28 : offset + 30], "little"
+        )  # the extra field that aligns the content
         broken = bytearray(whole)
         broken[start + size // 2] ^= 1
         checkpoint.write_bytes(broken)
         refused(checkpoint, "damaged")
 
 
-def test_no_flipped_bit_anywhere_ends_in_anything_but_a_clear_refusal_or_the_right_content(checkpoint: Path) -> None:
+def test_no_flipped_bit_anywhere_ends_in_anything_but_a_clear_refusal_or_the_right_content(
+    checkpoint: Path,
+) -> None:
     whole = checkpoint.read_bytes()
     for place in range(0, len(whole), 97):
         broken = bytearray(whole)
@@ -75,7 +81,9 @@ def test_no_flipped_bit_anywhere_ends_in_anything_but_a_clear_refusal_or_the_rig
         except BadRun:
             continue
         assert found["tfzoo"] == content()["tfzoo"]
-        torch.testing.assert_close(found["state_dict"]["w"], content()["state_dict"]["w"], rtol=0, atol=0)
+        torch.testing.assert_close(
+            found["state_dict"]["w"], content()["state_dict"]["w"], rtol=0, atol=0
+        )
 
 
 class Evil:
@@ -85,7 +93,11 @@ class Evil:
 
 @pytest.mark.parametrize("plain", [True, False])
 def test_one_with_code_in_it_is_refused_and_the_code_not_run(
-    checkpoint: Path, plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    checkpoint: Path,
+    plain: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     ran = tmp_path / "ran"
     monkeypatch.setenv("EVIL", str(ran))
@@ -105,9 +117,15 @@ def test_one_with_code_in_it_is_refused_and_the_code_not_run(
 
 @pytest.mark.parametrize(
     ("changes", "says"),
-    [({"format": 2}, "format 2"), ({"task": "sorting"}, "is of the task 'sorting'"), ({"recipe": None}, "incomplete")],
+    [
+        ({"format": 2}, "format 2"),
+        ({"task": "sorting"}, "is of the task 'sorting'"),
+        ({"recipe": None}, "incomplete"),
+    ],
 )
-def test_one_that_is_not_for_this_is_told_apart(checkpoint: Path, changes: dict[str, Any], says: str) -> None:
+def test_one_that_is_not_for_this_is_told_apart(
+    checkpoint: Path, changes: dict[str, Any], says: str
+) -> None:
     torch.save(content(**changes), checkpoint)
     with pytest.raises(BadRun, match=says):
         read(checkpoint, task="translation")
@@ -156,7 +174,11 @@ def rewrite(path: Path, **changes: Any) -> None:
 
 def going(batches: int) -> dict[str, Any]:
     """A checkpoint that a training can go on from."""
-    return {**content(batches=batches), "optimizer_states": [{"state": {}}], "callbacks": {"Finish": {"within_step": False}}}
+    return {
+        **content(batches=batches),
+        "optimizer_states": [{"state": {}}],
+        "callbacks": {"Finish": {"within_step": False}},
+    }
 
 
 @pytest.fixture
@@ -180,14 +202,22 @@ SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
     "dangling": (dangle, "No such file"),
     "a folder": (lambda path: (path.unlink(), path.mkdir()), ""),
     "missing": (Path.unlink, "is missing"),
-    "not finite": (lambda path: rewrite(path, state_dict={"w": torch.tensor([1, float("nan")])}), "not finite (state_dict.w)"),
-    "of a step's middle": (lambda path: rewrite(path, callbacks={"Finish": {"within_step": True}}), "in the middle of a step"),
+    "not finite": (
+        lambda path: rewrite(path, state_dict={"w": torch.tensor([1, float("nan")])}),
+        "not finite (state_dict.w)",
+    ),
+    "of a step's middle": (
+        lambda path: rewrite(path, callbacks={"Finish": {"within_step": True}}),
+        "in the middle of a step",
+    ),
     "weights": (lambda path: torch.save(content(), path), "holds weights only"),
 }
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_where_the_last_is_spoilt_the_newest_good_one_is_used_and_that_is_said(run: Path, name: str) -> None:
+def test_where_the_last_is_spoilt_the_newest_good_one_is_used_and_that_is_said(
+    run: Path, name: str
+) -> None:
     spoil, says = SPOILT[name]
     spoil(run / "checkpoints/last.ckpt")
     chosen = newest(run)
@@ -202,7 +232,9 @@ def test_where_the_last_is_spoilt_the_newest_good_one_is_used_and_that_is_said(r
 def test_a_run_whose_checkpoints_are_all_spoilt_does_not_start_anew(run: Path) -> None:
     for path in (run / "checkpoints").iterdir():
         flip(path)
-    with pytest.raises(BadRun, match=r"none to go on from: .*last\.ckpt is damaged.*; .*a\.ckpt") as error:
+    with pytest.raises(
+        BadRun, match=r"none to go on from: .*last\.ckpt is damaged.*; .*a\.ckpt"
+    ) as error:
         newest(run)
     assert "\n" not in str(error.value)
 

@@ -46,19 +46,63 @@ for name in ("empties", "stays full"):
 print("FOUND", json.dumps(found))
 """
 COMMAND = (
-    *("fit", "translation/numbers", "--trainer.accelerator", "cpu", "--trainer.devices", "1", "--trainer.log_every_n_steps", "1"),
-    *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8", "--data.dataset.long", "4"),
-    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--search.max_length", "0.2"),
-    *("--trainer.max_steps", "8", "--trainer.val_check_interval", "100", "--checkpoint.every_n_train_steps", "1"),
+    *(
+        "fit",
+        "translation/numbers",
+        "--trainer.accelerator",
+        "cpu",
+        "--trainer.devices",
+        "1",
+        "--trainer.log_every_n_steps",
+        "1",
+    ),
+    *(
+        "--data.dataset.train",
+        "200",
+        "--data.dataset.val",
+        "8",
+        "--data.dataset.test",
+        "8",
+        "--data.dataset.long",
+        "4",
+    ),
+    *(
+        "--model.dim",
+        "16",
+        "--model.layers",
+        "1",
+        "--model.heads",
+        "2",
+        "--search.max_length",
+        "0.2",
+    ),
+    *(
+        "--trainer.max_steps",
+        "8",
+        "--trainer.val_check_interval",
+        "100",
+        "--checkpoint.every_n_train_steps",
+        "1",
+    ),
 )
 
 
 def small_disk(folder: Path, *command: str) -> list[str]:
     """The command, with a file system of 2 MB of its own in a folder."""
-    return ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=2m none "$0" && exec "$@"', str(folder), *command]
+    return [
+        "unshare",
+        "-Urm",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o size=2m none "$0" && exec "$@"',
+        str(folder),
+        *command,
+    ]
 
 
-def test_training_goes_on_and_says_so_and_fails_only_if_its_end_was_not_saved(tmp_path: Path) -> None:
+def test_training_goes_on_and_says_so_and_fails_only_if_its_end_was_not_saved(
+    tmp_path: Path,
+) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     try:
@@ -67,7 +111,11 @@ def test_training_goes_on_and_says_so_and_fails_only_if_its_end_was_not_saved(tm
         pytest.skip("this system lets nobody mount a small file system (unshare -Urm)")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
     ran = subprocess.run(
-        small_disk(disk, sys.executable, "-c", FITS, str(disk), *COMMAND), env=environment, capture_output=True, text=True, check=False
+        small_disk(disk, sys.executable, "-c", FITS, str(disk), *COMMAND),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout.partition("FOUND ")[2])

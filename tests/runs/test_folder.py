@@ -11,7 +11,7 @@ import pytest
 from tfzoo.errors import BadRun
 from tfzoo.runs import config
 from tfzoo.runs.folder import SHARED, choose
-from tfzoo.runs.metrics import MetricsFile
+from tfzoo.runs.metrics_file import MetricsFile
 from tfzoo.runs.summary import read, write
 
 
@@ -40,7 +40,9 @@ def test_a_folder_given_must_be_new_or_empty(tmp_path: Path) -> None:
         choose("a", "mine/x")
 
 
-def test_further_processes_take_the_folder_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_further_processes_take_the_folder_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = choose("a")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert choose("a") == first
@@ -63,10 +65,17 @@ def test_metrics_that_come_later_are_new_columns(tmp_path: Path) -> None:
     file.log_metrics({"a": 1.0}, step=1)
     file.log_metrics({"b": 2.0}, step=2)
     file.log_metrics({"a": 1e-9, "b": 3.0}, step=3)
-    assert (tmp_path / "metrics.csv").read_text("utf-8").split() == ["step,a,b", "1,1.0,", "2,,2.0", "3,1e-09,3.0"]
+    assert (tmp_path / "metrics.csv").read_text("utf-8").split() == [
+        "step,a,b",
+        "1,1.0,",
+        "2,,2.0",
+        "3,1e-09,3.0",
+    ]
 
 
-def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = MetricsFile(tmp_path)
     file.log_metrics({"a": 1.0}, step=1)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -79,7 +88,13 @@ def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(tmp_path: 
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     file.log_metrics({"b": 4.0}, step=4)
-    assert file.path.read_text("utf-8").split() == ["step,a,b", "1,1.0,", "2,0.25,", "3,,3.0", "4,,4.0"]
+    assert file.path.read_text("utf-8").split() == [
+        "step,a,b",
+        "1,1.0,",
+        "2,0.25,",
+        "3,,3.0",
+        "4,,4.0",
+    ]
     assert capsys.readouterr().err.count("Training goes on, the next row tries again") == 1
 
 
@@ -90,10 +105,23 @@ def test_the_folder_of_a_run_is_taken_again(tmp_path: Path) -> None:
 
 
 def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path: Path) -> None:
-    recipe = {"model": {"norm": "rms", "dim": 8}, "data": {"workers": 0}, "trainer": {"max_steps": 5, "limit_train_batches": 4}}
+    recipe = {
+        "model": {"norm": "rms", "dim": 8},
+        "data": {"workers": 0},
+        "trainer": {"max_steps": 5, "limit_train_batches": 4},
+    }
     config.write(tmp_path, recipe)
-    config.check(tmp_path, {**recipe, "data": {"workers": 3}, "trainer": {"max_steps": 9, "limit_train_batches": 4, "logger": {"a": [1]}}})
-    with pytest.raises(BadRun, match=r"model\.norm was rms, is not set; model\.norm\.name was not set, is layer"):
+    config.check(
+        tmp_path,
+        {
+            **recipe,
+            "data": {"workers": 3},
+            "trainer": {"max_steps": 9, "limit_train_batches": 4, "logger": {"a": [1]}},
+        },
+    )
+    with pytest.raises(
+        BadRun, match=r"model\.norm was rms, is not set; model\.norm\.name was not set, is layer"
+    ):
         config.check(tmp_path, {**recipe, "model": {"norm": {"name": "layer"}, "dim": 8}})
     with pytest.raises(BadRun, match=r"limit_train_batches was 4, is not set"):
         config.check(tmp_path, {**recipe, "trainer": {}})
@@ -106,5 +134,11 @@ def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path: Path) ->
     again = MetricsFile(tmp_path)
     again.go_on(2, {"a": 5.0, "step": 2})
     again.log_metrics({"b": 7.0}, step=3)
-    assert (tmp_path / "metrics.csv").read_text("utf-8").split() == ["step,a,b", "0,1.0,0.0", "1,1.0,1.0", "2,5.0,", "3,,7.0"]
+    assert (tmp_path / "metrics.csv").read_text("utf-8").split() == [
+        "step,a,b",
+        "0,1.0,0.0",
+        "1,1.0,1.0",
+        "2,5.0,",
+        "3,,7.0",
+    ]
     assert again.rows == 4

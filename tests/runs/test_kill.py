@@ -1,4 +1,6 @@
-"""A training that is killed and restarted ends as if nobody had disturbed it; benchmarks/kill.py in a short form."""
+"""A training that is killed and restarted ends as if nobody had disturbed it; benchmarks/kill.py in
+a short form.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill.py"
 
 
 def killed(*options: str) -> str:
-    ran = subprocess.run([sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False, env={**os.environ})
+    ran = subprocess.run(
+        [sys.executable, str(SCRIPT), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ},
+    )
     print(ran.stdout)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "all equal to the undisturbed training, bit for bit" in ran.stdout
@@ -22,7 +30,9 @@ def killed(*options: str) -> str:
 
 
 def test_a_killed_training_ends_with_the_weights_of_an_undisturbed_one() -> None:
-    said = killed("--processes", "1", "--kills", "1", "--steps", "20", "--events", "3", "--no-borders")
+    said = killed(
+        "--processes", "1", "--kills", "1", "--steps", "20", "--events", "3", "--no-borders"
+    )
     assert re.search(r"killed at event \d+ of \d+ of a save, before: write: .* in a save", said)
 
 

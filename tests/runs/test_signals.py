@@ -24,7 +24,9 @@ def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step()
         return asked
 
     strategy = SimpleNamespace(reduce=reduce)
-    trainer: Any = SimpleNamespace(world_size=2, strategy=strategy, accumulate_grad_batches=1, is_last_batch=False)
+    trainer: Any = SimpleNamespace(
+        world_size=2, strategy=strategy, accumulate_grad_batches=1, is_last_batch=False
+    )
     task: Any = SimpleNamespace(device="cpu")
     finish = Mock()
     signals = Signals(finish)

@@ -14,8 +14,19 @@ from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
 
 TINY = {
-    **{"data.dataset.train": 200, "data.dataset.val": 8, "data.dataset.test": 8, "data.dataset.long": 4},
-    **{"model.dim": 16, "model.layers": 1, "model.heads": 2, "search.max_length": 0.2, "trainer.accelerator": "cpu"},
+    **{
+        "data.dataset.train": 200,
+        "data.dataset.val": 8,
+        "data.dataset.test": 8,
+        "data.dataset.long": 4,
+    },
+    **{
+        "model.dim": 16,
+        "model.layers": 1,
+        "model.heads": 2,
+        "search.max_length": 0.2,
+        "trainer.accelerator": "cpu",
+    },
     **{"trainer.log_every_n_steps": 1, "trainer.max_steps": 4, "trainer.val_check_interval": 2},
 }
 AXES = {"model.norm": ["layer", "rms"]}
@@ -24,15 +35,28 @@ METRIC = {"name": "val/loss", "mode": "min"}
 
 def sweep_file(folder: Path, **changes: Any) -> Path:
     """The least sweep of tiny runs, with changes; None leaves a key out. ``overrides`` are added."""
-    tree = {"recipe": "translation/numbers", "axes": AXES, "seeds": [1, 2], "metric": METRIC, "threads": 1, **changes}
+    tree = {
+        "recipe": "translation/numbers",
+        "axes": AXES,
+        "seeds": [1, 2],
+        "metric": METRIC,
+        "threads": 1,
+        **changes,
+    }
     tree["overrides"] = {**TINY, **(changes.get("overrides") or {})}
     path = folder / "tiny.yaml"
-    path.write_text(yaml.safe_dump({key: value for key, value in tree.items() if value is not None}, sort_keys=False))
+    path.write_text(
+        yaml.safe_dump(
+            {key: value for key, value in tree.items() if value is not None}, sort_keys=False
+        )
+    )
     return path
 
 
 class Trainings:
-    """Takes the place of the child process: knows which runs were trained, and lets those fail that it is told to."""
+    """Takes the place of the child process: knows which runs were trained, and lets those fail that
+    it is told to.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.trained: list[str] = []
@@ -49,8 +73,22 @@ class Trainings:
         place = run.folder.as_posix()
         code = next((code for key, code in self.codes.items() if key in place), 0)
         loss = next((loss for key, loss in self.scores.items() if key in place), 1.0)
-        ended = "completed" if code == 0 else "running" if code < 0 else "interrupted" if code in (75, 130) else "failed: it broke"
-        summary: dict[str, Any] = {"fit": {"ended": ended, "scores": {"val/loss": loss}, "steps": 4, "seconds": 2.0}}
-        summary |= {"test": {"ended": "completed", "scores": {"test/bleu": 1.0, "test/long/exact": 0.0}}} if code == 0 else {}
+        ended = (
+            "completed"
+            if code == 0
+            else "running"
+            if code < 0
+            else "interrupted"
+            if code in (75, 130)
+            else "failed: it broke"
+        )
+        summary: dict[str, Any] = {
+            "fit": {"ended": ended, "scores": {"val/loss": loss}, "steps": 4, "seconds": 2.0}
+        }
+        summary |= (
+            {"test": {"ended": "completed", "scores": {"test/bleu": 1.0, "test/long/exact": 0.0}}}
+            if code == 0
+            else {}
+        )
         (run.folder / "summary.json").write_text(json.dumps(summary))
         return code

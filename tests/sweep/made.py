@@ -1,4 +1,6 @@
-"""A sweep's folder as one would find it, made up: files as ``tfzoo sweep`` and ``tfzoo fit`` write them, nothing trained."""
+"""A sweep's folder as one would find it, made up: files as ``tfzoo sweep`` and ``tfzoo fit`` write
+them, nothing trained.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,28 @@ from typing import Any
 
 import yaml
 
-EFFECTS = {"layer": 0.0, "rms": 0.01, "batch": 0.2, "none": 1.2, "sinusoidal": 0.0, "rotary": -0.3, "alibi": -0.12}
+EFFECTS = {
+    "layer": 0.0,
+    "rms": 0.01,
+    "batch": 0.2,
+    "none": 1.2,
+    "sinusoidal": 0.0,
+    "rotary": -0.3,
+    "alibi": -0.12,
+}
 NORMS, POSITIONS = ("layer", "rms", "batch"), ("sinusoidal", "none", "rotary", "alibi")
 LEAKY = "norm 'batch' sees the future while training in a causal stack"
 
 
 def make(
-    folder: Path, seeds: tuple[int, ...] = (1, 2, 3, 4, 5), norms: tuple[str, ...] = NORMS, positions: tuple[str, ...] = POSITIONS
+    folder: Path,
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5),
+    norms: tuple[str, ...] = NORMS,
+    positions: tuple[str, ...] = POSITIONS,
 ) -> Path:
-    """A grid of norms and positions: batch is refused with rotary, one run failed, one is half done."""
+    """A grid of norms and positions: batch is refused with rotary, one run failed, one is half
+    done.
+    """
     cells = []
     for norm, position in itertools.product(norms, positions):
         labels = {"model.norm": norm, "model.position": position}
@@ -30,13 +45,17 @@ def make(
         for seed in () if refused else seeds:
             run = folder / name / f"seed-{seed}"
             if (norm, position, seed) == ("rms", "none", seeds[-1]):
-                failed(run, "training stopped: loss or gradient was not finite in 10 steps in a row")
+                failed(
+                    run, "training stopped: loss or gradient was not finite in 10 steps in a row"
+                )
             elif (norm, position, seed) == ("layer", "alibi", seeds[-1]):
                 half(run)
             else:
                 completed(run, EFFECTS.get(norm, 0.0) + EFFECTS[position], seed)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "cells.json").write_text(json.dumps({"command": "tfzoo sweep norms.yaml --jobs 2", "cells": cells}), "utf-8")
+    (folder / "cells.json").write_text(
+        json.dumps({"command": "tfzoo sweep norms.yaml --jobs 2", "cells": cells}), "utf-8"
+    )
     file = {
         "recipe": "translation/numbers",
         "overrides": {"trainer.max_steps": 300, "model.dim": 64},
@@ -76,7 +95,11 @@ def completed(run: Path, effect: float, seed: int) -> None:
         "checkpoint": f"/gone/{run.parent.name}/{run.name}/checkpoints/best.ckpt",
         **surroundings(run),
     }
-    test = {"scores": {"test/loss": loss + 0.1, "test/long/exact": exact / 3}, "ended": "completed", **surroundings(run)}
+    test = {
+        "scores": {"test/loss": loss + 0.1, "test/long/exact": exact / 3},
+        "ended": "completed",
+        **surroundings(run),
+    }
     write(run, {"fit": fit, "test": test})
     (run / "checkpoints").mkdir()
     (run / "checkpoints/best.ckpt").touch()
@@ -85,12 +108,24 @@ def completed(run: Path, effect: float, seed: int) -> None:
 def failed(run: Path, reason: str) -> None:
     """A training that failed, and the note beside it."""
     write(run, {"fit": {"ended": f"failed: {reason}", "steps": 40, **surroundings(run)}})
-    (run / "failed.json").write_text(json.dumps({"reason": reason, "exit": 1, "attempts": 1}), "utf-8")
+    (run / "failed.json").write_text(
+        json.dumps({"reason": reason, "exit": 1, "attempts": 1}), "utf-8"
+    )
 
 
 def half(run: Path) -> None:
     """A training that was interrupted."""
-    write(run, {"fit": {"ended": "interrupted", "scores": {"val/loss": 9.0}, "steps": 150, **surroundings(run)}})
+    write(
+        run,
+        {
+            "fit": {
+                "ended": "interrupted",
+                "scores": {"val/loss": 9.0},
+                "steps": 150,
+                **surroundings(run),
+            }
+        },
+    )
 
 
 def write(run: Path, summary: dict[str, Any]) -> None:
@@ -111,9 +146,13 @@ def curve(run: Path, loss: float, luck: random.Random) -> None:
     """``metrics.csv`` of a training, its columns filled now and then."""
     run.mkdir(parents=True, exist_ok=True)
     with (run / "metrics.csv").open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, ["step", "train/loss", "train/tokens_per_second", "val/loss", "val/exact"])
+        writer = csv.DictWriter(
+            stream, ["step", "train/loss", "train/tokens_per_second", "val/loss", "val/exact"]
+        )
         writer.writeheader()
         for step in range(19, 300, 20):
             level = loss + 4 * math.exp(-step / 60) + luck.gauss(0, 0.03)
-            writer.writerow({"step": step, "train/loss": f"{level + 0.1:.6g}", "train/tokens_per_second": 19000})
+            writer.writerow(
+                {"step": step, "train/loss": f"{level + 0.1:.6g}", "train/tokens_per_second": 19000}
+            )
             writer.writerow({"step": step, "val/loss": f"{level:.6g}", "val/exact": 1.0})

@@ -1,4 +1,6 @@
-"""A sweep whose runs take no training: a stand-in takes the place of ``tfzoo sweep FILE --run FOLDER --cell I`` in an engine's task."""
+"""A sweep whose runs take no training: a stand-in takes the place of ``tfzoo sweep FILE --run
+FOLDER --cell I`` in an engine's task.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tfzoo.sweep import element, plan, state
+from tfzoo.sweep import job, plan, state
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
 
@@ -58,16 +60,27 @@ def soon(true: Callable[[], Any], seconds: float = 120) -> Any:
 class Sweep:
     """The folder of a sweep with one cell a name, and what its runs did."""
 
-    def __init__(self, folder: Path, names: list[str], seconds: float, patch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, folder: Path, names: list[str], seconds: float, patch: pytest.MonkeyPatch
+    ) -> None:
         self.folder = folder / "tiny"
         self.folder.mkdir()
-        tree = {"recipe": "translation/numbers", "axes": {"model.norm": names}, "seeds": [1], "metric": {"name": "val/loss", "mode": "min"}}
+        tree = {
+            "recipe": "translation/numbers",
+            "axes": {"model.norm": names},
+            "seeds": [1],
+            "metric": {"name": "val/loss", "mode": "min"},
+        }
         self.plan: Plan = plan.draft(folder / "tiny.yaml", tree)
         (self.folder / state.SWEEP).write_text(json.dumps(tree))
         self.runs = state.runs(self.plan, self.folder)
         script = folder / "cell.py"
         script.write_text(textwrap.dedent(CELL))
-        patch.setattr(element, "words", lambda folder, run: [str(script), str(folder), str(run.folder), str(seconds)])
+        patch.setattr(
+            job,
+            "words",
+            lambda folder, run: [str(script), str(folder), str(run.folder), str(seconds)],
+        )
         self.heard: list[tuple[str, str]] = []
 
     def told(self, run: Run, status: str) -> None:

@@ -1,4 +1,6 @@
-"""Every sweep under recipes/ablations is valid, runs all its cells, and varies what its claim is about and nothing else."""
+"""Every sweep under recipes/ablations is valid, runs all its cells, and varies what its claim is
+about and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def sizes(name: str) -> dict[str, int]:
     found = {}
     for cell in plan(name).cells:
         named = model(cell.recipes[""]).named_parameters()
-        found[cell.name.partition("=")[2]] = sum(p.numel() for key, p in named if "embedding" not in key)
+        found[cell.name.partition("=")[2]] = sum(
+            p.numel() for key, p in named if "embedding" not in key
+        )
     return found
 
 
@@ -54,7 +58,9 @@ def test_a_sweep_is_valid_and_says_what_it_is_about(name: str) -> None:
     steps = made.budget.steps
     for recipe in (cell.recipes[""] for cell in made.cells):
         assert recipe["explain"]
-        assert recipe["trainer"]["val_check_interval"] == recipe["trainer"]["max_steps"] == steps, "validated once, at the end"
+        assert recipe["trainer"]["val_check_interval"] == recipe["trainer"]["max_steps"] == steps, (
+            "validated once, at the end"
+        )
         assert not recipe["trainer"].get("max_time"), "the budget is in steps"
         assert (steps or 0) % recipe["trainer"]["log_every_n_steps"] == 0
     header = packaged.find(f"ablations/{name}").read_text("utf-8").partition("\n\nrecipe:")[0]
@@ -106,14 +112,16 @@ def test_all_norms_are_compared_at_two_sizes_of_batch() -> None:
 
 
 def test_similarity_has_every_attention() -> None:
-    assert {cell.labels["model.attention"] for cell in plan("similarity").cells} == set(registry("attention").names())
+    assert {cell.labels["model.attention"] for cell in plan("similarity").cells} == set(
+        registry("attention").names()
+    )
 
 
 def test_residual_varies_placement_and_warmup_in_a_deep_model() -> None:
     cells = [cell.recipes[""] for cell in plan("residual").cells]
-    assert {(one["model"]["residual"], one["optim"]["schedule"]["warmup"] > 0) for one in cells} == {
-        (place, warm) for place in ("pre", "post") for warm in (False, True)
-    }
+    assert {
+        (one["model"]["residual"], one["optim"]["schedule"]["warmup"] > 0) for one in cells
+    } == {(place, warm) for place in ("pre", "post") for warm in (False, True)}
     assert {one["model"]["layers"] for one in cells} == {6}
 
 
@@ -127,8 +135,13 @@ def test_one_temperature_is_that_of_1_over_d() -> None:
 
 def test_embeddings_are_tied_and_keys_are_shared() -> None:
     assert {cell.recipes[""]["model"]["tie"] for cell in plan("embedding_scale").cells} == {"all"}
-    assert {cell.recipes[""]["model"]["scale_embeddings"] for cell in plan("embedding_scale").cells} == {True, False}
-    assert {cell.recipes[""]["model"]["share_query_key"] for cell in plan("query_key").cells} == {True, False}
+    assert {
+        cell.recipes[""]["model"]["scale_embeddings"] for cell in plan("embedding_scale").cells
+    } == {True, False}
+    assert {cell.recipes[""]["model"]["share_query_key"] for cell in plan("query_key").cells} == {
+        True,
+        False,
+    }
 
 
 def test_sweeps_are_listed_apart_and_no_recipes(capsys: pytest.CaptureFixture[str]) -> None:

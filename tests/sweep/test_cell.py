@@ -26,7 +26,11 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 @pytest.fixture(scope="module")
 def tuning(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return load(sweep_file(tmp_path_factory.mktemp("file"), tune={"key": "optim.lr", "values": [1e-3, 3e-3]}))
+    return load(
+        sweep_file(
+            tmp_path_factory.mktemp("file"), tune={"key": "optim.lr", "values": [1e-3, 3e-3]}
+        )
+    )
 
 
 def reason(run: Run) -> str:
@@ -37,13 +41,17 @@ def test_a_run_is_trained_once(plan: Plan, tmp_path: Path, trainings: Trainings)
     run = state.runs(plan, tmp_path)[0]
     assert state.status(run) == "missing"
     told: list[str] = []
-    assert [cell.execute(run, plan, told=lambda _, status: told.append(status)) for _ in range(2)] == ["completed"] * 2
+    assert [
+        cell.execute(run, plan, told=lambda _, status: told.append(status)) for _ in range(2)
+    ] == ["completed"] * 2
     assert trainings.trained == ["norm=layer seed 1"]
     assert told == ["running", "completed"]
     assert state.status(run) == "completed"
 
 
-def test_a_run_that_did_not_test_is_not_complete(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_a_run_that_did_not_test_is_not_complete(
+    plan: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     run = state.runs(plan, tmp_path)[0]
     cell.execute(run, plan)
     summary = json.loads((run.folder / "summary.json").read_text())
@@ -53,7 +61,9 @@ def test_a_run_that_did_not_test_is_not_complete(plan: Plan, tmp_path: Path, tra
     assert len(trainings.trained) == 2
 
 
-def test_two_processes_do_not_work_on_one_run(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_two_processes_do_not_work_on_one_run(
+    plan: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     run = state.runs(plan, tmp_path)[0]
     run.folder.mkdir(parents=True)
     with state.lock(run.folder):
@@ -62,7 +72,9 @@ def test_two_processes_do_not_work_on_one_run(plan: Plan, tmp_path: Path, traini
     assert trainings.trained == []
 
 
-def test_a_failed_run_says_why_and_stays_failed(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_a_failed_run_says_why_and_stays_failed(
+    plan: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     run = state.runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = 1
     assert [cell.execute(run, plan) for _ in range(2)] == ["failed", "failed"]
@@ -70,7 +82,9 @@ def test_a_failed_run_says_why_and_stays_failed(plan: Plan, tmp_path: Path, trai
     assert len(trainings.trained) == 1
 
 
-def test_a_killed_run_goes_on_once_by_itself(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_a_killed_run_goes_on_once_by_itself(
+    plan: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     run = state.runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = -9
     assert cell.execute(run, plan) == "failed"
@@ -79,7 +93,9 @@ def test_a_killed_run_goes_on_once_by_itself(plan: Plan, tmp_path: Path, trainin
 
 
 @pytest.mark.parametrize("code", [75, 130])
-def test_a_run_that_was_stopped_is_half_done(plan: Plan, tmp_path: Path, trainings: Trainings, code: int) -> None:
+def test_a_run_that_was_stopped_is_half_done(
+    plan: Plan, tmp_path: Path, trainings: Trainings, code: int
+) -> None:
     run = state.runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = code
     assert cell.execute(run, plan) == "half"
@@ -87,14 +103,18 @@ def test_a_run_that_was_stopped_is_half_done(plan: Plan, tmp_path: Path, trainin
     assert cell.execute(run, plan) == "completed"
 
 
-def test_a_run_whose_score_is_no_number_diverged(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_a_run_whose_score_is_no_number_diverged(
+    plan: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     run = state.runs(plan, tmp_path)[0]
     trainings.scores[run.folder.name] = None
     assert cell.execute(run, plan) == "failed"
     assert reason(run) == "diverged: val/loss is not finite"
 
 
-def test_a_run_that_ends_worse_than_guessing_diverged(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_a_run_that_ends_worse_than_guessing_diverged(
+    plan: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     run = state.runs(plan, tmp_path)[0]
     trainings.scores[run.folder.name] = 69850.0
     assert cell.execute(run, plan) == "failed"
@@ -104,19 +124,31 @@ def test_a_run_that_ends_worse_than_guessing_diverged(plan: Plan, tmp_path: Path
 @pytest.mark.parametrize(
     ("output", "code", "said"),
     [
-        ("Traceback\nRuntimeError: DefaultCPUAllocator: can't allocate memory: you tried", 1, "out of memory: RuntimeError: Default"),
+        (
+            "Traceback\nRuntimeError: DefaultCPUAllocator: can't allocate memory: you tried",
+            1,
+            "out of memory: RuntimeError: Default",
+        ),
         ("MemoryError", 1, "out of memory: MemoryError"),
-        ("terminate called after throwing an instance of 'std::bad_alloc'", -6, "out of memory: killed by SIGABRT: terminate called"),
+        (
+            "terminate called after throwing an instance of 'std::bad_alloc'",
+            -6,
+            "out of memory: killed by SIGABRT: terminate called",
+        ),
         ("tfzoo: data.train: no file x\n", 2, "data.train: no file x"),
         ("", 3, "ended with exit code 3"),
     ],
 )
-def test_a_run_that_could_say_nothing_itself_is_known_by_its_last_words(tmp_path: Path, output: str, code: int, said: str) -> None:
+def test_a_run_that_could_say_nothing_itself_is_known_by_its_last_words(
+    tmp_path: Path, output: str, code: int, said: str
+) -> None:
     (tmp_path / cell.OUTPUT).write_text(output)
     assert cell.reason(tmp_path, code).startswith(said)
 
 
-def test_a_run_of_other_settings_is_not_touched(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_a_run_of_other_settings_is_not_touched(
+    plan: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     run = state.runs(plan, tmp_path)[0]
     cell.execute(run, plan)
     other = load(sweep_file(tmp_path, overrides={"trainer.max_steps": 5}))
@@ -124,7 +156,9 @@ def test_a_run_of_other_settings_is_not_touched(plan: Plan, tmp_path: Path, trai
         state.differs(state.runs(other, tmp_path)[0], other)
 
 
-def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(
+    plan: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     run = state.runs(plan, tmp_path)[0]
     (run.folder / "checkpoints").mkdir(parents=True)
     (run.folder / "checkpoints/last.ckpt").write_bytes(b"torn")
@@ -132,20 +166,29 @@ def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(plan: Plan, tmp_path
     assert not (run.folder / "checkpoints").exists()
 
 
-def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(tuning: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(
+    tuning: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     trainings.scores = {"norm=layer/tune/0.003": 0.5, "norm=rms/tune/0.001": 0.5}
     runs = state.runs(tuning, tmp_path)
     assert {cell.execute(run, tuning) for run in runs} == {"completed"}
     assert len(trainings.trained) == 2 * 2 + 4
-    chosen = {run.cell.name: json.loads((run.folder.parent / tune.FILE).read_text()) for run in runs}
-    assert {name: found["value"] for name, found in chosen.items()} == {"norm=layer": 0.003, "norm=rms": 0.001}
+    chosen = {
+        run.cell.name: json.loads((run.folder.parent / tune.FILE).read_text()) for run in runs
+    }
+    assert {name: found["value"] for name, found in chosen.items()} == {
+        "norm=layer": 0.003,
+        "norm=rms": 0.001,
+    }
     for run in runs:
         assert state.settings(run.folder)["optim"]["lr"] == chosen[run.cell.name]["value"]
         assert state.settings(run.folder)["seed"] == run.seed
     assert state.settings(tmp_path / "norm=rms/tune/0.001")["seed"] == 0
 
 
-def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(tuning: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
+    tuning: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     trainings.codes, trainings.scores = {"tune/0.001": 1, "norm=rms/tune": 1}, {"tune/0.003": 9.0}
     layer, rms = state.runs(tuning, tmp_path)[:2]
     assert cell.execute(layer, tuning) == "completed"
@@ -154,7 +197,9 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(tuning: 
     assert reason(rms) == "no value of optim.lr could be trained: 0.001: it broke; 0.003: it broke"
 
 
-def test_values_tried_before_are_not_mixed_with_others(tuning: Plan, tmp_path: Path, trainings: Trainings) -> None:
+def test_values_tried_before_are_not_mixed_with_others(
+    tuning: Plan, tmp_path: Path, trainings: Trainings
+) -> None:
     cell.execute(state.runs(tuning, tmp_path)[0], tuning)
     other = load(sweep_file(tmp_path, tune={"key": "optim.lr", "values": [1e-3, 9e-3]}))
     with pytest.raises(BadRun, match=r"was tuned with optim.lr \['0.001', '0.003'\]"):

@@ -15,7 +15,11 @@ from tfzoo.sweep.judge import Judged, Verdicts, judge
 from tfzoo.sweep.paired import holm
 
 AXES = {"model.norm": ["layer", "rms", "batch"]}
-SCORES = {"layer": [2.0, 2.5, 3.0, 2.2], "rms": [1.8, 2.31, 2.79, 2.02], "batch": [2.1, 2.3, 3.1, 2.4]}
+SCORES = {
+    "layer": [2.0, 2.5, 3.0, 2.2],
+    "rms": [1.8, 2.31, 2.79, 2.02],
+    "batch": [2.1, 2.3, 3.1, 2.4],
+}
 
 
 def rows(scores: Mapping[str, Any], metric: str = "val/loss") -> list[dict[str, Any]]:
@@ -28,27 +32,45 @@ def rows(scores: Mapping[str, Any], metric: str = "val/loss") -> list[dict[str, 
 
 
 def of(verdicts: Verdicts, *labels: str) -> Judged:
-    return next(one for one in [*verdicts.cells, *verdicts.axes] if tuple(one.labels.values()) == labels)
+    return next(
+        one for one in [*verdicts.cells, *verdicts.axes] if tuple(one.labels.values()) == labels
+    )
 
 
 def test_a_cell_has_the_numbers_of_a_paired_test() -> None:
     verdicts = judge(rows(SCORES), AXES, {}, "val/loss", "min")
     rms, batch = of(verdicts, "rms"), of(verdicts, "batch")
     test, other = (ttest_rel(SCORES[name], SCORES["layer"]) for name in ("rms", "batch"))
-    assert (rms.seeds, rms.mean, rms.difference, rms.p) == pytest.approx((4, 2.23, -0.195, test.pvalue))
-    assert (rms.difference_low, rms.difference_high) == pytest.approx(tuple(test.confidence_interval(0.95)))
-    assert (rms.low, rms.high) == pytest.approx(tuple(ttest_1samp(SCORES["rms"], 0).confidence_interval(0.95)))
-    assert [rms.p_corrected, batch.p_corrected] == pytest.approx(holm([test.pvalue, other.pvalue]).tolist())
-    assert (rms.verdict, batch.verdict, of(verdicts, "layer").verdict) == ("better", "not distinguishable", "baseline")
+    assert (rms.seeds, rms.mean, rms.difference, rms.p) == pytest.approx(
+        (4, 2.23, -0.195, test.pvalue)
+    )
+    assert (rms.difference_low, rms.difference_high) == pytest.approx(
+        tuple(test.confidence_interval(0.95))
+    )
+    assert (rms.low, rms.high) == pytest.approx(
+        tuple(ttest_1samp(SCORES["rms"], 0).confidence_interval(0.95))
+    )
+    assert [rms.p_corrected, batch.p_corrected] == pytest.approx(
+        holm([test.pvalue, other.pvalue]).tolist()
+    )
+    assert (rms.verdict, batch.verdict, of(verdicts, "layer").verdict) == (
+        "better",
+        "not distinguishable",
+        "baseline",
+    )
     assert verdicts.comparisons == 2  # the values of the one axis are the cells, and count once
-    assert [(one.labels, one.p_corrected) for one in verdicts.axes] == [(one.labels, one.p_corrected) for one in verdicts.cells]
+    assert [(one.labels, one.p_corrected) for one in verdicts.axes] == [
+        (one.labels, one.p_corrected) for one in verdicts.cells
+    ]
 
 
 def test_which_way_is_better_is_the_metrics_to_say() -> None:
     assert of(judge(rows(SCORES), AXES, {}, "val/loss", "max"), "rms").verdict == "worse"
     turned = judge(rows(SCORES), AXES, {"model.norm": "rms"}, "val/loss", "min")
     assert of(turned, "layer").verdict == "worse"
-    assert of(turned, "layer").sentence.startswith("layer: worse than rms by 0.195 (0.174 to 0.216), p")
+    assert of(turned, "layer").sentence.startswith(
+        "layer: worse than rms by 0.195 (0.174 to 0.216), p"
+    )
 
 
 def test_sentences_say_how_much_or_how_many_seeds_it_would_take() -> None:
@@ -61,8 +83,12 @@ def test_sentences_say_how_much_or_how_many_seeds_it_would_take() -> None:
     assert re.fullmatch(better, of(verdicts, "rms").sentence), of(verdicts, "rms").sentence
     assert re.fullmatch(open_, of(verdicts, "batch").sentence), of(verdicts, "batch").sentence
     assert of(verdicts, "layer").sentence == "layer: the baseline"
-    alone = judge(rows({"layer": [10.0, 11, 12], "rms": [10.01, 11.02, 11.98]}), AXES, {}, "val/loss", "min")
-    assert of(alone, "rms").sentence.endswith("; a difference of 0.11 (1 % of layer's mean) would have been told")
+    alone = judge(
+        rows({"layer": [10.0, 11, 12], "rms": [10.01, 11.02, 11.98]}), AXES, {}, "val/loss", "min"
+    )
+    assert of(alone, "rms").sentence.endswith(
+        "; a difference of 0.11 (1 % of layer's mean) would have been told"
+    )
 
 
 def test_all_that_is_missing_is_said() -> None:
@@ -70,7 +96,9 @@ def test_all_that_is_missing_is_said() -> None:
     table[0] |= {"status": "failed", "reason": "out of memory"}
     table[5] |= {"status": "missing", "val/loss": None}
     table += [{"model.norm": "none", "seed": "", "status": "refused", "reason": "leaky-norm"}]
-    verdicts = judge(table, {"model.norm": [*AXES["model.norm"], "none", "instance"]}, {}, "val/loss", "min")
+    verdicts = judge(
+        table, {"model.norm": [*AXES["model.norm"], "none", "instance"]}, {}, "val/loss", "min"
+    )
     assert of(verdicts, "layer").notes == ["seed 1 failed and is left out: out of memory"]
     assert of(verdicts, "rms").notes == [
         "seed 2 has not finished (missing)",
@@ -78,34 +106,81 @@ def test_all_that_is_missing_is_said() -> None:
         "seed 2 of layer has no partner here",
     ]
     assert of(verdicts, "rms").seeds == 3
-    assert of(verdicts, "rms").p == pytest.approx(ttest_rel(SCORES["rms"][2:], SCORES["layer"][2:]).pvalue)
-    assert of(verdicts, "batch").notes[:2] == ["seed 1 has no val/loss", "seed 2 is left out: its val/loss is nan"]
-    assert (of(verdicts, "none").verdict, of(verdicts, "none").notes) == ("not judged", ["refused: leaky-norm"])
+    assert of(verdicts, "rms").p == pytest.approx(
+        ttest_rel(SCORES["rms"][2:], SCORES["layer"][2:]).pvalue
+    )
+    assert of(verdicts, "batch").notes[:2] == [
+        "seed 1 has no val/loss",
+        "seed 2 is left out: its val/loss is nan",
+    ]
+    assert (of(verdicts, "none").verdict, of(verdicts, "none").notes) == (
+        "not judged",
+        ["refused: leaky-norm"],
+    )
     assert "none has no finished run" in of(verdicts, "none").sentence
-    assert verdicts.notes == ["model.norm: instance has no run", "1 of 3 comparisons have no test; the correction is for the other 2"]
+    assert verdicts.notes == [
+        "model.norm: instance has no run",
+        "1 of 3 comparisons have no test; the correction is for the other 2",
+    ]
 
 
 def test_without_the_baseline_means_stand_and_nothing_is_compared() -> None:
     verdicts = judge(rows({"rms": SCORES["rms"]}), AXES, {}, "val/loss", "min")
-    assert "the baseline (layer) has no finished run with a val/loss: no cell can be compared with it" in verdicts.notes
-    assert (of(verdicts, "rms").mean, of(verdicts, "rms").difference, of(verdicts, "rms").verdict) == (
+    assert (
+        "the baseline (layer) has no finished run with a val/loss: no cell can be compared with it"
+        in verdicts.notes
+    )
+    assert (
+        of(verdicts, "rms").mean,
+        of(verdicts, "rms").difference,
+        of(verdicts, "rms").verdict,
+    ) == (
         pytest.approx(2.23),
         None,
         "not judged",
     )
-    assert judge(rows(SCORES), AXES, {}, "val/bleu", "max").notes[0] == "no finished run has a val/bleu"
+    assert (
+        judge(rows(SCORES), AXES, {}, "val/bleu", "max").notes[0]
+        == "no finished run has a val/bleu"
+    )
     assert judge([], AXES, {}, "val/bleu", "max").comparisons == 0
 
 
 def test_one_seed_and_no_spread_have_no_p() -> None:
-    table = rows({"layer": [1.0, 1.0, 1.0], "rms": ["1.0", "1.0", "1.0"], "batch": [0.4, 0.4, 0.4], "none": [0.5]})
-    verdicts = judge(table, {"model.norm": ["layer", "rms", "batch", "none"]}, {}, "val/loss", "max")
+    table = rows(
+        {
+            "layer": [1.0, 1.0, 1.0],
+            "rms": ["1.0", "1.0", "1.0"],
+            "batch": [0.4, 0.4, 0.4],
+            "none": [0.5],
+        }
+    )
+    verdicts = judge(
+        table, {"model.norm": ["layer", "rms", "batch", "none"]}, {}, "val/loss", "max"
+    )
     assert [one.p for one in verdicts.cells] == [None] * 4
-    assert [one.verdict for one in verdicts.cells] == ["baseline", "not distinguishable", "not judged", "not judged"]
-    assert of(verdicts, "rms").sentence == "rms: the same as layer in each of 3 seeds; without any spread there is no test"
-    assert of(verdicts, "batch").sentence.startswith("batch: not judged: differs from layer by -0.6 in each of 3 seeds alike")
-    assert of(verdicts, "none").sentence == "none: not judged: 1 seed in common with layer, and a test needs 2"
-    assert (of(verdicts, "none").low, of(verdicts, "rms").low, of(verdicts, "none").difference) == (None, None, -0.5)
+    assert [one.verdict for one in verdicts.cells] == [
+        "baseline",
+        "not distinguishable",
+        "not judged",
+        "not judged",
+    ]
+    assert (
+        of(verdicts, "rms").sentence
+        == "rms: the same as layer in each of 3 seeds; without any spread there is no test"
+    )
+    assert of(verdicts, "batch").sentence.startswith(
+        "batch: not judged: differs from layer by -0.6 in each of 3 seeds alike"
+    )
+    assert (
+        of(verdicts, "none").sentence
+        == "none: not judged: 1 seed in common with layer, and a test needs 2"
+    )
+    assert (of(verdicts, "none").low, of(verdicts, "rms").low, of(verdicts, "none").difference) == (
+        None,
+        None,
+        -0.5,
+    )
     assert of(verdicts, "rms").notes == ["the same in all 3 seeds: no interval"]
 
 
@@ -121,35 +196,65 @@ GRID = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
 def grid(seeds: int = 5) -> Iterator[dict[str, Any]]:
     random = np.random.default_rng(1)
     for norm, position, seed in product(*GRID.values(), range(seeds)):
-        score = 3 * seed - 1.0 * (position == "rotary") + 0.2 * (norm == "rms") * (position == "alibi") + random.normal(0, 0.1)
-        yield {"norm": norm, "position": position, "seed": seed, "status": "completed", "val/loss": score}
+        score = (
+            3 * seed
+            - 1.0 * (position == "rotary")
+            + 0.2 * (norm == "rms") * (position == "alibi")
+            + random.normal(0, 0.1)
+        )
+        yield {
+            "norm": norm,
+            "position": position,
+            "seed": seed,
+            "status": "completed",
+            "val/loss": score,
+        }
 
 
 def mean(table: list[dict[str, Any]], axis: str, label: str, seed: int) -> float:
-    return float(np.mean([row["val/loss"] for row in table if row[axis] == label and row["seed"] == seed]))
+    return float(
+        np.mean([row["val/loss"] for row in table if row[axis] == label and row["seed"] == seed])
+    )
 
 
 def test_an_axis_is_judged_by_the_mean_over_the_others_seed_by_seed() -> None:
     table = list(grid())
     verdicts = judge(table, GRID, {}, "val/loss", "min")
-    own, base = ([mean(table, "position", label, seed) for seed in range(5)] for label in ("rotary", "index"))
+    own, base = (
+        [mean(table, "position", label, seed) for seed in range(5)] for label in ("rotary", "index")
+    )
     rotary = of(verdicts, "rotary")
     assert rotary.labels == {"position": "rotary"}
-    assert (rotary.p, rotary.difference) == pytest.approx((ttest_rel(own, base).pvalue, np.mean(own) - np.mean(base)))
+    assert (rotary.p, rotary.difference) == pytest.approx(
+        (ttest_rel(own, base).pvalue, np.mean(own) - np.mean(base))
+    )
     assert rotary.sentence.startswith("position rotary, over all norm: better than index by ")
-    assert [tuple(one.labels.items()) for one in verdicts.axes] == [(pair,) for axis in GRID for pair in product([axis], GRID[axis])]
+    assert [tuple(one.labels.items()) for one in verdicts.axes] == [
+        (pair,) for axis in GRID for pair in product([axis], GRID[axis])
+    ]
     assert verdicts.comparisons == 5 + 3
-    assert of(verdicts, "rms", "rotary").sentence.startswith("norm rms, position rotary: better than layer, index by ")
+    assert of(verdicts, "rms", "rotary").sentence.startswith(
+        "norm rms, position rotary: better than layer, index by "
+    )
     every = [one for one in [*verdicts.cells, *verdicts.axes] if one.p is not None]
-    assert [one.p_corrected for one in every] == pytest.approx(holm([one.p for one in every if one.p is not None]).tolist())
+    assert [one.p_corrected for one in every] == pytest.approx(
+        holm([one.p for one in every if one.p is not None]).tolist()
+    )
 
 
 def test_an_axis_over_a_grid_with_holes_says_which() -> None:
     table = [row for row in grid() if (row["norm"], row["position"]) != ("rms", "alibi")]
-    table = [row for row in table if (row["norm"], row["position"], row["seed"]) != ("layer", "rotary", 3)]
+    table = [
+        row
+        for row in table
+        if (row["norm"], row["position"], row["seed"]) != ("layer", "rotary", 3)
+    ]
     verdicts = judge(table, GRID, {}, "val/loss", "min")
     rms = of(verdicts, "rms")
-    assert rms.notes[0] == "unbalanced: over 2 of 3 settings of position, without alibi, where one side has no scores"
+    assert (
+        rms.notes[0]
+        == "unbalanced: over 2 of 3 settings of position, without alibi, where one side has no scores"
+    )
     assert rms.notes[1] == "unbalanced: seed 3 is over 1 of 2 settings of position"
     assert "1 of the grid's 6 cells are not there" in verdicts.notes
 
@@ -158,7 +263,9 @@ def test_a_sweep_around_its_baseline_has_its_cells_as_effects() -> None:
     table = [row for row in grid() if row["norm"] == "layer" or row["position"] == "index"]
     verdicts = judge(table, GRID, {}, "val/loss", "min")
     assert verdicts.comparisons == 3
-    assert [one.labels for one in verdicts.axes] == [{axis: label} for axis in GRID for label in GRID[axis]]
+    assert [one.labels for one in verdicts.axes] == [
+        {axis: label} for axis in GRID for label in GRID[axis]
+    ]
     assert of(verdicts, "rotary").p == of(verdicts, "layer", "rotary").p
     assert of(verdicts, "rotary").notes == []
 
@@ -172,5 +279,7 @@ def test_sweeps_in_which_nothing_is_true_are_seldom_called() -> None:
         for row, own in zip(table, noise, strict=True):
             row["val/loss"] = 5 + shared[row["seed"]] + own * (1 + 3 * (row["norm"] == "rms"))
         verdicts = judge(table, GRID, {}, "val/loss", "min")
-        called += any(one.verdict in ("better", "worse") for one in [*verdicts.cells, *verdicts.axes])
+        called += any(
+            one.verdict in ("better", "worse") for one in [*verdicts.cells, *verdicts.axes]
+        )
     assert called <= 11  # 99 of 100 binomial draws of 100 at 5 %

@@ -4,28 +4,52 @@ from tfzoo.sweep.layout import LONGEST, combine, label, name, safe, settings
 
 AXES = {
     "model.norm": {"layer": {"model.norm": "layer"}, "rms": {"model.norm": "rms"}},
-    "width": {"one head": {"model.heads": 1, "model.head_dim": 64}, "four": {"model.heads": 4}, "two": {"model.heads": 2}},
+    "width": {
+        "one head": {"model.heads": 1, "model.head_dim": 64},
+        "four": {"model.heads": 4},
+        "two": {"model.heads": 2},
+    },
 }
 
 
 def test_a_label_is_what_a_person_would_write() -> None:
     values = ["rms", {"name": "rms", "eps": 1e-6}, 1e-3, 4, True, None, [0.9, 0.98]]
-    assert [label(value) for value in values] == ["rms", "rms eps=1e-06", "0.001", "4", "true", "null", "[0.9, 0.98]"]
+    assert [label(value) for value in values] == [
+        "rms",
+        "rms eps=1e-06",
+        "0.001",
+        "4",
+        "true",
+        "null",
+        "[0.9, 0.98]",
+    ]
 
 
 def test_a_grid_has_all_combinations_and_one_at_a_time_those_beside_the_baseline() -> None:
     assert len(list(combine(AXES, "grid", {}))) == 6
     found = list(combine(AXES, "one_at_a_time", {"model.norm": "rms", "width": "four"}))
-    assert [tuple(one.values()) for one in found] == [("rms", "four"), ("layer", "four"), ("rms", "one head"), ("rms", "two")]
+    assert [tuple(one.values()) for one in found] == [
+        ("rms", "four"),
+        ("layer", "four"),
+        ("rms", "one head"),
+        ("rms", "two"),
+    ]
 
 
 def test_a_cell_has_the_settings_of_all_its_labels() -> None:
-    assert settings(AXES, {"model.norm": "rms", "width": "one head"}) == {"model.norm": "rms", "model.heads": 1, "model.head_dim": 64}
+    assert settings(AXES, {"model.norm": "rms", "width": "one head"}) == {
+        "model.norm": "rms",
+        "model.heads": 1,
+        "model.head_dim": 64,
+    }
 
 
 def test_a_folder_is_named_after_the_settings_and_can_be_typed() -> None:
     assert name({"model.norm": "layer", "width": "one head"}) == "norm=layer,width=one_head"
-    assert name({"model.encoder.norm": "layer", "model.norm": "rms"}) == "model.encoder.norm=layer,model.norm=rms"
+    assert (
+        name({"model.encoder.norm": "layer", "model.norm": "rms"})
+        == "model.encoder.norm=layer,model.norm=rms"
+    )
     assert safe("../a b/c:*") == ".._a_b_c"
 
 

@@ -1,4 +1,6 @@
-"""Tests over simulated sweeps whose truth is known: intervals hold it as often as they say, and tests call what is not there as seldom."""
+"""Tests over simulated sweeps whose truth is known: intervals hold it as often as they say, and
+tests call what is not there as seldom.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,25 @@ from scipy.stats import binom, nct, t, ttest_rel
 from tfzoo.sweep.paired import ALPHA, Floats, holm, interval, power, seeds_needed, spreads
 
 SWEEPS, CELLS = 1000, 5
-NOISE = {"equal": np.ones(CELLS), "unequal": np.array([1, 1, 2, 4, 4.0]), "a noisy baseline": np.array([4, 1, 1, 1, 2.0])}
+NOISE = {
+    "equal": np.ones(CELLS),
+    "unequal": np.array([1, 1, 2, 4, 4.0]),
+    "a noisy baseline": np.array([4, 1, 1, 1, 2.0]),
+}
 SEEDS = (3, 5, 10)
 
 
 def sweeps(noise: str, seeds: int, effects: Floats | float = 0.0) -> Floats:
-    """``(sweeps, cells, seeds)``: effect of the cell, effect of the seed on all cells, noise of its own. The first is the baseline."""
+    """``(sweeps, cells, seeds)``: effect of the cell, effect of the seed on all cells, noise of its
+    own. The first is the baseline.
+    """
     random = np.random.default_rng([seeds, len(noise)])
     shared = 3 * random.standard_normal((SWEEPS, 1, seeds))
-    return random.standard_normal((SWEEPS, CELLS, seeds)) * NOISE[noise][:, None] + shared + np.broadcast_to(effects, CELLS)[:, None]
+    return (
+        random.standard_normal((SWEEPS, CELLS, seeds)) * NOISE[noise][:, None]
+        + shared
+        + np.broadcast_to(effects, CELLS)[:, None]
+    )
 
 
 def band(chance: float) -> tuple[float, float]:
@@ -34,16 +46,22 @@ def test_intervals_hold_the_true_difference_at_the_stated_rate(noise: str, seeds
     found = interval(y[:, 1:] - y[:, :1])
     held = (found.low <= effects[1:]) & (effects[1:] <= found.high)
     low, high = band(1 - ALPHA)
-    assert low <= held[range(SWEEPS), np.arange(SWEEPS) % (CELLS - 1)].sum() <= high  # one of each sweep: those of one are not independent
+    assert (
+        low <= held[range(SWEEPS), np.arange(SWEEPS) % (CELLS - 1)].sum() <= high
+    )  # one of each sweep: those of one are not independent
 
 
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("noise", NOISE)
-def test_no_more_sweeps_than_stated_call_something_when_nothing_is_true(noise: str, seeds: int) -> None:
+def test_no_more_sweeps_than_stated_call_something_when_nothing_is_true(
+    noise: str, seeds: int
+) -> None:
     y = sweeps(noise, seeds)
     alone = interval(y[:, 1:] - y[:, :1]).p
     assert (holm(alone) < ALPHA).any(1).sum() <= band(ALPHA)[1]
-    assert (alone < ALPHA).any(1).sum() > band(ALPHA)[1]  # so that this would be seen without the correction
+    assert (alone < ALPHA).any(1).sum() > band(ALPHA)[
+        1
+    ]  # so that this would be seen without the correction
 
 
 def test_interval_and_p_are_those_of_scipys_paired_test() -> None:
@@ -55,30 +73,45 @@ def test_interval_and_p_are_those_of_scipys_paired_test() -> None:
 
 def test_holm_is_the_example_of_the_paper_in_any_order() -> None:
     """Holm (1979): each p by how many are left, in rising order, stopping at the first that fails."""
-    np.testing.assert_allclose(holm([[0.04, 0.001, 0.03, 0.01], [0.5, 0.5, 0.5, 0.5]]), [[0.06, 0.004, 0.06, 0.03], [1, 1, 1, 1]])
+    np.testing.assert_allclose(
+        holm([[0.04, 0.001, 0.03, 0.01], [0.5, 0.5, 0.5, 0.5]]),
+        [[0.06, 0.004, 0.06, 0.03], [1, 1, 1, 1]],
+    )
     assert holm([]).tolist() == []
 
 
 def test_power_is_that_of_the_noncentral_t() -> None:
     for seeds, size, comparisons in [(3, 1.0, 1), (5, 0.3, 4), (20, 0.9, 8), (10, 5.0, 8)]:
         bar = t.isf(0.025 / comparisons, seeds - 1)
-        wanted = nct.sf(bar, seeds - 1, size * seeds**0.5) + nct.cdf(-bar, seeds - 1, size * seeds**0.5)
+        wanted = nct.sf(bar, seeds - 1, size * seeds**0.5) + nct.cdf(
+            -bar, seeds - 1, size * seeds**0.5
+        )
         np.testing.assert_allclose(power(size, 1.0, seeds, comparisons), wanted, atol=1e-4)
 
 
-@pytest.mark.parametrize(("size", "seeds", "comparisons"), [(3.22, 5, 30), (4.32, 3, 10), (7.75, 3, 10), (40.0, 2, 30), (1.0, 100, 100)])
-def test_power_is_how_often_a_difference_is_found(size: float, seeds: int, comparisons: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "seeds", "comparisons"),
+    [(3.22, 5, 30), (4.32, 3, 10), (7.75, 3, 10), (40.0, 2, 30), (1.0, 100, 100)],
+)
+def test_power_is_how_often_a_difference_is_found(
+    size: float, seeds: int, comparisons: int
+) -> None:
     """Also where SciPy's noncentral t is not a number."""
     values = size + np.random.default_rng(0).standard_normal((20_000, seeds))
     found = float((interval(values).p < ALPHA / comparisons).mean())
     assert power(size, 1.0, seeds, comparisons) == pytest.approx(found, abs=0.012)
 
 
-@pytest.mark.parametrize(("size", "comparisons"), [(1.0, 1), (0.5, 4), (2.0, 4), (4.32, 10), (7.75, 10)])
+@pytest.mark.parametrize(
+    ("size", "comparisons"), [(1.0, 1), (0.5, 4), (2.0, 4), (4.32, 10), (7.75, 10)]
+)
 def test_as_many_seeds_as_are_asked_for_find_four_of_five(size: float, comparisons: int) -> None:
     seeds = seeds_needed(size, 1.0, comparisons)
     assert seeds is not None
-    found = interval(size + np.random.default_rng(0).standard_normal((SWEEPS, seeds))).p < ALPHA / comparisons
+    found = (
+        interval(size + np.random.default_rng(0).standard_normal((SWEEPS, seeds))).p
+        < ALPHA / comparisons
+    )
     assert band(0.8)[0] <= found.sum()
     assert power(size, 1.0, seeds - 1, comparisons) < 0.8 <= power(size, 1.0, seeds, comparisons)
 

@@ -19,10 +19,15 @@ def refused(folder: Path, **changes: Any) -> str:
     return str(caught.value)
 
 
-def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(tmp_path: Path) -> None:
+def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
+    tmp_path: Path,
+) -> None:
     plan = load(sweep_file(tmp_path, threads=None))
     assert [cell.name for cell in plan.cells] == ["norm=layer", "norm=rms"]
-    assert [cell.settings for cell in plan.cells] == [{"model.norm": "layer"}, {"model.norm": "rms"}]
+    assert [cell.settings for cell in plan.cells] == [
+        {"model.norm": "layer"},
+        {"model.norm": "rms"},
+    ]
     assert plan.baseline == {"model.norm": "layer"}
     assert plan.cells[1].recipes[""]["model"]["norm"] == "rms"
     assert (plan.threads, plan.devices, plan.budget.settings, plan.claim) == (None, None, {}, "")
@@ -39,19 +44,31 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ({"seeds": "three"}, "seeds is a list of whole numbers"),
         ({"mode": "gird"}, "mode is grid or one_at_a_time, not 'gird'. Did you mean 'grid'?"),
         ({"baseline": {"model.norm": "rsm"}}, "model.norm has no value 'rsm'. Did you mean 'rms'?"),
-        ({"baseline": {"model.nrm": "rms"}}, "baseline has no key 'model.nrm'. Did you mean 'model.norm'?"),
-        ({"axes": {"norm": ["layer"]}}, "axes: norm is a list of values of a dotted key, or a mapping"),
+        (
+            {"baseline": {"model.nrm": "rms"}},
+            "baseline has no key 'model.nrm'. Did you mean 'model.norm'?",
+        ),
+        (
+            {"axes": {"norm": ["layer"]}},
+            "axes: norm is a list of values of a dotted key, or a mapping",
+        ),
         ({"axes": {"model.norm": ["layer", "layer"]}}, "layer stands twice"),
         ({"axes": {"size": {"a b": {}, "a_b": {}}}}, "would have one folder"),
         ({"axes": None}, "axes is a mapping such as"),
         ({"axes": []}, "axes is a mapping such as"),
         *[
-            ({"axes": {axis: {"a": {}, "b": {}}}}, f"axes: {axis}: so is a column of runs.csv named")
+            (
+                {"axes": {axis: {"a": {}, "b": {}}}},
+                f"axes: {axis}: so is a column of runs.csv named",
+            )
             for axis in ("parameters", "cell", "tuned")
         ],
         ({"axes": {"val/loss": {"a": {}, "b": {}}}}, "so is a column of runs.csv named"),
         (
-            {"overrides": {"model.norm.eps": 1e-3}, "axes": {"model.norm": ["layer", {"name": "rms", "eps": 1e-5}]}},
+            {
+                "overrides": {"model.norm.eps": 1e-3},
+                "axes": {"model.norm": ["layer", {"name": "rms", "eps": 1e-5}]},
+            },
             "model.norm.eps is set by overrides and by model.norm",
         ),
         ({"axes": {"model.heads": [1, 2]}}, "model.heads is set by overrides and by model.heads"),
@@ -63,29 +80,65 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ({"metric": None}, "no metric"),
         ({"metric": {"name": "val/loss"}}, "metric needs a name and a mode, min or max"),
         ({"also": [METRIC]}, "each name once"),
-        ({"tune": {"key": "optim.lr", "values": [1e-3]}}, "tune.values is a list of two values or more"),
-        ({"tune": {"key": "optim.lr", "values": [1e-3, 2e-3], "seed": 1}}, "tune.seed is a whole number that is none of seeds"),
-        ({"axes": {"optim.lr": [0.1 * n for n in range(1, 100)], "data.max_tokens": [*range(99, 200)]}}, "more than 1000 cells"),
+        (
+            {"tune": {"key": "optim.lr", "values": [1e-3]}},
+            "tune.values is a list of two values or more",
+        ),
+        (
+            {"tune": {"key": "optim.lr", "values": [1e-3, 2e-3], "seed": 1}},
+            "tune.seed is a whole number that is none of seeds",
+        ),
+        (
+            {
+                "axes": {
+                    "optim.lr": [0.1 * n for n in range(1, 100)],
+                    "data.max_tokens": [*range(99, 200)],
+                }
+            },
+            "more than 1000 cells",
+        ),
     ],
 )
-def test_a_slip_in_the_file_is_an_error_that_names_the_fix(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_a_slip_in_the_file_is_an_error_that_names_the_fix(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
     assert said in refused(tmp_path, **changes)
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"overrides": {"model.nrm": "rms"}}, "tiny.yaml: model.nrm: model has no key 'nrm'. Did you mean 'norm'?"),
-        ({"axes": {"model.norm": ["layer", "rsm"]}}, "tiny.yaml: model.norm: no norm named 'rsm'. Did you mean 'rms'?"),
-        ({"axes": {"model.norm": ["layer", {"name": "rms", "epz": 1}]}}, "no option 'epz'. Did you mean 'eps'?"),
+        (
+            {"overrides": {"model.nrm": "rms"}},
+            "tiny.yaml: model.nrm: model has no key 'nrm'. Did you mean 'norm'?",
+        ),
+        (
+            {"axes": {"model.norm": ["layer", "rsm"]}},
+            "tiny.yaml: model.norm: no norm named 'rsm'. Did you mean 'rms'?",
+        ),
+        (
+            {"axes": {"model.norm": ["layer", {"name": "rms", "epz": 1}]}},
+            "no option 'epz'. Did you mean 'eps'?",
+        ),
         ({"axes": {"optim.lr": [0.1, "fast"]}}, "optim.lr must be float, not 'fast'"),
-        ({"tune": {"key": "optim.lrr", "values": [1e-3, 2e-3]}}, "optim has no key 'lrr'. Did you mean 'lr'?"),
-        ({"metric": {"name": "val/los", "mode": "min"}}, "no metric 'val/los'. Did you mean 'val/loss'?"),
+        (
+            {"tune": {"key": "optim.lrr", "values": [1e-3, 2e-3]}},
+            "optim has no key 'lrr'. Did you mean 'lr'?",
+        ),
+        (
+            {"metric": {"name": "val/los", "mode": "min"}},
+            "no metric 'val/los'. Did you mean 'val/loss'?",
+        ),
         ({"metric": {"name": "val/accuracy", "mode": "max"}}, "no metric 'val/accuracy'"),
-        ({"also": [{"name": "test/longer/exact", "mode": "max"}]}, "Did you mean 'test/long/exact'?"),
+        (
+            {"also": [{"name": "test/longer/exact", "mode": "max"}]},
+            "Did you mean 'test/long/exact'?",
+        ),
     ],
 )
-def test_so_is_one_in_a_key_of_the_recipe_or_in_a_metric(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_so_is_one_in_a_key_of_the_recipe_or_in_a_metric(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
     assert said in refused(tmp_path, **changes)
 
 
@@ -94,13 +147,30 @@ def test_an_option_holds_for_every_component_wherever_it_is_set(tmp_path: Path, 
     axes = {"model.norm": ["layer", "rms"], "model.norm.eps": [1e-5, 1e-2]}
     plan = load(sweep_file(tmp_path, axes=dict([*axes.items()][::order])))
     found = [cell.recipes[""]["model"]["norm"] for cell in plan.cells]
-    assert sorted((one["name"], one["eps"]) for one in found) == [("layer", 1e-5), ("layer", 1e-2), ("rms", 1e-5), ("rms", 1e-2)]
-    plan = load(sweep_file(tmp_path, overrides={"model.norm.eps": 1e-3}, axes={"model.norm": ["layer", "rms"]}))
-    assert [cell.recipes[""]["model"]["norm"] for cell in plan.cells] == [{"name": one, "eps": 1e-3} for one in ("layer", "rms")]
+    assert sorted((one["name"], one["eps"]) for one in found) == [
+        ("layer", 1e-5),
+        ("layer", 1e-2),
+        ("rms", 1e-5),
+        ("rms", 1e-2),
+    ]
+    plan = load(
+        sweep_file(
+            tmp_path, overrides={"model.norm.eps": 1e-3}, axes={"model.norm": ["layer", "rms"]}
+        )
+    )
+    assert [cell.recipes[""]["model"]["norm"] for cell in plan.cells] == [
+        {"name": one, "eps": 1e-3} for one in ("layer", "rms")
+    ]
 
 
 def test_truth_values_are_named_alike_as_labels_and_in_the_baseline(tmp_path: Path) -> None:
-    plan = load(sweep_file(tmp_path, axes={"wide": {True: {"optim.lr": 0.1}, False: {"optim.lr": 0.2}}}, baseline={"wide": False}))
+    plan = load(
+        sweep_file(
+            tmp_path,
+            axes={"wide": {True: {"optim.lr": 0.1}, False: {"optim.lr": 0.2}}},
+            baseline={"wide": False},
+        )
+    )
     assert plan.baseline == {"wide": "false"}
     assert list(plan.axes["wide"]) == ["true", "false"]
 
@@ -124,25 +194,34 @@ def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path: Path) -> None:
         {"model.layers": 10**9},
     ],
 )
-def test_a_strangers_file_runs_no_code_and_reaches_nothing(tmp_path: Path, overrides: dict[str, Any]) -> None:
+def test_a_strangers_file_runs_no_code_and_reaches_nothing(
+    tmp_path: Path, overrides: dict[str, Any]
+) -> None:
     said = refused(tmp_path, overrides=overrides)
     assert "--trust" not in said.replace("model.norm=rms --trust", "")
 
 
 def test_a_value_that_looks_like_an_option_stays_a_value(tmp_path: Path) -> None:
-    assert "'--trust'" in refused(tmp_path, overrides={"model.norm": "--trust"}, axes={"model.position": ["rotary"]})
+    assert "'--trust'" in refused(
+        tmp_path, overrides={"model.norm": "--trust"}, axes={"model.position": ["rotary"]}
+    )
 
 
 def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path: Path) -> None:
     axes = {**AXES, "width": {"one head": {"model.head_dim": 8}, "default": {}}}
-    changes = {"tune": {"key": "optim.lr", "values": [1e-3, 2e-3]}, "also": [{"name": "test/long/exact", "mode": "max"}]}
+    changes = {
+        "tune": {"key": "optim.lr", "values": [1e-3, 2e-3]},
+        "also": [{"name": "test/long/exact", "mode": "max"}],
+    }
     plan = load(sweep_file(tmp_path, axes=axes, budget={"time": "00:10:00"}, devices=1, **changes))
     again = tmp_path / "again.yaml"
     again.write_text(yaml.safe_dump(plan.tree(), sort_keys=False))
     found = load(again)
     assert found.tree() == plan.tree()
     assert found.cells == plan.cells
-    assert [found.words(cell, "0.002") for cell in found.cells] == [plan.words(cell, "0.002") for cell in plan.cells]
+    assert [found.words(cell, "0.002") for cell in found.cells] == [
+        plan.words(cell, "0.002") for cell in plan.cells
+    ]
 
 
 def test_a_budget_is_the_same_for_all_cells(tmp_path: Path) -> None:

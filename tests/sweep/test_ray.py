@@ -17,10 +17,18 @@ from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs import summary
-from tfzoo.sweep import element, plan, ray, runs, state
-from tfzoo.sweep.element import Account, Ended
+from tfzoo.sweep import job, plan, ray, runs, state
+from tfzoo.sweep.job import Ended, RetryPolicy
 
-MEASURED = ("tokens_per_second", "decoded_per_second", "train_seconds", "peak_memory", "checkpoint_path", "run_folder", "hostname")
+MEASURED = (
+    "tokens_per_second",
+    "decoded_per_second",
+    "train_seconds",
+    "peak_memory",
+    "checkpoint_path",
+    "run_folder",
+    "hostname",
+)
 
 
 @pytest.fixture
@@ -29,7 +37,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("RAY_raylet_start_wait_time_s", "300")
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # else Ray's processes wait for all others on a busy machine
+    monkeypatch.setenv(
+        "RAY_worker_niceness", "0"
+    )  # else Ray's processes wait for all others on a busy machine
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     made.machines = [made.add_node(num_cpus=1), made.add_node(num_cpus=1)]
     yield made
@@ -54,25 +64,37 @@ def trainings(folder: Path) -> dict[int, str]:
             words = path.read_bytes().decode().split("\0")
         except OSError:
             continue
-        if "fit" in words and "guard.py" not in words[3] and any(word.startswith(str(folder)) for word in words):
-            found[int(path.parent.name)] = next(word for word in words if word.startswith(str(folder)))
+        if (
+            "fit" in words
+            and "guard.py" not in words[3]
+            and any(word.startswith(str(folder)) for word in words)
+        ):
+            found[int(path.parent.name)] = next(
+                word for word in words if word.startswith(str(folder))
+            )
     return found
 
 
 @pytest.mark.nightly
 def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path) -> None:
-    file = sweep_file(tmp_path, overrides={**TINY, "trainer.max_steps": 400, "trainer.val_check_interval": 100})
+    file = sweep_file(
+        tmp_path, overrides={**TINY, "trainer.max_steps": 400, "trainer.val_check_interval": 100}
+    )
     words = [sys.executable, "-m", "tfzoo", "sweep", str(file), "--run"]
     with (tmp_path / "ray.txt").open("wb") as output:
         driver = subprocess.Popen(
-            [*words, str(tmp_path / "ray"), "--engine", "ray", "--address", cluster.address], stdout=output, stderr=output
+            [*words, str(tmp_path / "ray"), "--engine", "ray", "--address", cluster.address],
+            stdout=output,
+            stderr=output,
         )
     try:
         two = soon(lambda: len(found := trainings(tmp_path / "ray")) == 2 and found, 600)
         machines = {machine_of(process): run for process, run in two.items()}
         assert len(machines) == 2, "one run on each machine"
         lost = cluster.machines[1]
-        raylet = next(info.process.pid for kind, (info, *_) in lost.all_processes.items() if kind == "raylet")
+        raylet = next(
+            info.process.pid for kind, (info, *_) in lost.all_processes.items() if kind == "raylet"
+        )
         soon(lambda: list(Path(machines[raylet], "checkpoints").glob("*")), 600)
         cluster.remove_node(lost, allow_graceful=False)
         gone = next(process for process, run in two.items() if run == machines[raylet])
@@ -92,11 +114,16 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    return [{key: value for key, value in row.items() if key not in MEASURED} for row in runs.table(folder)]
+    return [
+        {key: value for key, value in row.items() if key not in MEASURED}
+        for row in runs.table(folder)
+    ]
 
 
 @pytest.mark.nightly
-def test_what_becomes_of_runs_on_a_cluster(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_becomes_of_runs_on_a_cluster(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One cluster for two promises, as it takes long to start."""
     sweep = Sweep(tmp_path, ["layer", "broken", "rms", "none"], 1.0, monkeypatch)
     assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address) == 0
@@ -115,7 +142,12 @@ def test_what_becomes_of_runs_on_a_cluster(cluster: Any, tmp_path: Path, monkeyp
 def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run(
+            ["unshare", "--mount", "true"], capture_output=True, check=False
+        ).returncode
+    ):
         pytest.skip("this system lets nobody hide a folder from one machine (unshare --mount)")
     blind = tmp_path / "blind"
     blind.mkdir()
@@ -146,7 +178,9 @@ def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
         os.killpg(node.pid, signal.SIGKILL)
 
 
-def test_an_address_without_a_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_cluster_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Absent:
         def init(self, **words: Any) -> None:
             raise ConnectionError(f"Failed to connect to {words['address']}\nmore")
@@ -157,33 +191,45 @@ def test_an_address_without_a_cluster_is_an_error(tmp_path: Path, monkeypatch: p
         ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, "here:1")
 
 
-def test_without_ray_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_it_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     with pytest.raises(BadOption, match=r"pip install 'tfzoo\[ray\]'"):
         ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told)
 
 
-def test_a_run_is_over_when_its_folder_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_over_when_its_folder_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
-    (run,), account = sweep.runs, Account()
+    (run,), account = sweep.runs, RetryPolicy()
     for _ in range(10):
-        assert account.settle(run, None) is None, "lost machines are no failure of the run, however many"
+        assert account.settle(run, None) is None, (
+            "lost machines are no failure of the run, however many"
+        )
     with_lock = Ended("maple", 1, "another is at it")
     run.folder.mkdir(parents=True)
     with state.lock(run.folder):
         for _ in range(10):
             assert account.settle(run, with_lock) is None
     silent = Ended("maple", 1, "No module named tfzoo")
-    assert [account.settle(run, silent) for _ in range(element.TRIES)] == [None, None, "failed"]
+    assert [account.settle(run, silent) for _ in range(job.TRIES)] == [None, None, "failed"]
     assert state.failure(run.folder)["reason"] == "on maple: No module named tfzoo (exit code 1)"
     assert account.settle(run, None) == "failed"
 
 
 def test_gpus_are_asked_for_where_runs_train_on_them(tmp_path: Path) -> None:
     metric = {"name": "val/loss", "mode": "min"}
-    tree = {"recipe": "translation/numbers", "axes": {"model.norm": ["rms"]}, "seeds": [1], "metric": metric, "devices": 2}
+    tree = {
+        "recipe": "translation/numbers",
+        "axes": {"model.norm": ["rms"]},
+        "seeds": [1],
+        "metric": metric,
+        "devices": 2,
+    }
     drawn = plan.draft(tmp_path / "tiny.yaml", tree)
-    assert (element.gpus(drawn), element.threads(drawn)) == (2, 1)
+    assert (job.gpus(drawn), job.threads(drawn)) == (2, 1)
     drawn.cells[0].recipes[""] = {"trainer": {"accelerator": "cpu"}}
-    assert element.gpus(drawn) == 0
+    assert job.gpus(drawn) == 0

@@ -19,10 +19,18 @@ from tfzoo.sweep.report.svg import Scale, limits, mark, tag
 from tfzoo.sweep.results import gather
 from tfzoo.sweep.runs import read_csv, table
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 QUIET = (
-    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
+    *(
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+    ),
     *("--disable-sync", "--disable-quic"),
 )
 
@@ -59,16 +67,24 @@ def opened(browser: Any, file: Path) -> tuple[Any, list[str]]:
     page, said = browser.new_page(viewport={"width": 1200, "height": 900}), []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: said.append(request.url) if request.url != file.as_uri() else None)
+    page.on(
+        "request",
+        lambda request: said.append(request.url) if request.url != file.as_uri() else None,
+    )
     page.goto(file.as_uri())
     return page, said
 
 
-def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(browser: Any, folder: Path) -> None:
+def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(
+    browser: Any, folder: Path
+) -> None:
     page, said = opened(browser, folder / "report.html")
     assert said == []
     rows = page.locator("table.cells tbody tr")
-    shown = {tuple(rows.nth(place).locator("td.label").all_inner_texts()) for place in range(rows.count())}
+    shown = {
+        tuple(rows.nth(place).locator("td.label").all_inner_texts())
+        for place in range(rows.count())
+    }
     cells = json.loads((folder / "cells.json").read_text("utf-8"))["cells"]
     assert shown == {tuple(cell["labels"].values()) for cell in cells}
     assert page.locator("table.heat").count() == 2
@@ -95,10 +111,15 @@ def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser: Any, folde
     page, said = opened(browser, folder / "report.html")
     titles = [title.strip() for title in page.locator("table.cells thead th").all_inner_texts()]
     column = titles.index("val/loss")
-    head, button = page.locator("table.cells thead th").nth(column), page.locator("table.cells thead button").nth(column)
+    head, button = (
+        page.locator("table.cells thead th").nth(column),
+        page.locator("table.cells thead button").nth(column),
+    )
 
     def keys() -> list[str]:
-        return page.eval_on_selector_all("table.cells tbody tr", f"rows => rows.map(row => row.cells[{column}].dataset.key)")
+        return page.eval_on_selector_all(
+            "table.cells tbody tr", f"rows => rows.map(row => row.cells[{column}].dataset.key)"
+        )
 
     before = keys()
     assert head.get_attribute("aria-sort") is None
@@ -116,7 +137,12 @@ def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser: Any, folde
 
 
 def test_what_comes_from_files_is_text_and_never_runs(browser: Any, tmp_path: Path) -> None:
-    made = make(tmp_path / "evil", seeds=(1, 2), norms=("layer", EVIL.replace("/", "\N{FRACTION SLASH}")), positions=("sinusoidal",))
+    made = make(
+        tmp_path / "evil",
+        seeds=(1, 2),
+        norms=("layer", EVIL.replace("/", "\N{FRACTION SLASH}")),
+        positions=("sinusoidal",),
+    )
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
     file |= {"claim": EVIL, "overrides": {EVIL: EVIL}}
     (made / "sweep.yaml").write_text(yaml.safe_dump(file), "utf-8")
@@ -147,7 +173,9 @@ def test_the_text_says_the_same_as_the_page(folder: Path) -> None:
         for one in (*verdicts.axes, *verdicts.cells):
             assert one.verdict == "baseline" or one.sentence.replace("<", "&lt;") in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
-    assert sum(line.startswith(("| layer |", "| rms |", "| batch |")) for line in tables) == len(results.cells)
+    assert sum(line.startswith(("| layer |", "| rms |", "| batch |")) for line in tables) == len(
+        results.cells
+    )
     assert "batch · rotary: refused: norm 'batch' sees the future" in text
 
 
@@ -170,11 +198,16 @@ def test_a_sweep_of_which_nothing_is_done_yet_has_a_report(mode: str, tmp_path: 
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
     (made / "sweep.yaml").write_text(yaml.safe_dump({**file, "mode": mode}), "utf-8")
     write([made])
-    assert "0 of 55 completed, 55 missing; 1 cell refused" in (made / "report.md").read_text("utf-8")
+    assert "0 of 55 completed, 55 missing; 1 cell refused" in (made / "report.md").read_text(
+        "utf-8"
+    )
 
 
 def test_a_mark_tells_its_verdict_by_shape_as_well() -> None:
-    shapes = {re.sub(r'class="[^"]*"', "", mark(0, 0, verdict)) for verdict in ("better", "worse", "not distinguishable", "baseline")}
+    shapes = {
+        re.sub(r'class="[^"]*"', "", mark(0, 0, verdict))
+        for verdict in ("better", "worse", "not distinguishable", "baseline")
+    }
     assert len(shapes) == 4
 
 

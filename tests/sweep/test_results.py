@@ -34,14 +34,21 @@ def test_folders_with_other_seeds_are_one_sweep(first: Path, tmp_path: Path) -> 
     assert (first / elsewhere["checkpoint_path"]).is_file()
 
 
-def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(first: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(
+    first: Path, tmp_path: Path
+) -> None:
     half = make(tmp_path / "norms", (1, 2, 3), NORMS, POSITIONS)
     shutil.rmtree(half / "norm=rms,position=rotary/seed-2")
     assert [row["status"] for row in gather([half, first]).rows] == ["completed"] * 12
 
 
-@pytest.mark.parametrize(("key", "value"), [("budget", {"steps": 600}), ("recipe", "translation/multi30k"), ("overrides", {})])
-def test_folders_that_cannot_be_compared_are_refused(first: Path, tmp_path: Path, key: str, value: object) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("budget", {"steps": 600}), ("recipe", "translation/multi30k"), ("overrides", {})],
+)
+def test_folders_that_cannot_be_compared_are_refused(
+    first: Path, tmp_path: Path, key: str, value: object
+) -> None:
     other = make(tmp_path / "norms", (4,), NORMS, POSITIONS)
     file = yaml.safe_load((other / "sweep.yaml").read_text("utf-8"))
     (other / "sweep.yaml").write_text(yaml.safe_dump({**file, key: value}), "utf-8")
@@ -49,34 +56,63 @@ def test_folders_that_cannot_be_compared_are_refused(first: Path, tmp_path: Path
         gather([first, other])
 
 
-def test_runs_that_were_started_with_another_recipe_are_not_put_together(first: Path, tmp_path: Path) -> None:
+def test_runs_that_were_started_with_another_recipe_are_not_put_together(
+    first: Path, tmp_path: Path
+) -> None:
     def started(folder: Path, seed: int, **model: int) -> None:
-        recipe = {"seed": seed, "model": {"dim": 16, **model}, "data": {"root": str(folder)}, "optim": {"lr": 0.1 * seed}}
-        (folder / f"norm=rms,position=rotary/seed-{seed}/config.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
+        recipe = {
+            "seed": seed,
+            "model": {"dim": 16, **model},
+            "data": {"root": str(folder)},
+            "optim": {"lr": 0.1 * seed},
+        }
+        (folder / f"norm=rms,position=rotary/seed-{seed}/config.yaml").write_text(
+            yaml.safe_dump(recipe), "utf-8"
+        )
 
-    one, other = make(tmp_path / "one", (1, 2, 3), NORMS, POSITIONS), make(tmp_path / "other", (4, 5), NORMS, POSITIONS)
+    one, other = (
+        make(tmp_path / "one", (1, 2, 3), NORMS, POSITIONS),
+        make(tmp_path / "other", (4, 5), NORMS, POSITIONS),
+    )
     for folder in (one, other):
         file = yaml.safe_load((folder / "sweep.yaml").read_text("utf-8"))
-        (folder / "sweep.yaml").write_text(yaml.safe_dump({**file, "tune": {"key": "optim.lr", "values": [0.1, 0.4]}}), "utf-8")
+        (folder / "sweep.yaml").write_text(
+            yaml.safe_dump({**file, "tune": {"key": "optim.lr", "values": [0.1, 0.4]}}), "utf-8"
+        )
     started(one, 2)
     started(other, 5)
     assert len(gather([one, other]).rows) == 4 * 5
     started(other, 5, dim=512)
-    with pytest.raises(BadRun, match=r"cannot be compared: in norm=rms,position=rotary, model\.dim is 16 in one, 512 in the other"):
+    with pytest.raises(
+        BadRun,
+        match=r"cannot be compared: in norm=rms,position=rotary, model\.dim is 16 in one, 512 in the other",
+    ):
         gather([one, other])
 
 
 def test_another_metric_is_judged_in_its_direction(first: Path) -> None:
-    for name, mode in (("test/loss", "min"), ("val/exact", "max"), ("tokens_per_second", "max"), ("peak_memory", "min")):
+    for name, mode in (
+        ("test/loss", "min"),
+        ("val/exact", "max"),
+        ("tokens_per_second", "max"),
+        ("peak_memory", "min"),
+    ):
         (verdicts,) = gather([first], name).verdicts
         assert (verdicts.metric, verdicts.mode) == (name, mode)
-    assert [(one.metric, one.mode) for one in gather([first]).verdicts] == [("val/loss", "min"), ("test/long/exact", "max")]
+    assert [(one.metric, one.mode) for one in gather([first]).verdicts] == [
+        ("val/loss", "min"),
+        ("test/long/exact", "max"),
+    ]
     with pytest.raises(UnknownName, match=r"no metric named 'val/los'\. Did you mean 'val/loss'\?"):
         gather([first], "val/los")
 
 
 def test_a_cells_title_says_what_would_not_be_understood_alone() -> None:
-    axes = {"model.norm": ["layer", "none"], "model.position": ["rotary", "none"], "model.heads": ["1", "4"]}
+    axes = {
+        "model.norm": ["layer", "none"],
+        "model.position": ["rotary", "none"],
+        "model.heads": ["1", "4"],
+    }
     baseline = {"model.norm": "layer", "model.position": "rotary", "model.heads": "1"}
     cell = {"model.norm": "layer", "model.position": "none", "model.heads": "4"}
     assert title(cell, axes, baseline, {"mode": "grid"}) == "layer · position none · heads 4"

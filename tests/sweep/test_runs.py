@@ -28,16 +28,32 @@ def test_each_run_has_a_row_in_the_order_of_the_plan(folder: Path) -> None:
         *FIXED.split(),
     ]
     assert [row["seed"] for row in rows[:5]] == [1, 2, 3, 4, 5]
-    assert list(dict.fromkeys(row["cell"] for row in rows)) == [cell["name"] for cell in Folder.open(folder).cells]
+    assert list(dict.fromkeys(row["cell"] for row in rows)) == [
+        cell["name"] for cell in Folder.open(folder).cells
+    ]
     first = rows[0]
-    assert (first["model.norm"], first["model.position"], first["status"], first["reason"]) == ("layer", "sinusoidal", "completed", None)
-    assert (first["train_tokens"], first["peak_memory"], first["hostname"]) == (301_000, 520_646_657, "maple")
+    assert (first["model.norm"], first["model.position"], first["status"], first["reason"]) == (
+        "layer",
+        "sinusoidal",
+        "completed",
+        None,
+    )
+    assert (first["train_tokens"], first["peak_memory"], first["hostname"]) == (
+        301_000,
+        520_646_657,
+        "maple",
+    )
     assert first["run_folder"] == "norm=layer,position=sinusoidal/seed-1"
-    assert first["checkpoint_path"] == "norm=layer,position=sinusoidal/seed-1/checkpoints/best.ckpt", "where it lies now, not where it lay"
+    assert (
+        first["checkpoint_path"] == "norm=layer,position=sinusoidal/seed-1/checkpoints/best.ckpt"
+    ), "where it lies now, not where it lay"
 
 
 def test_what_did_not_complete_has_its_row_and_no_scores(folder: Path) -> None:
-    by_status = {status: [row for row in table(folder) if row["status"] == status] for status in ("refused", "failed", "missing")}
+    by_status = {
+        status: [row for row in table(folder) if row["status"] == status]
+        for status in ("refused", "failed", "missing")
+    }
     assert [(row["seed"], row["reason"]) for row in by_status["refused"]] == [(None, LEAKY)]
     (failed,), (half,) = by_status["failed"], by_status["missing"]
     assert failed["reason"].startswith("training stopped: loss")
@@ -46,8 +62,12 @@ def test_what_did_not_complete_has_its_row_and_no_scores(folder: Path) -> None:
 
 
 def test_the_value_that_was_tuned_stands_in_all_rows_of_its_cell(folder: Path) -> None:
-    (folder / "norm=rms,position=rotary/tuned.json").write_text('{"key": "optim.lr", "value": 0.003}', "utf-8")
-    assert [row["tuned"] for row in table(folder) if row["cell"] == "norm=rms,position=rotary"] == [0.003] * 5
+    (folder / "norm=rms,position=rotary/tuned.json").write_text(
+        '{"key": "optim.lr", "value": 0.003}', "utf-8"
+    )
+    assert [row["tuned"] for row in table(folder) if row["cell"] == "norm=rms,position=rotary"] == [
+        0.003
+    ] * 5
 
 
 def test_the_file_reads_back_as_it_was_written(folder: Path) -> None:
@@ -61,7 +81,15 @@ def test_the_file_reads_back_as_it_was_written(folder: Path) -> None:
 
 
 def test_a_label_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
-    row = {"cell": "1", "dim": "64", "seed": 1, "tuned": 1e-3, "status": "completed", "reason": None, "val/loss": 0.1 + 0.2}
+    row = {
+        "cell": "1",
+        "dim": "64",
+        "seed": 1,
+        "tuned": 1e-3,
+        "status": "completed",
+        "reason": None,
+        "val/loss": 0.1 + 0.2,
+    }
     write_csv([row], tmp_path / FILE)
     assert read_csv(tmp_path / FILE) == [row]
 
@@ -69,7 +97,9 @@ def test_a_label_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder: Path) -> None:
     with pytest.raises(BadRun, match=r"no folder .*/gone\. Name the folder of a sweep"):
         table(folder / "gone")
-    with pytest.raises(BadRun, match=rf"is no sweep's folder: it has no cells\.json\. Did you mean {folder}\?"):
+    with pytest.raises(
+        BadRun, match=rf"is no sweep's folder: it has no cells\.json\. Did you mean {folder}\?"
+    ):
         table(folder.parent)
     with pytest.raises(BadRun, match="tfzoo sweep FILE makes one"):
         table(folder / "norm=rms,position=rotary")
@@ -79,6 +109,8 @@ def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder: Path) -> 
 
 
 def test_what_explain_logged_is_its_mean_over_the_run(tmp_path: Path) -> None:
-    (tmp_path / "metrics.csv").write_text("step,train/loss,explain/encoder/entropy\n9,3.0,1.0\n10,2.0,\n19,1.0,2.0\n")
+    (tmp_path / "metrics.csv").write_text(
+        "step,train/loss,explain/encoder/entropy\n9,3.0,1.0\n10,2.0,\n19,1.0,2.0\n"
+    )
     assert explained(tmp_path) == {"explain/encoder/entropy": 1.5}
     assert explained(tmp_path / "none") == {}

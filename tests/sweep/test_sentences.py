@@ -17,7 +17,9 @@ from tfzoo.sweep.sentences import brief, chance, measured, p_value
         ((1234.5, 1100.0, 1369.0), "1,234 (1,100 to 1,369)"),
     ],
 )
-def test_an_interval_says_how_many_digits_there_are(numbers: tuple[float, float, float], text: str) -> None:
+def test_an_interval_says_how_many_digits_there_are(
+    numbers: tuple[float, float, float], text: str
+) -> None:
     assert measured(*numbers) == text
 
 
@@ -35,4 +37,9 @@ def test_a_p_is_not_rounded_across_five_percent() -> None:
 
 
 def test_sizes_have_two_digits_and_no_exponent() -> None:
-    assert [brief(size) for size in (0.01234, 1.55, 43.21, 1234.5)] == ["0.012", "1.6", "43", "1,234"]
+    assert [brief(size) for size in (0.01234, 1.55, 43.21, 1234.5)] == [
+        "0.012",
+        "1.6",
+        "43",
+        "1,234",
+    ]

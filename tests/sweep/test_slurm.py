@@ -1,4 +1,6 @@
-"""Runs as SLURM jobs: submitit's own local executor, and a stand-in for SLURM's commands that runs jobs as processes of this machine."""
+"""Runs as SLURM jobs: submitit's own local executor, and a stand-in for SLURM's commands that runs
+jobs as processes of this machine.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from submitit.slurm.slurm import SlurmInfoWatcher, SlurmJob
 
 from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption
-from tfzoo.sweep import element, slurm, state
+from tfzoo.sweep import job, slurm, state
 from tfzoo.sweep.plan import Budget
 
 COMMANDS = Path(__file__).with_name("slurm_commands.py")
@@ -34,29 +36,44 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_STAND_IN", str(home))
     monkeypatch.setattr(slurm, "LOOK", 0.1)
-    monkeypatch.setattr(SlurmJob, "watcher", SlurmInfoWatcher())  # it remembers jobs of this process, whose numbers begin anew
+    monkeypatch.setattr(
+        SlurmJob, "watcher", SlurmInfoWatcher()
+    )  # it remembers jobs of this process, whose numbers begin anew
     yield home
     for path in home.glob("*.pid"):
         if (home / path.stem).read_text() == "RUNNING":
             os.killpg(int(path.read_text()), signal.SIGKILL)
 
 
-def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = Sweep(tmp_path, ["layer", "broken", "rms"], 0.2, monkeypatch)
     plan = replace(sweep.plan, threads=3, devices=2, budget=Budget(steps=10, time="00:50:00"))
     assert slurm.run(plan, sweep.folder, sweep.runs, 2, sweep.told) == 0
     assert sweep.statuses() == ["completed", "failed", "completed"]
     assert sorted(sweep.did("end")) == ["layer", "rms"]
     assert state.failure(sweep.runs[1].folder)["reason"].endswith(": it broke (exit code 1)")
-    assert len(sweep.did("begin")) == 2 + element.TRIES, "what ends without a word is tried again, but not for ever"
+    assert len(sweep.did("begin")) == 2 + job.TRIES, (
+        "what ends without a word is tried again, but not for ever"
+    )
     script = (cluster / "41.sh").read_text()
-    for line in ("--array=0-2%2", "--cpus-per-task=3", "--gpus-per-node=2", "--time=60", "--job-name=tfzoo-tiny"):
+    for line in (
+        "--array=0-2%2",
+        "--cpus-per-task=3",
+        "--gpus-per-node=2",
+        "--time=60",
+        "--job-name=tfzoo-tiny",
+    ):
         assert f"#SBATCH {line}\n" in script
     assert [status for name, status in sweep.heard if name == "rms"][-1] == "completed"
 
 
 def test_jobs_outlive_the_sweep_which_finds_them_again(
-    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cluster: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     sweep = Sweep(tmp_path, ["layer", "rms", "none"], 2.0, monkeypatch)
     sweep.interrupt_when(lambda: sweep.did("begin"))
@@ -70,7 +87,9 @@ def test_jobs_outlive_the_sweep_which_finds_them_again(
     assert "found 3 runs" in capsys.readouterr().err
 
 
-def test_what_a_person_cancels_is_not_submitted_again(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_person_cancels_is_not_submitted_again(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = Sweep(tmp_path, ["layer"], 60, monkeypatch)
 
     def cancel() -> None:
@@ -79,14 +98,16 @@ def test_what_a_person_cancels_is_not_submitted_again(cluster: Path, tmp_path: P
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    monkeypatch.setattr(element, "PATIENCE", 0.1)
+    monkeypatch.setattr(job, "PATIENCE", 0.1)
     slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told)
     thread.join()
     assert len(list(cluster.glob("*.sh"))) == 1
     assert not (sweep.runs[0].folder / state.FAILED).exists()
 
 
-def test_a_job_whose_machine_was_lost_is_submitted_again(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_machine_was_lost_is_submitted_again(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     (cluster / "40").write_text("NODE_FAIL")
     (sweep.folder / slurm.FILE).write_text(json.dumps({"norm=layer/seed-1": "40"}))
@@ -95,7 +116,9 @@ def test_a_job_whose_machine_was_lost_is_submitted_again(cluster: Path, tmp_path
     assert json.loads((sweep.folder / slurm.FILE).read_text()) == {"norm=layer/seed-1": "41"}
 
 
-def test_submitits_own_executor_runs_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submitits_own_executor_runs_them_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = Sweep(tmp_path, ["layer", "rms"], 0.2, monkeypatch)
     monkeypatch.setattr(slurm, "LOOK", 0.1)
     assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster="local") == 0
@@ -103,7 +126,9 @@ def test_submitits_own_executor_runs_them_too(tmp_path: Path, monkeypatch: pytes
     assert sorted(sweep.did("begin")) == ["layer", "rms"]
 
 
-def test_without_slurm_it_says_where_to_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_slurm_it_says_where_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = Sweep(tmp_path, ["layer"], 0.2, monkeypatch)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadOption, match="needs SLURM's commands"):
@@ -112,4 +137,4 @@ def test_without_slurm_it_says_where_to_start(tmp_path: Path, monkeypatch: pytes
 
 def test_without_its_library_an_engine_says_how_to_install_it() -> None:
     with pytest.raises(BadOption, match=r"pip install 'tfzoo\[slurm\]'"):
-        element.library("slurm", "no_such_module")
+        job.library("slurm", "no_such_module")

@@ -20,14 +20,18 @@ BLOCK = 32768
 WHOLE, LAST = 1, 4
 
 
-def test_an_agent_runs_each_cell_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_runs_each_cell_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep = Sweep(tmp_path, ["layer", "rms", "none"], 1.0, monkeypatch)
     made = yaml.safe_load(export(sweep.plan, sweep.folder))
     assert (made["method"], made["metric"]) == ("grid", {"name": "val/loss", "goal": "minimize"})
     assert made["parameters"] == {"cell": {"values": [0, 1, 2]}}
     chosen = create_sweep_command_args({"args": {"cell": {"value": 2}}})
     command = [
-        word for part in create_sweep_command(made["command"]) for word in chosen.get(part[2:-1], [part] if part != "${env}" else [])
+        word
+        for part in create_sweep_command(made["command"])
+        for word in chosen.get(part[2:-1], [part] if part != "${env}" else [])
     ]
     assert command[:2] == ["tfzoo", "sweep"]
     given = words().read(command[2:])
@@ -35,11 +39,18 @@ def test_an_agent_runs_each_cell_by_its_number(tmp_path: Path, monkeypatch: pyte
     assert (given.file, given.run, given.cell) == (str(sweep.plan.file), str(sweep.folder), 2)
 
 
-def test_runs_of_a_sweep_are_one_group_without_a_network_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_a_sweep_are_one_group_without_a_network_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("WANDB_MODE", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WANDB_MODE", "offline")
-    file = sweep_file(tmp_path, axes={"model.norm": ["rms"]}, seeds=[1], overrides={**TINY, "trainer.logger": "WandbLogger"})
+    file = sweep_file(
+        tmp_path,
+        axes={"model.norm": ["rms"]},
+        seeds=[1],
+        overrides={**TINY, "trainer.logger": "WandbLogger"},
+    )
     drawn, folder = plan.load(file), tmp_path / "norms"
     state.begin(drawn, folder, "tfzoo sweep")
     assert local.run(drawn, folder, state.runs(drawn, folder), 1, lambda run, status: None) == 0
@@ -49,7 +60,9 @@ def test_runs_of_a_sweep_are_one_group_without_a_network_too(tmp_path: Path, mon
 
 
 def records(path: Path) -> list[Record]:
-    """What a run kept offline: LevelDB's log format, blocks of 32 kB of pieces, each with a checksum, its length and its kind."""
+    """What a run kept offline: LevelDB's log format, blocks of 32 kB of pieces, each with a
+    checksum, its length and its kind.
+    """
     data, found, parts = path.read_bytes(), [], b""
     at = 7
     while at + 7 <= len(data):

@@ -1,4 +1,6 @@
-"""The classification task: what it logs, what its checkpoints hold, how it weighs, and what it draws."""
+"""The classification task: what it logs, what its checkpoints hold, how it weighs, and what it
+draws.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 import tfzoo
-from tfzoo.data.labelled import Labelled
+from tfzoo.data.classification_batch import ClassificationBatch
 from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.tasks.loss import class_losses
 
@@ -28,7 +30,10 @@ def sentences(count: int, seed: int) -> list[tuple[str, str]]:
     rows = []
     for _ in range(count):
         label = ("colour", "NUM", "NUM")[pick(3)]
-        words = [WORDS[label][pick(3)], *([*WORDS["colour"], *WORDS["NUM"]][pick(7)] for _ in range(pick(6)))]
+        words = [
+            WORDS[label][pick(3)],
+            *([*WORDS["colour"], *WORDS["NUM"]][pick(7)] for _ in range(pick(6))),
+        ]
         rows.append((" ".join(words), label))
     return rows
 
@@ -36,7 +41,9 @@ def sentences(count: int, seed: int) -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("words")
-    for seed, (name, count) in enumerate({"train": 300, "val": 40, "test": 30, "test_odd": 11}.items()):
+    for seed, (name, count) in enumerate(
+        {"train": 300, "val": 40, "test": 30, "test_odd": 11}.items()
+    ):
         rows = "".join(f"{text}\t{label}\n" for text, label in sentences(count, seed))
         (root / f"{name}.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
     return root
@@ -44,45 +51,73 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def data(folder: Path) -> tfzoo.ClassificationData:
-    made = tfzoo.ClassificationData(root=str(folder), tokenizer={"name": "bpe", "vocab_size": 280}, max_tokens=300)
+    made = tfzoo.ClassificationData(
+        root=str(folder), tokenizer={"name": "bpe", "vocab_size": 280}, max_tokens=300
+    )
     made.prepare_data()
     made.setup()
     return made
 
 
-def task_of(data: tfzoo.ClassificationData, loss: dict[str, Any] | None = None, **model: Any) -> tfzoo.ClassificationTask:
+def task_of(
+    data: tfzoo.ClassificationData, loss: dict[str, Any] | None = None, **model: Any
+) -> tfzoo.ClassificationTask:
     small = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
-    recipe = {"seed": 1, "model": {**small, **model}, "optim": {"lr": 1e-2, "schedule": "constant"}, "loss": loss}
+    recipe = {
+        "seed": 1,
+        "model": {**small, **model},
+        "optim": {"lr": 1e-2, "schedule": "constant"},
+        "loss": loss,
+    }
     return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
 
 
 def trainer_in(folder: Path, **options: Any) -> L.Trainer:
-    quiet = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    return L.Trainer(default_root_dir=folder, num_sanity_val_steps=0, **{**quiet, "max_steps": 3, **options})
+    quiet = {
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    return L.Trainer(
+        default_root_dir=folder, num_sanity_val_steps=0, **{**quiet, "max_steps": 3, **options}
+    )
 
 
-def test_a_plain_trainer_logs_the_metrics_by_their_names(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_a_plain_trainer_logs_the_metrics_by_their_names(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     trainer = trainer_in(tmp_path, log_every_n_steps=1, enable_checkpointing=False)
     task = task_of(data)
     trainer.fit(task, datamodule=data)
-    assert {f"train/{name}" for name in ("loss", "accuracy", "lr", "grad_norm", "tokens_per_second")} <= set(trainer.callback_metrics)
+    assert {
+        f"train/{name}" for name in ("loss", "accuracy", "lr", "grad_norm", "tokens_per_second")
+    } <= set(trainer.callback_metrics)
     trainer.validate(task, datamodule=data, verbose=False)
     names = ("loss", "accuracy", "macro_f1", "calibration_error")
     assert {f"val/{name}" for name in names} <= set(trainer.callback_metrics)
     trainer.test(task, datamodule=data, verbose=False)
-    assert {f"{split}/{name}" for split in ("test", "test/test_odd") for name in names} <= set(trainer.callback_metrics)
+    assert {f"{split}/{name}" for split in ("test", "test/test_odd") for name in names} <= set(
+        trainer.callback_metrics
+    )
 
 
-def test_it_learns_what_the_first_word_says_with_every_pooling(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_it_learns_what_the_first_word_says_with_every_pooling(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     for pooling in tfzoo.list_components()["pooling"]:
-        trainer = trainer_in(tmp_path, max_steps=100, enable_checkpointing=False, limit_val_batches=0)
+        trainer = trainer_in(
+            tmp_path, max_steps=100, enable_checkpointing=False, limit_val_batches=0
+        )
         task = task_of(data, pooling=pooling)
         trainer.fit(task, datamodule=data)
         trainer.test(task, datamodule=data, verbose=False)
         assert trainer.callback_metrics["test/accuracy"] > 0.85, pooling
 
 
-def test_what_is_scored_is_what_is_predicted(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_what_is_scored_is_what_is_predicted(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     trainer, task = trainer_in(tmp_path, enable_checkpointing=False), task_of(data)
     trainer.test(task, datamodule=data, verbose=False)
     rows = task.predictions(data, "test")
@@ -92,12 +127,21 @@ def test_what_is_scored_is_what_is_predicted(data: tfzoo.ClassificationData, tmp
     found = task.classify([row["text"] for row in rows])
     assert [label for label, _ in found] == [row["prediction"] for row in rows]
     assert [p for _, p in found] == pytest.approx([row["probability"] for row in rows], abs=1e-5)
-    logits = [batch for batches in trainer.predict(task, dataloaders=data.test_dataloader()[0]) or [] for batch in batches]
+    logits = [
+        batch
+        for batches in trainer.predict(task, dataloaders=data.test_dataloader()[0]) or []
+        for batch in batches
+    ]
     assert sorted(label for label, _ in logits) == sorted(label for label, _ in found)
 
 
-def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
-    trainer, task = trainer_in(tmp_path), task_of(data, {"class_weights": "balanced"}, norm="batch", pooling="max")
+def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
+    trainer, task = (
+        trainer_in(tmp_path),
+        task_of(data, {"class_weights": "balanced"}, norm="batch", pooling="max"),
+    )
     trainer.fit(task, datamodule=data)
     path = tmp_path / "mine.ckpt"
     trainer.save_checkpoint(path)
@@ -114,8 +158,12 @@ def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data: tfzoo.Class
 
 
 def test_a_task_made_by_hand_can_be_built_again(data: tfzoo.ClassificationData) -> None:
-    model = tfzoo.TransformerClassifier(len(data.vocabulary.tokenizer), 2, dim=16, heads=2, layers=1, pooling="first")
-    task = tfzoo.ClassificationTask(model, data.vocabulary, optim=tfzoo.Optim(lr=1e-3), loss=tfzoo.Loss({"NUM": 2.0}), seed=3)
+    model = tfzoo.TransformerClassifier(
+        len(data.vocabulary.tokenizer), 2, dim=16, heads=2, layers=1, pooling="first"
+    )
+    task = tfzoo.ClassificationTask(
+        model, data.vocabulary, optim=tfzoo.Optim(lr=1e-3), loss=tfzoo.Loss({"NUM": 2.0}), seed=3
+    )
     again = tfzoo.ClassificationTask.build(task.recipe, data.vocabulary)
     assert again.model.config == model.config
     assert (again.optim, again.weighing, again.seed) == (task.optim, task.weighing, 3)
@@ -143,7 +191,9 @@ def test_every_line_gets_one_answer_in_order(data: tfzoo.ClassificationData) -> 
         (["\ud83d"], "half of a character"),
     ],
 )
-def test_what_is_no_list_of_texts_is_refused(lines: Any, words: str, data: tfzoo.ClassificationData) -> None:
+def test_what_is_no_list_of_texts_is_refused(
+    lines: Any, words: str, data: tfzoo.ClassificationData
+) -> None:
     with pytest.raises(BadData, match=words):
         task_of(data).classify(lines)
 
@@ -167,30 +217,46 @@ def test_classifying_leaves_the_mode_of_training_as_it_was(data: tfzoo.Classific
         assert task.training is training
 
 
-def test_the_loss_is_the_weighted_mean_over_texts(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_the_loss_is_the_weighted_mean_over_texts(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     task = task_of(data, {"class_weights": {"NUM": 3.0}})
     batch = next(iter(data.val_dataloader()))
     smoothed, _ = class_losses(task.logits(batch), batch.label, 0.1)
-    weights = torch.tensor([3.0 if data.labels[label] == "NUM" else 1.0 for label in batch.label.tolist()])
+    weights = torch.tensor(
+        [3.0 if data.labels[label] == "NUM" else 1.0 for label in batch.label.tolist()]
+    )
     trainer_in(tmp_path, max_steps=0).fit(task, datamodule=data)  # attaches a trainer that logs
     task.log_training = lambda values, tokens: found.append(int(tokens))  # type: ignore[method-assign]
     found: list[int] = []
     task.step.begin()
-    torch.testing.assert_close(task.train().training_step(batch, 0) / task.step.count, (weights * smoothed).sum() / weights.sum())
+    torch.testing.assert_close(
+        task.train().training_step(batch, 0) / task.step.count,
+        (weights * smoothed).sum() / weights.sum(),
+    )
     assert found == [int((batch.text != 0).sum())]
 
 
-def test_a_batch_of_classes_without_weight_teaches_nothing(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_a_batch_of_classes_without_weight_teaches_nothing(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     task = task_of(data, {"class_weights": {"NUM": 0.0}})
     task.log_training = lambda values, tokens: None  # type: ignore[method-assign]
-    loss = task.training_step(Labelled(torch.tensor([[5, 6, 3]]), torch.tensor([data.labels.index("NUM")]), padding=False), 0)
+    loss = task.training_step(
+        ClassificationBatch(
+            torch.tensor([[5, 6, 3]]), torch.tensor([data.labels.index("NUM")]), padding=False
+        ),
+        0,
+    )
     loss.backward()
     assert task.step.finish(list(task.parameters()), 1, 1)
     assert loss.item() == task.step.loss == 0.0
     assert all(p.grad is None or not p.grad.any() for p in task.parameters())
 
 
-def test_balanced_weights_are_those_of_the_training_text(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_balanced_weights_are_those_of_the_training_text(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     task = task_of(data, {"class_weights": "balanced"})
     trainer_in(tmp_path, max_steps=1, enable_checkpointing=False).fit(task, datamodule=data)
     labels = [label for _, label in sentences(300, 0)]
@@ -201,35 +267,52 @@ def test_balanced_weights_are_those_of_the_training_text(data: tfzoo.Classificat
         trainer_in(tmp_path, max_steps=1).fit(lonely, train_dataloaders=data.train_dataloader())
 
 
-def test_a_weight_of_a_label_that_there_is_none_of_is_refused(data: tfzoo.ClassificationData) -> None:
+def test_a_weight_of_a_label_that_there_is_none_of_is_refused(
+    data: tfzoo.ClassificationData,
+) -> None:
     with pytest.raises(BadOption, match=r"no label 'NUN'\. Did you mean 'NUM'"):
         task_of(data, {"class_weights": {"NUN": 2.0}})
 
 
-def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     def weights(disturbance: int) -> torch.Tensor:
         torch.manual_seed(disturbance)
         task = task_of(data, dropout=0.5, pooled_dropout=0.2)
-        trainer_in(tmp_path, enable_checkpointing=False, limit_val_batches=0).fit(task, datamodule=data)
+        trainer_in(tmp_path, enable_checkpointing=False, limit_val_batches=0).fit(
+            task, datamodule=data
+        )
         return task.model.head.weight.detach().clone()
 
     torch.testing.assert_close(weights(1), weights(2), rtol=0, atol=0)
 
 
-def test_confusion_matrices_are_drawn_after_a_test(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_confusion_matrices_are_drawn_after_a_test(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     task = task_of(data)
     assert task.draw(tmp_path) == []
     trainer_in(tmp_path, enable_checkpointing=False).test(task, datamodule=data, verbose=False)
-    assert {path.name for path in task.draw(tmp_path)} >= {"confusion.png", "confusion_test_odd.png"}
+    assert {path.name for path in task.draw(tmp_path)} >= {
+        "confusion.png",
+        "confusion_test_odd.png",
+    }
     assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
     rows = task.predictions(data, "test_odd")
-    taken = [[sum(row["label"] == a and row["prediction"] == b for row in rows) for b in data.labels] for a in data.labels]
+    taken = [
+        [sum(row["label"] == a and row["prediction"] == b for row in rows) for b in data.labels]
+        for a in data.labels
+    ]
     assert task.confusion["test_odd"].tolist() == taken
 
 
 def test_what_accuracy_is_worth_is_said_beside_it(data: tfzoo.ClassificationData) -> None:
     labels = [label for _, label in sentences(30, 2)]
-    assert task_of(data).verdict(data, {"test/accuracy": 0.61}) == f"majority {labels.count('NUM') / 30:.3f}  accuracy 0.610"
+    assert (
+        task_of(data).verdict(data, {"test/accuracy": 0.61})
+        == f"majority {labels.count('NUM') / 30:.3f}  accuracy 0.610"
+    )
     assert task_of(data).verdict(data, {}) == ""
 
 
@@ -243,7 +326,9 @@ class Album:
         self.pictures[key] = images[0]
 
 
-def test_a_logger_that_takes_pictures_gets_them(data: tfzoo.ClassificationData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_logger_that_takes_pictures_gets_them(
+    data: tfzoo.ClassificationData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task, trainer, album = task_of(data), trainer_in(tmp_path, enable_checkpointing=False), Album()
     finish = tfzoo.ClassificationTask.on_test_epoch_end
 
@@ -258,22 +343,32 @@ def test_a_logger_that_takes_pictures_gets_them(data: tfzoo.ClassificationData, 
     assert album.pictures["test/confusion"].ndim == 3
 
 
-def test_loaders_of_ones_own_need_no_data_module(data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_loaders_of_ones_own_need_no_data_module(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     task, trainer = task_of(data), trainer_in(tmp_path, enable_checkpointing=False)
-    trainer.fit(task, train_dataloaders=data.train_dataloader(), val_dataloaders=data.val_dataloader())
+    trainer.fit(
+        task, train_dataloaders=data.train_dataloader(), val_dataloaders=data.val_dataloader()
+    )
     trainer.test(task, dataloaders=data.test_dataloader()[0], verbose=False)
     assert "test/accuracy" in trainer.callback_metrics
 
 
-def test_data_of_another_tokenizer_is_refused(folder: Path, data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_data_of_another_tokenizer_is_refused(
+    folder: Path, data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     other = tfzoo.ClassificationData(root=str(folder), tokenizer="word")
-    with pytest.raises(BadOption, match=r"another tokenizer.*set data\.vocabulary = task\.tokenizer"):
+    with pytest.raises(
+        BadOption, match=r"another tokenizer.*set data\.vocabulary = task\.tokenizer"
+    ):
         trainer_in(tmp_path).test(task_of(data), datamodule=other, verbose=False)
     other.vocabulary = data.vocabulary
     trainer_in(tmp_path).test(task_of(data), datamodule=other, verbose=False)
 
 
-def test_a_checkpoint_of_another_tokenizer_is_refused(folder: Path, data: tfzoo.ClassificationData, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_tokenizer_is_refused(
+    folder: Path, data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
     trainer = trainer_in(tmp_path, max_steps=1)
     trainer.fit(task_of(data), datamodule=data)
     path = tmp_path / "one.ckpt"
@@ -305,5 +400,7 @@ def test_a_training_does_not_go_on_with_other_text(folder: Path, tmp_path: Path)
     with (changed / "train.tsv").open("a", encoding="utf-8") as stream:
         stream.write("one more\tNUM\n")
     other = trained_on(changed)
-    with pytest.raises(BadRun, match="training's text has changed since the checkpoint was written"):
+    with pytest.raises(
+        BadRun, match="training's text has changed since the checkpoint was written"
+    ):
         trainer_in(tmp_path, max_steps=2).fit(task_of(other), datamodule=other, ckpt_path=path)

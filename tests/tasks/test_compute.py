@@ -14,22 +14,39 @@ import tfzoo
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
 OPTIM = {"lr": 1e-3, "schedule": "constant"}
-QUIET = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-QUIET |= {"enable_checkpointing": False, "num_sanity_val_steps": 0, "limit_val_batches": 0, "log_every_n_steps": 1}
+QUIET = {
+    "accelerator": "cpu",
+    "devices": 1,
+    "logger": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+}
+QUIET |= {
+    "enable_checkpointing": False,
+    "num_sanity_val_steps": 0,
+    "limit_val_batches": 0,
+    "log_every_n_steps": 1,
+}
 
 
 class Seen(L.Callback):
-    """The loss of each step and the gradients of the first. Not the weights: Adam makes steps of a gradient that is nothing but rounding,
-    as that of a key's bias is, which softmax cancels.
+    """The loss of each step and the gradients of the first. Not the weights: Adam makes steps of a
+    gradient that is nothing but rounding, as that of a key's bias is, which softmax cancels.
     """
 
     def __init__(self) -> None:
         self.losses: list[float] = []
         self.gradients: dict[str, torch.Tensor] = {}
 
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Any) -> None:
+    def on_before_optimizer_step(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Any
+    ) -> None:
         if not self.gradients:
-            self.gradients = {name: p.grad.clone() for name, p in pl_module.named_parameters() if p.grad is not None}
+            self.gradients = {
+                name: p.grad.clone()
+                for name, p in pl_module.named_parameters()
+                if p.grad is not None
+            }
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         self.losses.append(float(trainer.callback_metrics["train/loss"]))
@@ -38,7 +55,9 @@ class Seen(L.Callback):
 def trained(task: Any, data: Any, folder: Path) -> Seen:
     """What is seen of four steps over batches of several lengths."""
     seen = Seen()
-    L.Trainer(default_root_dir=folder, max_steps=4, callbacks=[seen], **QUIET).fit(task, datamodule=data)
+    L.Trainer(default_root_dir=folder, max_steps=4, callbacks=[seen], **QUIET).fit(
+        task, datamodule=data
+    )
     return seen
 
 
@@ -46,14 +65,22 @@ def trained(task: Any, data: Any, folder: Path) -> Seen:
 def test_a_compiled_training_equals_one_that_is_not(tmp_path: Path) -> None:
     from tfzoo.blocks.layer import compiled
 
-    rows = "".join(f"{'red ' * (i % 7)}{word}\t{word}\n" for i, word in enumerate(["one", "two", "three"] * 20))
+    rows = "".join(
+        f"{'red ' * (i % 7)}{word}\t{word}\n" for i, word in enumerate(["one", "two", "three"] * 20)
+    )
     for name in ("train", "val", "test"):
         (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
     numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
     tokenizer = {"name": "bpe", "vocab_size": 280}
     cases: list[tuple[Any, Any]] = [
-        (tfzoo.TranslationTask, tfzoo.TranslationData(dataset=numbers, tokenizer=tokenizer, max_tokens=200)),
-        (tfzoo.ClassificationTask, tfzoo.ClassificationData(root=str(tmp_path), tokenizer=tokenizer, max_tokens=100)),
+        (
+            tfzoo.TranslationTask,
+            tfzoo.TranslationData(dataset=numbers, tokenizer=tokenizer, max_tokens=200),
+        ),
+        (
+            tfzoo.ClassificationTask,
+            tfzoo.ClassificationData(root=str(tmp_path), tokenizer=tokenizer, max_tokens=100),
+        ),
     ]
     for kind, data in cases:
         data.prepare_data()
@@ -61,8 +88,12 @@ def test_a_compiled_training_equals_one_that_is_not(tmp_path: Path) -> None:
         found = {}
         for choice in (False, True):
             recipe = {"seed": 1, "model": SMALL, "optim": OPTIM, "compute": {"compile": choice}}
-            found[choice] = trained(kind.build(recipe, getattr(data, kind.tokenizer_of_data)), data, tmp_path)
+            found[choice] = trained(
+                kind.build(recipe, getattr(data, kind.tokenizer_of_data)), data, tmp_path
+            )
         assert len(found[False].losses) == 4
         assert_close(found[True].losses, found[False].losses, rtol=1e-4, atol=1e-4)
-        assert_close(found[True].gradients, found[False].gradients, rtol=1e-3, atol=1e-3)  # of summed losses: of the order of 1
+        assert_close(
+            found[True].gradients, found[False].gradients, rtol=1e-3, atol=1e-3
+        )  # of summed losses: of the order of 1
     assert compiled.cache_info().currsize == 1, "nothing was compiled"

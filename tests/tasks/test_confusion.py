@@ -13,7 +13,11 @@ from tfzoo.tasks.confusion import confusion_figure, confusion_picture
 
 @pytest.mark.parametrize("classes", [2, 6, 47])
 def test_a_confusion_matrix_is_drawn_whatever_the_labels_are(classes: int) -> None:
-    labels = ["costs $5 or $6", "数", *(f"a very long label that nobody reads {i}" for i in range(classes))][:classes]
+    labels = [
+        "costs $5 or $6",
+        "数",
+        *(f"a very long label that nobody reads {i}" for i in range(classes)),
+    ][:classes]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         picture = confusion_picture(torch.arange(classes**2).view(classes, classes), labels, "test")

@@ -16,13 +16,19 @@ from torch.testing import assert_close
 import tfzoo
 from tfzoo.blocks import layer
 from tfzoo.registry import registry
-from tfzoo.runs.metrics import MetricsFile
-from tfzoo.runs.sharded import Sharded
+from tfzoo.runs.fsdp_strategy import Sharded
+from tfzoo.runs.metrics_file import MetricsFile
 from tfzoo.tasks import explain as explain_module
 from tfzoo.tasks.explain import Explain, look
 from tfzoo.tasks.task import Task
 
-MODEL: dict[str, Any] = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.1, "encoder": {"norm": "batch"}}
+MODEL: dict[str, Any] = {
+    "dim": 16,
+    "heads": 2,
+    "layers": 2,
+    "dropout": 0.1,
+    "encoder": {"norm": "batch"},
+}
 SIDES = {"encoder", "decoder", "cross"}
 KINDS = {"attention", "norm", "feedforward", "embedding"}
 
@@ -30,7 +36,9 @@ KINDS = {"attention", "norm", "feedforward", "embedding"}
 def data_of(task: str) -> Any:
     if task == "translation":
         numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
-        return tfzoo.TranslationData(dataset=numbers, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=200)
+        return tfzoo.TranslationData(
+            dataset=numbers, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=200
+        )
     lists = {"name": "listops", "train": 100, "val": 4, "test": 4}
     return tfzoo.ClassificationData(dataset=lists, tokenizer="word", max_tokens=300)
 
@@ -45,14 +53,20 @@ def data() -> dict[str, Any]:
 
 
 def task_of(data: Any, task: str = "translation", **model: Any) -> Task:
-    recipe = {"seed": 1, "model": {**MODEL, **model}, "optim": {"lr": 1e-2, "schedule": {"name": "linear", "warmup": 4}}}
+    recipe = {
+        "seed": 1,
+        "model": {**MODEL, **model},
+        "optim": {"lr": 1e-2, "schedule": {"name": "linear", "warmup": 4}},
+    }
     if task == "translation":
         return tfzoo.TranslationTask.build(recipe, data.languages)
     recipe["model"].pop("encoder")
     return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
 
 
-def fit(task: Task, data: Any, folder: Path, explain: bool, **options: Any) -> list[dict[str, float]]:
+def fit(
+    task: Task, data: Any, folder: Path, explain: bool, **options: Any
+) -> list[dict[str, float]]:
     """Train five steps; the rows that were logged."""
     file = MetricsFile(folder)
     file.path.unlink(missing_ok=True)
@@ -74,20 +88,32 @@ def fit(task: Task, data: Any, folder: Path, explain: bool, **options: Any) -> l
     if trainer.global_rank:
         return []
     with file.path.open(newline="") as stream:
-        return [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(stream)]
+        return [
+            {key: float(value) for key, value in row.items() if value}
+            for row in csv.DictReader(stream)
+        ]
 
 
 def weights(task: Task) -> dict[str, torch.Tensor]:
-    return {key: getattr(value, "full_tensor", lambda value=value: value)().clone() for key, value in task.state_dict().items()}
+    return {
+        key: getattr(value, "full_tensor", lambda value=value: value)().clone()
+        for key, value in task.state_dict().items()
+    }
 
 
 @pytest.mark.parametrize("task", ["translation", "classification"])
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_training_ends_with_the_same_weights_bit_for_bit(
-    data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, accumulate: int
+    data: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    task: str,
+    accumulate: int,
 ) -> None:
     ends, looked = [], []
-    monkeypatch.setattr(explain_module, "look", lambda *given: looked.append(given[0].global_step) or look(*given))
+    monkeypatch.setattr(
+        explain_module, "look", lambda *given: looked.append(given[0].global_step) or look(*given)
+    )
     for explain in (False, True):
         trained = task_of(data[task], task)
         rows = fit(trained, data[task], tmp_path, explain, accumulate_grad_batches=accumulate)
@@ -100,20 +126,34 @@ def test_training_ends_with_the_same_weights_bit_for_bit(
 
 @pytest.mark.parametrize("attention", registry("attention").names())
 def test_every_attention_is_explained(data: dict[str, Any], tmp_path: Path, attention: str) -> None:
-    rows = fit(task_of(data["translation"], attention=attention), data["translation"], tmp_path, True)
-    found = {key.removeprefix("explain/"): value for key, value in rows[0].items() if key.startswith("explain/")}
+    rows = fit(
+        task_of(data["translation"], attention=attention), data["translation"], tmp_path, True
+    )
+    found = {
+        key.removeprefix("explain/"): value
+        for key, value in rows[0].items()
+        if key.startswith("explain/")
+    }
     assert {key.partition("/")[0] for key in found} == {*SIDES, "gradient"}
     assert {key.partition("/")[2] for key in found if key.startswith("gradient")} == KINDS
     for side in SIDES:
         assert 0 < found[f"{side}/largest_weight"] <= 1
         assert found[f"{side}/entropy"] >= 0
-        assert (f"{side}/own_token" in found) == (f"{side}/embedding_variance" in found) == (side != "cross")
+        assert (
+            (f"{side}/own_token" in found)
+            == (f"{side}/embedding_variance" in found)
+            == (side != "cross")
+        )
     total = sum(value**2 for key, value in found.items() if key.startswith("gradient/")) ** 0.5
     assert total == pytest.approx(rows[0]["train/grad_norm"], rel=1e-4)
 
 
-def test_a_classifier_has_one_side_and_a_pooling_without_parameters_no_gradient(data: dict[str, Any], tmp_path: Path) -> None:
-    rows = fit(task_of(data["classification"], "classification"), data["classification"], tmp_path, True)
+def test_a_classifier_has_one_side_and_a_pooling_without_parameters_no_gradient(
+    data: dict[str, Any], tmp_path: Path
+) -> None:
+    rows = fit(
+        task_of(data["classification"], "classification"), data["classification"], tmp_path, True
+    )
     names = {key.removeprefix("explain/") for key in rows[0] if key.startswith("explain/")}
     assert {name.partition("/")[0] for name in names} == {"encoder", "gradient"}
     assert "gradient/output" in names
@@ -137,23 +177,48 @@ def test_the_numbers_are_those_of_what_is_known(data: dict[str, Any]) -> None:
     first = seen(task, data["translation"])
     assert seen(task, data["translation"]) == first, "no dropout, nothing drawn"
     assert task.model.training
-    for block in [module for module in task.model.modules() if hasattr(module, "query") and hasattr(module, "output")]:
+    for block in [
+        module
+        for module in task.model.modules()
+        if hasattr(module, "query") and hasattr(module, "output")
+    ]:
         block.temperature = 2.0
-    assert seen(task, data["translation"])["encoder/score_variance"] < first["encoder/score_variance"]
-    for block in [module for module in task.model.modules() if hasattr(module, "query") and hasattr(module, "output")]:
+    assert (
+        seen(task, data["translation"])["encoder/score_variance"] < first["encoder/score_variance"]
+    )
+    for block in [
+        module
+        for module in task.model.modules()
+        if hasattr(module, "query") and hasattr(module, "output")
+    ]:
         torch.nn.init.zeros_(block.query.weight)  # all scores alike
     flat = seen(task, data["translation"])
     batch = next(iter(data["translation"].train_dataloader())).first(8)
     lengths = (batch.source != 0).sum(1).double()
-    assert flat["encoder/score_variance"] == flat["cross/score_variance"] == flat["decoder/score_variance"] == 0
-    assert flat["encoder/entropy"] == pytest.approx(float((lengths * lengths.log()).sum() / lengths.sum()), rel=1e-5)
-    assert flat["encoder/largest_weight"] == pytest.approx(float(len(lengths) / lengths.sum()), rel=1e-5)
+    assert (
+        flat["encoder/score_variance"]
+        == flat["cross/score_variance"]
+        == flat["decoder/score_variance"]
+        == 0
+    )
+    assert flat["encoder/entropy"] == pytest.approx(
+        float((lengths * lengths.log()).sum() / lengths.sum()), rel=1e-5
+    )
+    assert flat["encoder/largest_weight"] == pytest.approx(
+        float(len(lengths) / lengths.sum()), rel=1e-5
+    )
     targets = [torch.arange(1, int(n) + 1).double() for n in (batch.target[:, 1:] != 0).sum(1)]
-    assert flat["decoder/largest_weight"] == pytest.approx(float((1 / torch.cat(targets)).mean()), rel=1e-5), "no padding, no future"
-    assert flat["encoder/own_token"] == pytest.approx(float(len(lengths) / lengths.sum()), rel=1e-5), "the first of equals is the largest"
+    assert flat["decoder/largest_weight"] == pytest.approx(
+        float((1 / torch.cat(targets)).mean()), rel=1e-5
+    ), "no padding, no future"
+    assert flat["encoder/own_token"] == pytest.approx(
+        float(len(lengths) / lengths.sum()), rel=1e-5
+    ), "the first of equals is the largest"
 
 
-def test_what_is_compiled_is_not_compiled_again(data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_compiled_is_not_compiled_again(
+    data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counts, ends = [], []
     for explain in (False, True):
         graphs: list[Any] = []
@@ -176,7 +241,13 @@ def test_what_is_compiled_is_not_compiled_again(data: dict[str, Any], tmp_path: 
 
 
 def one_of_two(rank: int, port: int, folder: str) -> None:
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+    }
     os.environ |= {"TORCHELASTIC_RUN_ID": "explain", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
     torch.set_num_threads(1)
     found = {}
@@ -185,7 +256,9 @@ def one_of_two(rank: int, port: int, folder: str) -> None:
             data = data_of("translation")
             data.prepare_data()
             data.setup()
-            task = task_of(data, encoder={"norm": "rms"} if strategy == "fsdp2" else {"norm": "batch"})
+            task = task_of(
+                data, encoder={"norm": "rms"} if strategy == "fsdp2" else {"norm": "batch"}
+            )
             how: Any = Sharded(process_group_backend="gloo") if strategy == "fsdp2" else strategy
             rows = fit(task, data, Path(folder), explain, devices=2, strategy=how)
             found[strategy, explain] = weights(task), rows
@@ -206,5 +279,8 @@ def test_two_processes_train_as_without_it(tmp_path: Path) -> None:
             if rank:
                 continue
             row = rows[0]
-            total = sum(value**2 for key, value in row.items() if key.startswith("explain/gradient/")) ** 0.5
+            total = (
+                sum(value**2 for key, value in row.items() if key.startswith("explain/gradient/"))
+                ** 0.5
+            )
             assert total == pytest.approx(row["train/grad_norm"], rel=1e-4)

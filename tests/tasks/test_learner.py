@@ -1,4 +1,6 @@
-"""A step whose loss or gradient is not finite is left out, counted and, after too many, the end; and it is said where it began."""
+"""A step whose loss or gradient is not finite is left out, counted and, after too many, the end;
+and it is said where it began.
+"""
 
 from __future__ import annotations
 
@@ -22,34 +24,57 @@ SMALL = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.1, "encoder": {"norm":
 @pytest.fixture(scope="module")
 def data() -> tfzoo.TranslationData:
     numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
-    made = tfzoo.TranslationData(dataset=numbers, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=200)
+    made = tfzoo.TranslationData(
+        dataset=numbers, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=200
+    )
     made.prepare_data()
     made.setup()
     return made
 
 
 def task_of(data: tfzoo.TranslationData, **optim: Any) -> tfzoo.TranslationTask:
-    recipe = {"seed": 1, "model": SMALL, "optim": {"lr": 1e-2, "schedule": {"name": "linear", "warmup": 4}, **optim}}
+    recipe = {
+        "seed": 1,
+        "model": SMALL,
+        "optim": {"lr": 1e-2, "schedule": {"name": "linear", "warmup": 4}, **optim},
+    }
     return tfzoo.TranslationTask.build(recipe, data.languages)
 
 
-class Watch(L.Callback):
+class Watchdog(L.Callback):
     """All that a step may change, after each step."""
 
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []
         self.logged: list[dict[str, float]] = []
 
-    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
         (schedule,) = trainer.lr_scheduler_configs
-        kept = {"adam": trainer.optimizers[0].state_dict(), "schedule": schedule.scheduler.state_dict()["last_epoch"]}
+        kept = {
+            "adam": trainer.optimizers[0].state_dict(),
+            "schedule": schedule.scheduler.state_dict()["last_epoch"],
+        }
         self.seen.append(copy.deepcopy({"state": pl_module.state_dict(), **kept}))
         self.logged.append({key: float(value) for key, value in trainer.callback_metrics.items()})
 
 
-def fit(task: tfzoo.TranslationTask, data: Any, folder: Path, steps: int = 6, **options: Any) -> Watch:
-    watch = Watch()
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+def fit(
+    task: tfzoo.TranslationTask, data: Any, folder: Path, steps: int = 6, **options: Any
+) -> Watchdog:
+    watch = Watchdog()
+    quiet = {
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": False,
+    }
     trainer = L.Trainer(
         default_root_dir=folder, accelerator="cpu", max_steps=steps, limit_val_batches=0, callbacks=[watch], log_every_n_steps=1,
         **{**quiet, **options},
@@ -58,7 +83,9 @@ def fit(task: tfzoo.TranslationTask, data: Any, folder: Path, steps: int = 6, **
     return watch
 
 
-def break_at(task: tfzoo.TranslationTask, batches: set[int], what: str, bad: float = math.nan) -> None:
+def break_at(
+    task: tfzoo.TranslationTask, batches: set[int], what: str, bad: float = math.nan
+) -> None:
     """Let a feed-forward's output, or its gradient, or the loss not be finite in these batches."""
 
     def spoil(module: Any, given: Any, output: torch.Tensor) -> torch.Tensor:
@@ -71,7 +98,10 @@ def break_at(task: tfzoo.TranslationTask, batches: set[int], what: str, bad: flo
 
     if what == "loss":
         own = task.loss
-        task.loss = lambda batch: (own(batch)[0] * (bad if task.batches - 1 in batches else 1.0), *own(batch)[1:])  # type: ignore[method-assign]
+        task.loss = lambda batch: (
+            own(batch)[0] * (bad if task.batches - 1 in batches else 1.0),
+            *own(batch)[1:],
+        )  # type: ignore[method-assign]
     else:
         task.model.encoder.layers[1].feedforward.inner.register_forward_hook(spoil)
 
@@ -85,17 +115,26 @@ def equal(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("what", ["output", "gradient", "loss"])
-def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(what: str, data: Any, tmp_path: Path) -> None:
+def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(
+    what: str, data: Any, tmp_path: Path
+) -> None:
     task = task_of(data)
     break_at(task, {2, 5}, what, math.inf if what == "output" else math.nan)
     watch = fit(task, data, tmp_path, gradient_clip_val=1.0)
-    trained = [{key: value for key, value in one["state"].items() if "running" not in key} for one in watch.seen]
+    trained = [
+        {key: value for key, value in one["state"].items() if "running" not in key}
+        for one in watch.seen
+    ]
     moved = [not equal(a, b) for a, b in pairwise(trained)]
     assert moved == [True, False, True, True, False]
-    assert [not equal(a["adam"]["state"], b["adam"]["state"]) for a, b in pairwise(watch.seen)] == moved
+    assert [
+        not equal(a["adam"]["state"], b["adam"]["state"]) for a, b in pairwise(watch.seen)
+    ] == moved
     assert [one["schedule"] for one in watch.seen] == [1, 2, 2, 3, 4, 4]
     assert [one["train/skipped"] for one in watch.logged] == [0, 0, 1, 1, 1, 2]
-    assert all(value.isfinite().all() for value in watch.seen[-1]["state"].values()), "running statistics too"
+    assert all(value.isfinite().all() for value in watch.seen[-1]["state"].values()), (
+        "running statistics too"
+    )
 
 
 def test_a_skipped_step_leaves_out_all_its_micro_batches(data: Any, tmp_path: Path) -> None:
@@ -111,11 +150,16 @@ def test_a_skipped_step_leaves_out_all_its_micro_batches(data: Any, tmp_path: Pa
     ("what", "first"),
     [
         ("output", "the output of model.encoder.layers.1.feedforward.inner"),
-        ("gradient", "the gradient at the output of model.encoder.layers.1.feedforward.inner.inner"),
+        (
+            "gradient",
+            "the gradient at the output of model.encoder.layers.1.feedforward.inner.inner",
+        ),
         ("loss", "the loss"),
     ],
 )
-def test_too_many_in_a_row_end_the_training_and_are_explained(what: str, first: str, data: Any, tmp_path: Path) -> None:
+def test_too_many_in_a_row_end_the_training_and_are_explained(
+    what: str, first: str, data: Any, tmp_path: Path
+) -> None:
     task = task_of(data, max_skipped=3)
     break_at(task, {0, 1, 3, 4, 5}, what)  # two, which is not enough, then three
     with pytest.raises(NotFinite, match=f"3 steps in a row.*first not finite: {first}\\."):
@@ -130,11 +174,42 @@ def test_the_command_ends_with_code_1_and_a_last_checkpoint_that_is_finite(
     monkeypatch.chdir(tmp_path)
     step = tfzoo.TranslationTask.training_step
     monkeypatch.setattr(
-        tfzoo.TranslationTask, "training_step", lambda self, batch, k: step(self, batch, k) * (math.nan if self.batches > 3 else 1.0)
+        tfzoo.TranslationTask,
+        "training_step",
+        lambda self, batch, k: step(self, batch, k) * (math.nan if self.batches > 3 else 1.0),
     )
-    small = ["--data.dataset", "{name: numbers, train: 100, val: 4, test: 4, long: 4}", "--data.tokenizer.vocab_size", "300"]
-    small += ["--model.dim", "16", "--model.heads", "2", "--model.layers", "1", "--optim.max_skipped", "2", "--trainer.accelerator", "cpu"]
-    assert main(["fit", "translation/numbers", "--run", "here", *small, "--checkpoint.every_n_train_steps", "1"]) == 1
+    small = [
+        "--data.dataset",
+        "{name: numbers, train: 100, val: 4, test: 4, long: 4}",
+        "--data.tokenizer.vocab_size",
+        "300",
+    ]
+    small += [
+        "--model.dim",
+        "16",
+        "--model.heads",
+        "2",
+        "--model.layers",
+        "1",
+        "--optim.max_skipped",
+        "2",
+        "--trainer.accelerator",
+        "cpu",
+    ]
+    assert (
+        main(
+            [
+                "fit",
+                "translation/numbers",
+                "--run",
+                "here",
+                *small,
+                "--checkpoint.every_n_train_steps",
+                "1",
+            ]
+        )
+        == 1
+    )
     assert "2 steps in a row" in capsys.readouterr().err
     kept = torch.load("here/checkpoints/last.ckpt", weights_only=True)
     assert all(value.isfinite().all() for value in kept["state_dict"].values())

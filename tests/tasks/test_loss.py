@@ -11,7 +11,10 @@ import torch.nn.functional as F
 from tfzoo.errors import BadOption
 from tfzoo.tasks.loss import Loss, class_losses
 
-LOGITS, LABEL = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 3, 1, 1])
+LOGITS, LABEL = (
+    torch.randn(6, 4, generator=torch.Generator().manual_seed(0)),
+    torch.tensor([0, 1, 2, 3, 1, 1]),
+)
 
 
 def test_without_smoothing_it_is_torchs_cross_entropy() -> None:
@@ -21,9 +24,13 @@ def test_without_smoothing_it_is_torchs_cross_entropy() -> None:
 
 
 def test_smoothing_spreads_over_all_classes_but_the_right_one() -> None:
-    """PyTorch spreads over all classes, the right one too: the same for ``c / (c - 1)`` of the amount."""
+    """PyTorch spreads over all classes, the right one too: the same for ``c / (c - 1)`` of the
+    amount.
+    """
     smoothed, _ = class_losses(LOGITS, LABEL, 0.15)
-    torch.testing.assert_close(smoothed, F.cross_entropy(LOGITS, LABEL, reduction="none", label_smoothing=0.15 * 4 / 3))
+    torch.testing.assert_close(
+        smoothed, F.cross_entropy(LOGITS, LABEL, reduction="none", label_smoothing=0.15 * 4 / 3)
+    )
     q = torch.full((6, 4), 0.15 / 3).scatter(1, LABEL[:, None], 0.85)
     torch.testing.assert_close(smoothed, -(q * LOGITS.log_softmax(-1)).sum(-1))
 

@@ -24,7 +24,9 @@ def test_inverse_sqrt_is_the_papers(case_id: str) -> None:
 
 def test_the_first_update_uses_the_first_rate() -> None:
     parameter = torch.nn.Parameter(torch.ones(2, 2))
-    configured = Optim(lr=1.0, schedule={"name": "inverse_sqrt", "warmup": 4}).configure([parameter], max_steps=10)
+    configured = Optim(lr=1.0, schedule={"name": "inverse_sqrt", "warmup": 4}).configure(
+        [parameter], max_steps=10
+    )
     optimizer, scheduler = configured["optimizer"], configured["lr_scheduler"]["scheduler"]
     rates = []
     for _ in range(6):
@@ -48,7 +50,10 @@ def test_every_schedule_is_a_share_of_the_peak_from_first_to_last(name: str) -> 
 def test_weight_decay_spares_biases_and_norms() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.LayerNorm(3))
     groups = Optim(weight_decay=0.1).configure(model.parameters(), 1)["optimizer"].param_groups
-    assert [(group["weight_decay"], {p.dim() for p in group["params"]}) for group in groups] == [(0.1, {2}), (0.0, {1})]
+    assert [(group["weight_decay"], {p.dim() for p in group["params"]}) for group in groups] == [
+        (0.1, {2}),
+        (0.0, {1}),
+    ]
 
 
 def test_bad_numbers_are_refused_before_any_data_is_read() -> None:

@@ -1,4 +1,6 @@
-"""One process and two train and score alike: two real processes run every case, and each is compared with one process alone."""
+"""One process and two train and score alike: two real processes run every case, and each is
+compared with one process alone.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 import tfzoo
-from tfzoo.data.batch import as_is
-from tfzoo.runs.sharded import Sharded
+from tfzoo.data.parallel_batch import as_is
+from tfzoo.runs.fsdp_strategy import Sharded
 from tfzoo.tasks.task import Task
 
 ITEMS = 101
@@ -48,7 +50,9 @@ def data_of(task: str, folder: Path) -> Any:
         small = {"name": "numbers", "train": 400, "val": ITEMS, "test": ITEMS, "long": 4}
         data: Any = tfzoo.TranslationData(dataset=small, tokenizer=tokenizer, max_tokens=300)
     else:
-        data = tfzoo.ClassificationData(root=str(folder / "texts"), tokenizer=tokenizer, max_tokens=100)
+        data = tfzoo.ClassificationData(
+            root=str(folder / "texts"), tokenizer=tokenizer, max_tokens=100
+        )
     data.prepare_data()
     data.setup()
     return data
@@ -58,13 +62,26 @@ def write_texts(folder: Path) -> None:
     draw = torch.Generator().manual_seed(0)
     (folder / "texts").mkdir()
     for name in ("train", "val", "test"):
-        drawn = [torch.randint(0, 10, (int(length),), generator=draw).tolist() for length in torch.randint(1, 12, (ITEMS,), generator=draw)]
-        rows = "".join(f"{' '.join(map(str, digits))}\t{'odd' if digits[0] % 2 else 'even'}\n" for digits in drawn)
+        drawn = [
+            torch.randint(0, 10, (int(length),), generator=draw).tolist()
+            for length in torch.randint(1, 12, (ITEMS,), generator=draw)
+        ]
+        rows = "".join(
+            f"{' '.join(map(str, digits))}\t{'odd' if digits[0] % 2 else 'even'}\n"
+            for digits in drawn
+        )
         (folder / "texts" / f"{name}.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
 
 
 def task_of(case: Case, data: Any) -> Task:
-    model: dict[str, Any] = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.0, "norm": case.norm, "allow": ["leaky-norm"]}
+    model: dict[str, Any] = {
+        "dim": 16,
+        "heads": 2,
+        "layers": 2,
+        "dropout": 0.0,
+        "norm": case.norm,
+        "allow": ["leaky-norm"],
+    }
     if case.task == "translation" and case.norm == "instance":  # no causal stack can have it
         model |= {"norm": "layer", "encoder": {"norm": case.norm}}
     recipe = {"seed": 1, "model": model, "optim": {"lr": 5e-3, "schedule": "constant"}}
@@ -86,7 +103,9 @@ def training_rows(rank: int | None, accumulate: int) -> list[list[int]]:
     return [[row for share in ROWS for row in share[micro]] for micro in range(accumulate)]
 
 
-def train(case: Case, data: Any, rank: int | None, folder: Path, weights: Any = None) -> dict[str, Any]:
+def train(
+    case: Case, data: Any, rank: int | None, folder: Path, weights: Any = None
+) -> dict[str, Any]:
     """One step, with validation before it where there are weights to score, and what came of it."""
     task, inputs = task_of(case, data), []
     if weights is not None:
@@ -98,7 +117,9 @@ def train(case: Case, data: Any, rank: int | None, folder: Path, weights: Any = 
             inputs.append(None)
             output.register_hook(lambda grad: inputs.__setitem__(place, grad))
 
-    for name in {"source_embedding", "target_embedding", "embedding"} & dict(task.model.named_children()).keys():
+    for name in {"source_embedding", "target_embedding", "embedding"} & dict(
+        task.model.named_children()
+    ).keys():
         getattr(task.model, name).register_forward_hook(keep)
     strategy: Any = "auto" if rank is None else "ddp"
     if case.sharded and rank is not None:
@@ -126,14 +147,25 @@ def train(case: Case, data: Any, rank: int | None, folder: Path, weights: Any = 
 
     def take(*args: Any, **options: Any) -> None:
         clip(*args, **options)
-        gradients.update((name, p.grad) for name, p in task.named_parameters())  # validation forgets them
+        gradients.update(
+            (name, p.grad) for name, p in task.named_parameters()
+        )  # validation forgets them
 
     task.configure_gradient_clipping = take  # type: ignore[method-assign]
     task.on_validation_end = lambda: (seen.update(numbers(trainer)), finish())  # type: ignore[method-assign, assignment]
     val = loader(data, "val", scored) if weights is not None else None
     trainer.fit(task, loader(data, "train", training_rows(rank, case.accumulate)), val)
-    whole = {name: grad.full_tensor() if hasattr(grad, "full_tensor") else grad for name, grad in gradients.items()}
-    found = {"loss": task.step.loss, "norm": task.step.norm, "gradients": whole, "inputs": inputs, "val": seen}
+    whole = {
+        name: grad.full_tensor() if hasattr(grad, "full_tensor") else grad
+        for name, grad in gradients.items()
+    }
+    found = {
+        "loss": task.step.loss,
+        "norm": task.step.norm,
+        "gradients": whole,
+        "inputs": inputs,
+        "val": seen,
+    }
     if weights is not None and not case.sharded:
         trainer.test(task, datamodule=data, verbose=False)
         found["test"] = numbers(trainer)
@@ -141,11 +173,21 @@ def train(case: Case, data: Any, rank: int | None, folder: Path, weights: Any = 
 
 
 def numbers(trainer: L.Trainer) -> dict[str, float]:
-    return {key: float(value) for key, value in trainer.callback_metrics.items() if not key.startswith("train/")}
+    return {
+        key: float(value)
+        for key, value in trainer.callback_metrics.items()
+        if not key.startswith("train/")
+    }
 
 
 def two_processes(rank: int, port: int, folder: str) -> None:
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+    }
     os.environ |= {"TORCHELASTIC_RUN_ID": "spread", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
     torch.save(all_cases(rank, Path(folder)), f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
@@ -157,7 +199,12 @@ def all_cases(rank: int | None, folder: Path) -> dict[Case, Any]:
     weights = {task: torch.load(folder / f"{task}.pt") for task in TASKS}
     # Scored once without and once with shards; the rest is about training alone.
     scored = {Case(task) for task in TASKS} | set(SHARDED)
-    return {case: train(case, data[case.task], rank, folder, weights[case.task] if case in scored else None) for case in CASES}
+    return {
+        case: train(
+            case, data[case.task], rank, folder, weights[case.task] if case in scored else None
+        )
+        for case in CASES
+    }
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +220,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[Case, An
             "enable_model_summary": False,
             "enable_checkpointing": False,
         }
-        L.Trainer(accelerator="cpu", max_steps=100, limit_val_batches=0, default_root_dir=folder, **quiet).fit(trained, data)
+        L.Trainer(
+            accelerator="cpu", max_steps=100, limit_val_batches=0, default_root_dir=folder, **quiet
+        ).fit(trained, data)
         torch.save(trained.state_dict(), folder / f"{task}.pt")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -183,13 +232,19 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[Case, An
     return {"one": all_cases(None, folder), "first": both[0], "second": both[1]}
 
 
-def test_loss_and_gradients_of_two_processes_are_those_of_one(results: dict[str, dict[Case, Any]]) -> None:
+def test_loss_and_gradients_of_two_processes_are_those_of_one(
+    results: dict[str, dict[Case, Any]],
+) -> None:
     wrong = []
     for case in CASES:
         one = results["one"][case]
         largest = max(float(grad.abs().max()) for grad in one["gradients"].values())
         for other in (results["first"][case], results["second"][case]):
-            wrong += [(case, key, one[key], other[key]) for key in ("loss", "norm") if other[key] != pytest.approx(one[key], rel=1e-5)]
+            wrong += [
+                (case, key, one[key], other[key])
+                for key in ("loss", "norm")
+                if other[key] != pytest.approx(one[key], rel=1e-5)
+            ]
             for name, wanted in one["gradients"].items():
                 off = float((other["gradients"][name] - wanted).abs().max())
                 # What softmax or a norm cancels has no gradient but the rounding of larger ones.
@@ -198,28 +253,44 @@ def test_loss_and_gradients_of_two_processes_are_those_of_one(results: dict[str,
     assert not wrong
 
 
-def test_input_gradients_of_two_processes_are_those_of_one(results: dict[str, dict[Case, Any]]) -> None:
+def test_input_gradients_of_two_processes_are_those_of_one(
+    results: dict[str, dict[Case, Any]],
+) -> None:
     wrong = []
     for case in CASES:
-        one, shares = results["one"][case]["inputs"], [results[name][case]["inputs"] for name in ("first", "second")]
-        assert len(one) == len(shares[0]) == len(shares[1]) == case.accumulate * (2 if case.task == "translation" else 1)
+        one, shares = (
+            results["one"][case]["inputs"],
+            [results[name][case]["inputs"] for name in ("first", "second")],
+        )
+        assert (
+            len(one)
+            == len(shares[0])
+            == len(shares[1])
+            == case.accumulate * (2 if case.task == "translation" else 1)
+        )
         for place, (wanted, *got) in enumerate(zip(one, *shares, strict=True)):
             width, largest = wanted.shape[1], float(wanted.abs().max())
-            both = torch.cat([torch.nn.functional.pad(part, (0, 0, 0, width - part.shape[1])) for part in got])
+            both = torch.cat(
+                [torch.nn.functional.pad(part, (0, 0, 0, width - part.shape[1])) for part in got]
+            )
             off = float((both - wanted).abs().max())
             if not (largest > 0 and off <= 1e-5 * largest):
                 wrong.append((case, place, off, largest))
     assert not wrong
 
 
-def test_scores_of_two_processes_are_those_of_one_over_the_same_items(results: dict[str, dict[Case, Any]]) -> None:
+def test_scores_of_two_processes_are_those_of_one_over_the_same_items(
+    results: dict[str, dict[Case, Any]],
+) -> None:
     for case, one in results["one"].items():
         for name in ("val", "test"):
             if not one.get(name):
                 continue
             assert one[name][f"{name}/items"] == ITEMS
             assert one[name].get(f"{name}/chrf", 50.0) > 10.0, "nothing to compare"
-            assert one[name].get(f"{name}/bleu", 50.0) > (-1 if case.sharded else 0.1), "nothing to compare"
+            assert one[name].get(f"{name}/bleu", 50.0) > (-1 if case.sharded else 0.1), (
+                "nothing to compare"
+            )
             assert one[name].get(f"{name}/accuracy", 0.75) > 0.55, "nothing to compare"
             for other in (results["first"][case], results["second"][case]):
                 if name in other:

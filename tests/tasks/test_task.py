@@ -1,4 +1,6 @@
-"""A third task needs no change to the first two: here one is, whole, and every command works with it."""
+"""A third task needs no change to the first two: here one is, whole, and every command works with
+it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ class Bigram(nn.Module):
         self.config = {"vocab_size": vocab_size, "dim": dim, "scale": scale}
         if dim < 1:
             raise BadOption(f"dim={dim} must be at least 1")
-        self.embedding, self.head, self.scale = nn.Embedding(vocab_size, dim), nn.Linear(dim, vocab_size), scale
+        self.embedding, self.head, self.scale = (
+            nn.Embedding(vocab_size, dim),
+            nn.Linear(dim, vocab_size),
+            scale,
+        )
 
     def forward(self, ids: Tensor) -> Tensor:
         return self.scale * self.head(self.embedding(ids))  # type: ignore[no-any-return]
@@ -68,7 +74,11 @@ class WordSet(Dataset[Words]):
 
     def __getitem__(self, rows: Sequence[int]) -> Words:
         words = [self.words[row] for row in rows]
-        return Words(torch.tensor([[self.letters.known.index(letter) for letter in word] for word in words]), words, list(rows))
+        return Words(
+            torch.tensor([[self.letters.known.index(letter) for letter in word] for word in words]),
+            words,
+            list(rows),
+        )
 
     __getitems__ = __getitem__
 
@@ -89,7 +99,10 @@ class BigramData(L.LightningDataModule):
     def _loader(self, seed: int) -> DataLoader[Words]:
         draw = torch.Generator().manual_seed(seed)
         picks = torch.randint(0, 6, (self.count, 4), generator=draw).tolist()
-        words = ["".join(("bdg"[p % 3], "ae"[p % 2])[place % 2] for place, p in enumerate(row)) for row in picks]
+        words = [
+            "".join(("bdg"[p % 3], "ae"[p % 2])[place % 2] for place, p in enumerate(row))
+            for row in picks
+        ]
         return DataLoader(WordSet(words, self.letters), batch_size=self.batch, collate_fn=as_is)
 
     def describe(self) -> str:
@@ -132,14 +145,22 @@ class BigramTask(Task):
     monitor = "val/bits_saved"
 
     def __init__(
-        self, model: Bigram, tokenizer: Letters, *, optim: Optim | None = None, sampling: Sampling | None = None, seed: int = 0
+        self,
+        model: Bigram,
+        tokenizer: Letters,
+        *,
+        optim: Optim | None = None,
+        sampling: Sampling | None = None,
+        seed: int = 0,
     ) -> None:
         how = sampling or Sampling()
         super().__init__(model, tokenizer, {"optim": optim or Optim(), "sampling": how}, seed)
         self.sampling = how
 
     @classmethod
-    def sizes(cls, tokenizer: Letters | None = None, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def sizes(
+        cls, tokenizer: Letters | None = None, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         return {"vocab_size": 3 if tokenizer is None else len(tokenizer.known)}
 
     @classmethod
@@ -147,7 +168,9 @@ class BigramTask(Task):
         return Letters(**state)
 
     def loss(self, batch: Words) -> Tensor:
-        return nn.functional.cross_entropy(self.model(batch.ids[:, :-1]).flatten(0, 1), batch.ids[:, 1:].flatten())
+        return nn.functional.cross_entropy(
+            self.model(batch.ids[:, :-1]).flatten(0, 1), batch.ids[:, 1:].flatten()
+        )
 
     def training_step(self, batch: Words, batch_idx: int) -> Tensor:
         loss = self.loss(batch)
@@ -165,7 +188,10 @@ class BigramTask(Task):
         for _ in range(self.sampling.letters):
             last = torch.tensor([self.tokenizer.known.index(longer[-1]) for _, longer in found])
             best = self.model(last).argmax(-1).tolist()
-            found = [(text, longer + self.tokenizer.known[letter]) for (text, longer), letter in zip(found, best, strict=True)]
+            found = [
+                (text, longer + self.tokenizer.known[letter])
+                for (text, longer), letter in zip(found, best, strict=True)
+            ]
         return [{"text": text, "continued": longer} for text, longer in found]
 
 
@@ -175,10 +201,14 @@ def a_third_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sections.TASKS, "bigram", "tests.tasks.test_task:BigramTask")
     steps = "{max_steps: 30, accelerator: cpu, devices: 1, log_every_n_steps: 1}"
-    Path("bigram.yaml").write_text(f"task: bigram\noptim: {{lr: 0.1, schedule: constant}}\ntrainer: {steps}\n", "utf-8")
+    Path("bigram.yaml").write_text(
+        f"task: bigram\noptim: {{lr: 0.1, schedule: constant}}\ntrainer: {steps}\n", "utf-8"
+    )
 
 
-def test_it_is_trained_scored_and_used_by_the_same_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_trained_scored_and_used_by_the_same_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["fit", "bigram.yaml", "--sampling.letters", "3"]) == 0
     out, err = capsys.readouterr()
     assert "tfzoo continue runs/bigram/1" in out
@@ -194,9 +224,14 @@ def test_it_is_trained_scored_and_used_by_the_same_commands(capsys: pytest.Captu
     summary = json.loads(Path("runs/bigram/1/summary.json").read_text("utf-8"))
     assert summary["test"]["scores"]["test/perplexity"] < 3.5
     assert main(["predict", "runs/bigram/1", "--format", "jsonl", "--sampling.letters", "1"]) == 0
-    rows = [json.loads(line) for line in Path("runs/bigram/1/predictions/test.jsonl").read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in Path("runs/bigram/1/predictions/test.jsonl").read_text("utf-8").splitlines()
+    ]
     assert len(rows) == 64
-    assert all(row["continued"][:-1] == row["text"] and row["continued"][-1] in "bdg" for row in rows)
+    assert all(
+        row["continued"][:-1] == row["text"] and row["continued"][-1] in "bdg" for row in rows
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,7 +245,9 @@ def test_it_is_trained_scored_and_used_by_the_same_commands(capsys: pytest.Captu
         (["--search.beam", "3"], "no section 'search'"),
     ],
 )
-def test_its_mistakes_are_named_as_those_of_others(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_mistakes_are_named_as_those_of_others(
+    args: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["fit", "bigram.yaml", *args]) == 2
     assert says in capsys.readouterr().err
 

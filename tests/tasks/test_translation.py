@@ -19,7 +19,9 @@ SMALL = {"name": "numbers", "train": 200, "val": 12, "test": 12, "long": 4}
 
 @pytest.fixture(scope="module")
 def data() -> tfzoo.TranslationData:
-    made = tfzoo.TranslationData(dataset=SMALL, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=400)
+    made = tfzoo.TranslationData(
+        dataset=SMALL, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=400
+    )
     made.prepare_data()
     made.setup()
     return made
@@ -27,27 +29,46 @@ def data() -> tfzoo.TranslationData:
 
 def task_of(data: tfzoo.TranslationData, **recipe: Any) -> tfzoo.TranslationTask:
     small = {"dim": 16, "heads": 2, "layers": 1}
-    return tfzoo.TranslationTask.build({"seed": 1, "model": {**small, **recipe}, "search": {"max_length": 0.0}}, data.languages)
+    return tfzoo.TranslationTask.build(
+        {"seed": 1, "model": {**small, **recipe}, "search": {"max_length": 0.0}}, data.languages
+    )
 
 
 def trainer_in(folder: Path, **options: Any) -> L.Trainer:
-    quiet = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    return L.Trainer(default_root_dir=folder, num_sanity_val_steps=0, **{**quiet, "max_steps": 3, **options})
+    quiet = {
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    return L.Trainer(
+        default_root_dir=folder, num_sanity_val_steps=0, **{**quiet, "max_steps": 3, **options}
+    )
 
 
-def test_a_plain_trainer_logs_the_metrics_by_their_names(data: tfzoo.TranslationData, tmp_path: Path) -> None:
+def test_a_plain_trainer_logs_the_metrics_by_their_names(
+    data: tfzoo.TranslationData, tmp_path: Path
+) -> None:
     trainer = trainer_in(tmp_path, log_every_n_steps=1, enable_checkpointing=False)
     task = task_of(data)
     trainer.fit(task, datamodule=data)
     logged = set(trainer.callback_metrics)
-    assert {f"train/{name}" for name in ("loss", "perplexity", "lr", "grad_norm", "tokens_per_second")} <= logged
+    assert {
+        f"train/{name}" for name in ("loss", "perplexity", "lr", "grad_norm", "tokens_per_second")
+    } <= logged
     trainer.validate(task, datamodule=data, verbose=False)
-    assert {f"val/{name}" for name in ("loss", "perplexity", "bleu", "chrf", "exact")} <= set(trainer.callback_metrics)
+    assert {f"val/{name}" for name in ("loss", "perplexity", "bleu", "chrf", "exact")} <= set(
+        trainer.callback_metrics
+    )
     trainer.test(task, datamodule=data, verbose=False)
-    assert {"test/bleu", "test/exact", "test/long/bleu", "test/long/exact"} <= set(trainer.callback_metrics)
+    assert {"test/bleu", "test/exact", "test/long/bleu", "test/long/exact"} <= set(
+        trainer.callback_metrics
+    )
 
 
-def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data: tfzoo.TranslationData, tmp_path: Path) -> None:
+def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(
+    data: tfzoo.TranslationData, tmp_path: Path
+) -> None:
     trainer = trainer_in(tmp_path)
     task = task_of(data, norm="rms", position="relative_bias")
     trainer.fit(task, datamodule=data)
@@ -88,25 +109,38 @@ def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
         task.translate("two")
 
 
-def test_text_that_is_longer_than_the_models_positions_is_refused_before_training(data: tfzoo.TranslationData) -> None:
-    longest = max(int(widths.max()) + 1 for texts in data.sets.values() for widths in texts.widths())
+def test_text_that_is_longer_than_the_models_positions_is_refused_before_training(
+    data: tfzoo.TranslationData,
+) -> None:
+    longest = max(
+        int(widths.max()) + 1 for texts in data.sets.values() for widths in texts.widths()
+    )
     task_of(data, position="learned", max_length=longest).check(data)
-    with pytest.raises(BadOption, match=rf"has a text of {longest} tokens, and the model's positions end at {longest - 1}: raise"):
+    with pytest.raises(
+        BadOption,
+        match=rf"has a text of {longest} tokens, and the model's positions end at {longest - 1}: raise",
+    ):
         task_of(data, position="learned", max_length=longest - 1).check(data)
 
 
-def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(data: tfzoo.TranslationData, tmp_path: Path) -> None:
+def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(
+    data: tfzoo.TranslationData, tmp_path: Path
+) -> None:
     def weights(disturbance: int) -> torch.Tensor:
         torch.manual_seed(disturbance)
         task = task_of(data, dropout=0.5)
-        trainer_in(tmp_path, enable_checkpointing=False, limit_val_batches=0).fit(task, datamodule=data)
+        trainer_in(tmp_path, enable_checkpointing=False, limit_val_batches=0).fit(
+            task, datamodule=data
+        )
         return task.model.output_weight.detach().clone()
 
     torch.testing.assert_close(weights(1), weights(2), rtol=0, atol=0)
 
 
 @torch.no_grad()
-def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(data: tfzoo.TranslationData) -> None:
+def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(
+    data: tfzoo.TranslationData,
+) -> None:
     task = task_of(data, dropout=0.0).eval()
     batch = next(iter(data.val_dataloader()))
     summed, _, tokens = task.loss(batch)
@@ -124,15 +158,27 @@ def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(data: tfzoo
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_gradients_are_clipped_at_any_precision(data: tfzoo.TranslationData, tmp_path: Path, precision: Any) -> None:
-    trainer = trainer_in(tmp_path, precision=precision, gradient_clip_val=0.1, enable_checkpointing=False, limit_val_batches=0)
+def test_gradients_are_clipped_at_any_precision(
+    data: tfzoo.TranslationData, tmp_path: Path, precision: Any
+) -> None:
+    trainer = trainer_in(
+        tmp_path,
+        precision=precision,
+        gradient_clip_val=0.1,
+        enable_checkpointing=False,
+        limit_val_batches=0,
+    )
     trainer.fit(task_of(data), datamodule=data)
     assert trainer.global_step == 3
 
 
-def test_what_is_written_in_a_second_are_tokens_with_their_ends(data: tfzoo.TranslationData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_written_in_a_second_are_tokens_with_their_ends(
+    data: tfzoo.TranslationData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = []
-    monkeypatch.setattr(translation, "search", lambda *given: found.append(search(*given)) or found[-1])
+    monkeypatch.setattr(
+        translation, "search", lambda *given: found.append(search(*given)) or found[-1]
+    )
     task = task_of(data)
     task.translate(["one", "two hundred and six"], Search(beam=2, n_best=2))
     assert task.pace.made == sum(len(best[0].ids) + best[0].finished for best in found[0]) > 0

@@ -1,4 +1,6 @@
-"""Mistakes that people make in this field, each as one change to tfzoo's source, and the test that must catch it."""
+"""Mistakes that people make in this field, each as one change to tfzoo's source, and the test that
+must catch it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bug:
-    """``fragment`` stands once in ``file``, under ``src/tfzoo``; ``caught_by`` is a check as :mod:`tests.testing.seeded` reads it."""
+    """``fragment`` stands once in ``file``, under ``src/tfzoo``; ``caught_by`` is a check as
+    :mod:`tests.testing.seeded` reads it.
+    """
 
     name: str
     file: str
@@ -217,7 +221,8 @@ BUGS = (
         "blocks/layer.py",
         'return y if self.residual == "none" else x + y',
         "return y",
-        OPTIONS + "test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection[pre]",
+        OPTIONS
+        + "test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection[pre]",
     ),
     Bug(
         "the temperature is accepted and not used",
@@ -358,7 +363,7 @@ BUGS = (
         "tasks/class_scores.py",
         "return matrix.to(torch.int64)",
         "return matrix.to(torch.int64).mT",
-        "tests/tasks/test_class_scores.py::test_rows_of_the_confusion_matrix_are_the_true_classes",
+        "tests/tasks/test_classification_scores.py::test_rows_of_the_confusion_matrix_are_the_true_classes",
     ),
     # models and tasks
     Bug(

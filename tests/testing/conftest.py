@@ -1,4 +1,5 @@
-"""Arguments named after kinds run over the registry, ``stack`` and ``classifier`` over every combination.
+"""Arguments named after kinds run over the registry, ``stack`` and ``classifier`` over every
+combination.
 
 The summary says how many were refused.
 """
@@ -21,10 +22,23 @@ from tfzoo.testing.stacks import combinations
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for kind in MODULES:
         if kind in metafunc.fixturenames:
-            metafunc.parametrize(kind, [registry(kind).entry(name) for name in registry(kind).names()], ids=registry(kind).names())
+            metafunc.parametrize(
+                kind,
+                [registry(kind).entry(name) for name in registry(kind).names()],
+                ids=registry(kind).names(),
+            )
     if "promised" in metafunc.fixturenames:  # (promise, component)
-        pairs = [(promise, registry(kind).entry(name)) for kind in KINDS for name in registry(kind).names() for promise in promises(kind)]
-        metafunc.parametrize("promised", pairs, ids=[f"{entry.kind}-{entry.name}-{promise.__name__}" for promise, entry in pairs])
+        pairs = [
+            (promise, registry(kind).entry(name))
+            for kind in KINDS
+            for name in registry(kind).names()
+            for promise in promises(kind)
+        ]
+        metafunc.parametrize(
+            "promised",
+            pairs,
+            ids=[f"{entry.kind}-{entry.name}-{promise.__name__}" for promise, entry in pairs],
+        )
     if "stack" in metafunc.fixturenames:
         metafunc.parametrize("stack", list(combinations()), ids=str)
     if "classifier" in metafunc.fixturenames:
@@ -37,11 +51,22 @@ def one_thread() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
+    reports = [
+        report
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, [])
+    ]
     for model in ("stack", "classifier"):
-        counts = Counter(value for report in reports for name, value in getattr(report, "user_properties", ()) if name == model)
+        counts = Counter(
+            value
+            for report in reports
+            for name, value in getattr(report, "user_properties", ())
+            if name == model
+        )
         if counts:
             refused = sum(n for name, n in counts.items() if name.startswith("refused"))
-            terminalreporter.write_line(f"combinations in a {model}: {sum(counts.values()) - refused} ran, {refused} refused")
+            terminalreporter.write_line(
+                f"combinations in a {model}: {sum(counts.values()) - refused} ran, {refused} refused"
+            )
             for name, n in sorted(counts.items()):
                 terminalreporter.write_line(f"  {n:5d} {name}")

@@ -21,11 +21,15 @@ def refused_by(stack: Combination) -> set[str]:
         rules.add("leaky-norm")
     if decoder and "needs_length" in traits("position", stack.position):
         rules.add("unknown-length")
-    if "angles" in hooks(stack.position) and "rotatable" not in traits("attention", stack.attention):
+    if "angles" in hooks(stack.position) and "rotatable" not in traits(
+        "attention", stack.attention
+    ):
         rules.add("unrotatable-attention")
     return rules
 
 
 def can_be_allowed(stack: Combination) -> bool:
     """Whether something that runs is left when all its rules are allowed."""
-    return "unknown-length" not in refused_by(stack) and not ("leaky-norm" in refused_by(stack) and ALWAYS in traits("norm", stack.norm))
+    return "unknown-length" not in refused_by(stack) and not (
+        "leaky-norm" in refused_by(stack) and ALWAYS in traits("norm", stack.norm)
+    )

@@ -1,4 +1,6 @@
-"""Run one check in a process of its own, with one line of tfzoo changed. Imports nothing of tfzoo itself."""
+"""Run one check in a process of its own, with one line of tfzoo changed. Imports nothing of tfzoo
+itself.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,14 @@ class Changed(importlib.abc.MetaPathFinder):
         self.path, self.source = SOURCE / file, source
         self.name = "tfzoo." + file.removesuffix(".py").replace("/", ".")
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> Any:
         if fullname != self.name:
             return None
-        return importlib.util.spec_from_file_location(fullname, self.path, loader=Loader(fullname, str(self.path), self.source))
+        return importlib.util.spec_from_file_location(
+            fullname, self.path, loader=Loader(fullname, str(self.path), self.source)
+        )
 
 
 class Loader(importlib.machinery.SourceFileLoader):
@@ -46,9 +52,9 @@ class Loader(importlib.machinery.SourceFileLoader):
 def passes(check: str, file: str | None = None, source: str = "") -> tuple[bool, str]:
     """Whether a check passes, with ``source`` in place of a file's; and what it said.
 
-    A check is a pytest node (``tests/...::test_...``), a promise of a component (``norm rms the_state_dict_holds_all``, or ``norm rms *``
-    for all of them that are fast, and the example in its docstring), or of a stack or a classifier (``stack encoder-...-pre
-    the_source_is_read``).
+    A check is a pytest node (``tests/...::test_...``), a promise of a component (``norm rms
+    the_state_dict_holds_all``, or ``norm rms *`` for all of them that are fast, and the example in
+    its docstring), or of a stack or a classifier (``stack encoder-...-pre the_source_is_read``).
     """
     if file is None:
         return _unchanged(check)
@@ -61,7 +67,9 @@ def _unchanged(check: str) -> tuple[bool, str]:
 
 
 def _elsewhere(check: str, file: str | None, source: str) -> tuple[bool, str]:
-    context = multiprocessing.get_context("forkserver")  # one that has loaded what takes long, from which the others are forked
+    context = multiprocessing.get_context(
+        "forkserver"
+    )  # one that has loaded what takes long, from which the others are forked
     context.set_forkserver_preload(["torch._inductor", "lightning.pytorch", "pytest"])
     here, there = context.Pipe()
     process = context.Process(target=_run, args=(check, file, source, there))
@@ -82,7 +90,11 @@ def _run(check: str, file: str | None, source: str, there: Connection) -> None:
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
     if file is not None:
         sys.meta_path.insert(0, Changed(file, source))
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         try:
             there.send(_check(check))
         except Exception as error:  # a change that breaks an import is no bug that a test caught
@@ -99,7 +111,9 @@ def _check(check: str) -> tuple[bool | None, str]:
         code = pytest.main([check, "-q", "-p", "no:xdist", "-p", "no:cacheprovider"])
         return (None if code not in (0, 1) else code == 0), f"pytest ended with {code!r}"
     where, name, promise = check.split()
-    problems = {"stack": _of_stack, "classifier": _of_classifier}.get(where, partial(_of_component, where))(name, promise)
+    problems = {"stack": _of_stack, "classifier": _of_classifier}.get(
+        where, partial(_of_component, where)
+    )(name, promise)
     return not problems, "; ".join(problems)
 
 
@@ -137,7 +151,11 @@ def _of_component(kind: str, name: str, promise: str) -> list[str]:
     from tfzoo.testing.promise import outcome
 
     entry = registry(kind).entry(name)
-    asked = [one for one in promises(kind) if promise == one.__name__ or (promise == "*" and not one.__name__.startswith(SLOW))]
+    asked = [
+        one
+        for one in promises(kind)
+        if promise == one.__name__ or (promise == "*" and not one.__name__.startswith(SLOW))
+    ]
     if not asked:
         raise ValueError(f"no promise named {promise}")
     for one in asked:

@@ -1,4 +1,6 @@
-"""Every attention x norm x position x residual placement x pooling classifies and keeps every promise, or is refused with a reason."""
+"""Every attention x norm x position x residual placement x pooling classifies and keeps every
+promise, or is refused with a reason.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,25 @@ PLAIN = Choice(residual="pre", **CLASSIFIER)
 def is_constant(classifier: Choice) -> bool:
     """Whether every text would get the same class, stated from traits."""
     averages = "averages" in traits("pooling", classifier.pooling)
-    return averages and "centres_texts" in traits("norm", classifier.norm) and classifier.residual != "none"
+    return (
+        averages
+        and "centres_texts" in traits("norm", classifier.norm)
+        and classifier.residual != "none"
+    )
 
 
 def refused_by(classifier: Choice) -> set[str]:
     """Every rule that a combination breaks."""
-    turned = "angles" in hooks(classifier.position) and "rotatable" not in traits("attention", classifier.attention)
+    turned = "angles" in hooks(classifier.position) and "rotatable" not in traits(
+        "attention", classifier.attention
+    )
     rules = {"unrotatable-attention": turned, "constant-pooling": is_constant(classifier)}
     return {name for name, breaks in rules.items() if breaks}
 
 
-def test_a_classifier_keeps_every_promise_or_is_refused(classifier: Choice, record_property: Callable[[str, object], None]) -> None:
+def test_a_classifier_keeps_every_promise_or_is_refused(
+    classifier: Choice, record_property: Callable[[str, object], None]
+) -> None:
     torch.manual_seed(0)
     rules, subject = build_allowing(classifier)
     assert set(rules) == refused_by(classifier)
@@ -48,12 +58,23 @@ def test_a_classifier_keeps_every_promise_or_is_refused(classifier: Choice, reco
     if subject is None:
         record_property("classifier", "refused for good by constant-pooling")
         return
-    record_property("classifier", f"refused, allowed and found to break what {' and '.join(rules)} guards" if rules else "ran")
+    record_property(
+        "classifier",
+        f"refused, allowed and found to break what {' and '.join(rules)} guards"
+        if rules
+        else "ran",
+    )
     assert broken(subject, rules, CLASSIFIER_PROMISES) == {}
 
 
-@pytest.mark.parametrize("clashing", [one for one in choices(attention="scaled_dot_product") if is_constant(one)], ids=str)
-def test_a_classifier_is_refused_only_where_every_text_would_get_one_class(clashing: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "clashing",
+    [one for one in choices(attention="scaled_dot_product") if is_constant(one)],
+    ids=str,
+)
+def test_a_classifier_is_refused_only_where_every_text_would_get_one_class(
+    clashing: Choice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The refusal is left out: up to a text's length, nothing is left of it."""
     monkeypatch.setattr("tfzoo.models.classifier.refuse", lambda *args, **named: None)
     torch.manual_seed(0)
@@ -62,7 +83,9 @@ def test_a_classifier_is_refused_only_where_every_text_would_get_one_class(clash
 
 
 def test_the_refusal_names_poolings_that_work() -> None:
-    for clashing in (one for one in choices(attention="scaled_dot_product", position="none") if is_constant(one)):
+    for clashing in (
+        one for one in choices(attention="scaled_dot_product", position="none") if is_constant(one)
+    ):
         with pytest.raises(Clash, match="cannot be allowed") as raised:
             clashing.build()
         assert raised.value.rule == "constant-pooling"
@@ -122,7 +145,15 @@ def test_a_mistake_in_a_pooling_is_found(mistake: type[Pooling], breaks: str) ->
     assert breaks in broken(subject, (), CLASSIFIER_PROMISES)
 
 
-SMALL: dict[str, Any] = {"vocab_size": 12, "classes": 5, "dim": 16, "heads": 4, "layers": 2, "dropout": 0.0, "position": "learned"}
+SMALL: dict[str, Any] = {
+    "vocab_size": 12,
+    "classes": 5,
+    "dim": 16,
+    "heads": 4,
+    "layers": 2,
+    "dropout": 0.0,
+    "position": "learned",
+}
 OTHER: dict[str, Any] = {
     "vocab_size": 13,
     "classes": 6,
@@ -147,7 +178,9 @@ OTHER: dict[str, Any] = {
     "max_length": 30,
     "scale_embeddings": False,
 }
-"""Another value for each option; ``allow`` alone changes nothing by itself, and ``init_std`` only the start."""
+"""Another value for each option; ``allow`` alone changes nothing by itself, and ``init_std`` only
+the start.
+"""
 
 
 def computed(**options: Any) -> list[Tensor]:
@@ -160,7 +193,10 @@ def computed(**options: Any) -> list[Tensor]:
 
 
 def test_every_option_of_a_classifier_is_tried() -> None:
-    assert set(inspect.signature(TransformerClassifier).parameters) - OTHER.keys() == {"allow", "init_std"}
+    assert set(inspect.signature(TransformerClassifier).parameters) - OTHER.keys() == {
+        "allow",
+        "init_std",
+    }
 
 
 @pytest.mark.parametrize("name", OTHER)

@@ -19,7 +19,15 @@ from tfzoo.testing.component import differs
 from tfzoo.testing.samples import randomize
 from tfzoo.testing.subject import SOURCE, TEXT
 
-PLAIN: dict[str, Any] = {"vocab_size": 12, "dim": 16, "heads": 4, "layers": 2, "dropout": 0.0, "position": "learned", "max_length": 20}
+PLAIN: dict[str, Any] = {
+    "vocab_size": 12,
+    "dim": 16,
+    "heads": 4,
+    "layers": 2,
+    "dropout": 0.0,
+    "position": "learned",
+    "max_length": 20,
+}
 
 OTHER: dict[str, Any] = {
     "vocab_size": 13,
@@ -58,11 +66,19 @@ def computed(**options: Any) -> list[Tensor]:
     randomize(model)
     with torch.no_grad():
         torch.manual_seed(1)
-        return [*model.parameters(), model.train()(SOURCE, TEXT), model.eval()(SOURCE, TEXT), model.encode(SOURCE)]
+        return [
+            *model.parameters(),
+            model.train()(SOURCE, TEXT),
+            model.eval()(SOURCE, TEXT),
+            model.encode(SOURCE),
+        ]
 
 
 def test_the_table_has_every_option() -> None:
-    model = set(inspect.signature(Transformer).parameters) - {"allow", "init_std"}  # how parameters start: tests/models
+    model = set(inspect.signature(Transformer).parameters) - {
+        "allow",
+        "init_std",
+    }  # how parameters start: tests/models
     assert model == OTHER.keys()
     assert {field.name for field in fields(StackOptions)} <= model
 
@@ -87,7 +103,9 @@ def test_every_option_of_a_stack_changes_its_side_alone(option: str, side: str) 
 
 
 def test_a_position_is_told_where_it_stands(position: Entry) -> None:
-    """Widths, heads, and whether it is in a decoder: it acts in a stack as it does alone, near and far."""
+    """Widths, heads, and whether it is in a decoder: it acts in a stack as it does alone, near and
+    far.
+    """
     for causal in (False, True):
         if causal and "needs_length" in position.traits:
             continue
@@ -101,7 +119,10 @@ def test_a_position_is_told_where_it_stands(position: Entry) -> None:
         for one, other in (
             (stack.position.embed(x, pos, pos[:, -1:]), alone.embed(x, pos, pos[:, -1:])),
             (stack.position.bias(pos, pos), alone.bias(pos, pos)),
-            *[(turn and turn(heads), same and same(heads)) for turn, same in [(stack.position.angles(pos), alone.angles(pos))]],
+            *[
+                (turn and turn(heads), same and same(heads))
+                for turn, same in [(stack.position.angles(pos), alone.angles(pos))]
+            ],
         ):
             torch.testing.assert_close(one, other)
 
@@ -131,7 +152,9 @@ def test_scores_are_divided_by_the_temperature() -> None:
 
 @pytest.mark.parametrize("by", ["scaled_dot_product", "additive"])
 def test_keys_and_values_are_shared_by_neighbouring_heads(by: str) -> None:
-    """Heads 0 and 1 have the first ones, heads 2 and 3 the second, as when weights of Llama and T5 are read."""
+    """Heads 0 and 1 have the first ones, heads 2 and 3 the second, as when weights of Llama and T5
+    are read.
+    """
     few, many = (Transformer(**{**PLAIN, "attention": by, "kv_heads": n}) for n in (2, None))
     randomize(few)
     spread = {}
@@ -144,15 +167,26 @@ def test_keys_and_values_are_shared_by_neighbouring_heads(by: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["learned", "rotary"])
-def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(attention: Entry, order: str) -> None:
-    """But where each head makes keys of its own of shared ones. Decoding from it equals reading all at once."""
-    few = {"kv_heads": 2, "attention": attention.name, "position": order, "allow": ["unrotatable-attention"]}
+def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(
+    attention: Entry, order: str
+) -> None:
+    """But where each head makes keys of its own of shared ones. Decoding from it equals reading all
+    at once.
+    """
+    few = {
+        "kv_heads": 2,
+        "attention": attention.name,
+        "position": order,
+        "allow": ["unrotatable-attention"],
+    }
     model = Transformer(**{**PLAIN, **few}).eval()
     randomize(model)
     with torch.no_grad():
         cache = model.begin(SOURCE)
         steps = [model.step(token, cache) for token in TEXT.T]
-        torch.testing.assert_close(torch.stack(steps, 1), model(SOURCE, TEXT, target_padding="none"), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            torch.stack(steps, 1), model(SOURCE, TEXT, target_padding="none"), rtol=1e-4, atol=1e-5
+        )
     own = attention.cls.keys is not Attention.keys
     for kept in (*cache.target, *cache.source):
         heads = [one.shape[1] for one in (kept.k, kept.v) if one is not None]
@@ -160,15 +194,34 @@ def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(attention:
 
 
 def test_embeddings_are_tied_as_told() -> None:
-    everything, target, none = (Transformer(**{**PLAIN, "tie": tie}) for tie in ("all", "target", "none"))
-    assert everything.source_embedding.weight is everything.target_embedding.weight is everything.output_weight
-    assert target.source_embedding.weight is not target.target_embedding.weight is target.output_weight
-    assert len({id(none.source_embedding.weight), id(none.target_embedding.weight), id(none.output_weight)}) == 3
+    everything, target, none = (
+        Transformer(**{**PLAIN, "tie": tie}) for tie in ("all", "target", "none")
+    )
+    assert (
+        everything.source_embedding.weight
+        is everything.target_embedding.weight
+        is everything.output_weight
+    )
+    assert (
+        target.source_embedding.weight is not target.target_embedding.weight is target.output_weight
+    )
+    assert (
+        len(
+            {
+                id(none.source_embedding.weight),
+                id(none.target_embedding.weight),
+                id(none.output_weight),
+            }
+        )
+        == 3
+    )
 
 
 def test_embeddings_are_scaled_as_told() -> None:
     scaled, plain = (Transformer(**{**PLAIN, "scale_embeddings": scale}) for scale in (True, False))
-    torch.testing.assert_close(scaled.target_embedding(TEXT), 4.0 * scaled.target_embedding.weight[TEXT])
+    torch.testing.assert_close(
+        scaled.target_embedding(TEXT), 4.0 * scaled.target_embedding.weight[TEXT]
+    )
     torch.testing.assert_close(plain.target_embedding(TEXT), plain.target_embedding.weight[TEXT])
 
 
@@ -183,7 +236,9 @@ def test_a_final_norm_stands_after_pre_norm_stacks_alone(residual: str, norms: i
 
 
 @pytest.mark.parametrize("residual", ["pre", "post", "none"])
-def test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection(residual: str) -> None:
+def test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection(
+    residual: str,
+) -> None:
     model = Transformer(**{**PLAIN, "residual": residual, "norm": "none", "position": "none"})
     with torch.no_grad():
         for name, parameter in model.named_parameters():

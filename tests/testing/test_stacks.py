@@ -1,4 +1,6 @@
-"""Every attention x norm x position x residual placement keeps every promise, or is refused with a reason."""
+"""Every attention x norm x position x residual placement keeps every promise, or is refused with a
+reason.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,25 @@ from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import registry
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.stacks import GUARDS, PLAIN, RESIDUALS, SIDES, Combination, broken, build_allowing, combinations
+from tfzoo.testing.stacks import (
+    GUARDS,
+    PLAIN,
+    RESIDUALS,
+    SIDES,
+    Combination,
+    broken,
+    build_allowing,
+    combinations,
+)
 from tfzoo.testing.subject import FULL, VOCABULARY, Subject, hooks
 
 
-def test_a_stack_keeps_every_promise_or_is_refused(stack: Combination, record_property: Callable[[str, object], None]) -> None:
-    """A refusal that can be allowed counts only if allowing it makes the promise fail that it guards."""
+def test_a_stack_keeps_every_promise_or_is_refused(
+    stack: Combination, record_property: Callable[[str, object], None]
+) -> None:
+    """A refusal that can be allowed counts only if allowing it makes the promise fail that it
+    guards.
+    """
     torch.manual_seed(0)
     rules, subject = build_allowing(stack)
     assert (subject is not None) == can_be_allowed(stack)
@@ -29,7 +44,12 @@ def test_a_stack_keeps_every_promise_or_is_refused(stack: Combination, record_pr
         record_property("stack", f"refused for good by {rules[-1]}")
         return
     assert set(rules) == refused_by(stack)
-    record_property("stack", f"refused, allowed and found to break what {' and '.join(sorted(rules))} guards" if rules else "ran")
+    record_property(
+        "stack",
+        f"refused, allowed and found to break what {' and '.join(sorted(rules))} guards"
+        if rules
+        else "ran",
+    )
     assert broken(subject, rules) == {}
 
 
@@ -65,10 +85,17 @@ def test_a_refusal_names_rule_reason_and_a_remedy_that_works(clashing: Combinati
     rule, message = raised.value.rule, str(raised.value)
     assert rule in refused_by(clashing)
     assert rule in message
-    assert any(f"{kind} {getattr(clashing, kind)!r}" in message for kind in ("attention", "norm", "position"))
+    assert any(
+        f"{kind} {getattr(clashing, kind)!r}" in message
+        for kind in ("attention", "norm", "position")
+    )
     listed = re.search(r": ([a-z_]+(?:, [a-z_]+)*)\. ", message)
     assert listed, message
-    (kind,) = [kind for kind in ("attention", "norm", "position") if set(listed[1].split(", ")) <= set(registry(kind).names())] or [None]
+    (kind,) = [
+        kind
+        for kind in ("attention", "norm", "position")
+        if set(listed[1].split(", ")) <= set(registry(kind).names())
+    ] or [None]
     for name in listed[1].split(", "):
         instead = replace(clashing, **{kind: name})
         assert rule not in refused_by(instead), f"{name} instead is refused by the same rule"
@@ -80,13 +107,23 @@ def test_every_rule_that_can_be_allowed_guards_a_promise() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("norm", name) for name in registry("norm").names() if traits("norm", name) & {ALWAYS, TRAINING}]
-    + [("position", name) for name in registry("position").names() if "needs_length" in traits("position", name)],
+    [
+        ("norm", name)
+        for name in registry("norm").names()
+        if traits("norm", name) & {ALWAYS, TRAINING}
+    ]
+    + [
+        ("position", name)
+        for name in registry("position").names()
+        if "needs_length" in traits("position", name)
+    ],
 )
 def test_an_encoder_may_have_what_a_decoder_may_not(kind: str, name: str) -> None:
     torch.manual_seed(0)
     options = {**PLAIN, "dropout": 0.0, "max_length": SIZES["max_length"]}
-    model = Transformer(VOCABULARY, SIZES["dim"], SIZES["heads"], 2, **options, encoder={kind: name})
+    model = Transformer(
+        VOCABULARY, SIZES["dim"], SIZES["heads"], 2, **options, encoder={kind: name}
+    )
     randomize(model)
     assert broken(Subject(model.eval())) == {}
 
@@ -96,7 +133,11 @@ def sample() -> list[Combination]:
     names = {kind: registry(kind).names() for kind in PLAIN}
     most = max(map(len, names.values()))
     return [
-        Combination("translator", residual=RESIDUALS[i % 3], **{kind: names[kind][i % len(names[kind])] for kind in PLAIN})
+        Combination(
+            "translator",
+            residual=RESIDUALS[i % 3],
+            **{kind: names[kind][i % len(names[kind])] for kind in PLAIN},
+        )
         for i in range(most)
     ]
 

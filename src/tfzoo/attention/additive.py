@@ -5,22 +5,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tfzoo.attention._inner_products import eager, weigh
+from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.products import eager, weigh
 from tfzoo.registry import register
-from tfzoo.tanh_scores import tanh_scores
 from tfzoo.values import positive
 
 
 @register("attention", "additive", paper="arXiv:1409.0473, section A.1.2")
 class Additive(Attention):
-    """A layer of tanh between query and key: ``softmax(v^T tanh(W q + U k)) values``, one ``W``, ``U`` and ``v`` per head.
+    """A layer of tanh between query and key: ``softmax(v^T tanh(W q + U k)) values``, one ``W``,
+    ``U`` and ``v`` per head.
 
-    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``W`` and ``U`` are ``(h c a)``, ``v`` is ``(h a)``; ``a`` is ``hidden``.
+    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``W`` and ``U`` are ``(h c a)``, ``v``
+    is ``(h a)``; ``a`` is ``hidden``.
 
-    Bahdanau et al. 2015, appendix A.1.2. They start ``W`` and ``U`` from N(0, 0.001^2) and ``v`` from zero (appendix B.1),
-    and so does this. In fp32 whatever the autocast dtype, and without a ``(b h q k a)`` tensor, forward or backward.
+    Bahdanau et al. 2015, appendix A.1.2. They start ``W`` and ``U`` from N(0, 0.001^2) and ``v``
+    from zero (appendix B.1), and so does this. In fp32 whatever the autocast dtype, and without a
+    ``(b h q k a)`` tensor, forward or backward.
 
     Options:
         hidden: width of the hidden layer; None is the width of a head.
@@ -57,8 +60,24 @@ class Additive(Attention):
         return tanh_scores(q @ self.query, k, self.score)
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None = None,
+        temperature: float = 1.0,
+        dropout: float = 0.0,
     ) -> Tensor:
         if v.device.type != "cpu" or not eager(v) or dropout == 1.0:
-            return super().forward(q, k, v, mask=mask, bias=bias, temperature=temperature, dropout=dropout)
-        return weigh(tanh_scores(q @ self.query, k, self.score / temperature).to(v.dtype), v, mask, bias, dropout)
+            return super().forward(
+                q, k, v, mask=mask, bias=bias, temperature=temperature, dropout=dropout
+            )
+        return weigh(
+            tanh_scores(q @ self.query, k, self.score / temperature).to(v.dtype),
+            v,
+            mask,
+            bias,
+            dropout,
+        )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tfzoo.attention._inner_products import attend
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.products import attend
 from tfzoo.registry import register
 
 
@@ -17,8 +17,8 @@ class Bilinear(Attention):
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``W`` is ``(h c c)``. Options: none.
 
-    Luong et al. 2015 call this score "general". It has no scale. They start all parameters uniform in [-0.1, 0.1]
-    (section 4.1), and so does ``W``.
+    Luong et al. 2015 call this score "general". It has no scale. They start all parameters uniform
+    in [-0.1, 0.1] (section 4.1), and so does ``W``.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -41,6 +41,16 @@ class Bilinear(Attention):
         return q @ self.weight @ k.mT
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None = None,
+        temperature: float = 1.0,
+        dropout: float = 0.0,
     ) -> Tensor:
-        return attend(q @ self.weight, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout)
+        return attend(
+            q @ self.weight, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout
+        )

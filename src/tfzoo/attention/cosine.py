@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from tfzoo.attention._inner_products import attend
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.products import attend
 from tfzoo.registry import register
 from tfzoo.values import positive
 
@@ -19,7 +19,8 @@ class Cosine(Attention):
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``scale`` is ``(h 1 1)``.
 
-    Henry et al. 2020 start the scale at ``log2(L^2 - L)`` for texts of length ``L``, 10 at about 32 tokens.
+    Henry et al. 2020 start the scale at ``log2(L^2 - L)`` for texts of length ``L``, 10 at about 32
+    tokens.
 
     Options:
         scale: where the trained scale of each head starts.
@@ -52,7 +53,15 @@ class Cosine(Attention):
         return self.scale * (direction(q) @ k.mT)
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None = None,
+        temperature: float = 1.0,
+        dropout: float = 0.0,
     ) -> Tensor:
         scaled = (self.scale * direction(q)).to(k.dtype)
         return attend(scaled, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout)

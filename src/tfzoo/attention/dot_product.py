@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.attention._inner_products import attend
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.products import attend
 from tfzoo.registry import register
 
 
-@register("attention", "dot_product", paper="arXiv:1508.04025, section 3.1 (dot)", traits={"rotatable"})
+@register(
+    "attention", "dot_product", paper="arXiv:1508.04025, section 3.1 (dot)", traits={"rotatable"}
+)
 class DotProduct(Attention):
     """Inner products as they are: ``softmax(q k^T) v``, no scale.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
 
-    The scores grow with the width of a head, and nothing here or in the initialisation hides that: Vaswani et al. 2017
-    (section 3.2.1) added a scale because of it. Luong et al. 2015 call this score "dot".
+    The scores grow with the width of a head, and nothing here or in the initialisation hides that:
+    Vaswani et al. 2017 (section 3.2.1) added a scale because of it. Luong et al. 2015 call this
+    score "dot".
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -30,6 +33,14 @@ class DotProduct(Attention):
         return q @ k.mT
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None = None,
+        temperature: float = 1.0,
+        dropout: float = 0.0,
     ) -> Tensor:
         return attend(q, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout)

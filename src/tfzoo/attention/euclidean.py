@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from tfzoo.attention._inner_products import attend
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.products import attend
 from tfzoo.registry import register
 
 
@@ -19,8 +19,9 @@ class Euclidean(Attention):
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
 
-    Kim et al. 2021 score by squared distance, so that attention is Lipschitz (they also tie the projections of queries and keys:
-    ``share_query_key``). ``|q|^2`` is the same for all keys of a query, so the softmax cancels it and what is left costs as much
+    Kim et al. 2021 score by squared distance, so that attention is Lipschitz (they also tie the
+    projections of queries and keys: ``share_query_key``). ``|q|^2`` is the same for all keys of a
+    query, so the softmax cancels it and what is left costs as much
     as a dot product. In fp32 whatever the autocast dtype: squares lose what differences need.
 
     >>> import torch
@@ -33,15 +34,29 @@ class Euclidean(Attention):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         with torch.autocast(q.device.type, enabled=False):
             q, k = q.float(), k.float()
-            squares = q.square().sum(-1)[..., :, None] + k.square().sum(-1)[..., None, :] - 2.0 * (q @ k.mT)
+            squares = (
+                q.square().sum(-1)[..., :, None]
+                + k.square().sum(-1)[..., None, :]
+                - 2.0 * (q @ k.mT)
+            )
             return -squares / math.sqrt(q.shape[-1])
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None = None,
+        temperature: float = 1.0,
+        dropout: float = 0.0,
     ) -> Tensor:
         scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
         with torch.autocast(q.device.type, enabled=False):
             q, k = q.float(), k.float()
             squares = k.square().sum(-1)[..., None, :] * -scale
             bias = squares if bias is None else bias + squares
-            return attend(q, k, v.float(), mask=mask, bias=bias, scale=2.0 * scale, dropout=dropout).to(v.dtype)
+            return attend(
+                q, k, v.float(), mask=mask, bias=bias, scale=2.0 * scale, dropout=dropout
+            ).to(v.dtype)

@@ -6,9 +6,9 @@ import math
 
 from torch import Tensor
 
+from tfzoo.attention._inner_products import attend
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.products import attend
 from tfzoo.registry import register
 
 
@@ -18,8 +18,9 @@ class ScaledDotProduct(Attention):
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
 
-    Vaswani et al. 2017, section 3.2.1: inner products of ``c`` independent channels have a standard deviation of ``sqrt(c)``,
-    and dividing by it keeps the softmax out of its flat ends. PyTorch's fused kernel or plain products, whichever is faster.
+    Vaswani et al. 2017, section 3.2.1: inner products of ``c`` independent channels have a standard
+    deviation of ``sqrt(c)``, and dividing by it keeps the softmax out of its flat ends. PyTorch's
+    fused kernel or plain products, whichever is faster.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -32,7 +33,15 @@ class ScaledDotProduct(Attention):
         return q @ k.mT / math.sqrt(q.shape[-1])
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Mask, bias: Tensor | None = None, temperature: float = 1.0, dropout: float = 0.0
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None = None,
+        temperature: float = 1.0,
+        dropout: float = 0.0,
     ) -> Tensor:
         scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
         return attend(q, k, v, mask=mask, bias=bias, scale=scale, dropout=dropout)

@@ -12,7 +12,9 @@ from tfzoo.masks import Mask
 
 @dataclass
 class KeyValue:
-    """The keys and values that one attention layer has seen: ``(r h t *)``, ``(r h t e)``; None before the first."""
+    """The keys and values that one attention layer has seen: ``(r h t *)``, ``(r h t e)``; None
+    before the first.
+    """
 
     k: Tensor | None = None
     v: Tensor | None = None
@@ -31,9 +33,11 @@ class KeyValue:
 
 @dataclass
 class DecoderCache:
-    """The cache of a stack: one :class:`KeyValue` a layer for the target, one for the source, and how far decoding has come.
+    """The cache of a stack: one :class:`KeyValue` a layer for the target, one for the source, and
+    how far decoding has come.
 
-    Rows of the target are hypotheses; rows of the source are sentences. A sentence's hypotheses stand together, equally many for
+    Rows of the target are hypotheses; rows of the source are sentences. A sentence's hypotheses
+    stand together, equally many for
     each, and share its keys and values: a beam costs no copy of the source.
     """
 

@@ -1,7 +1,7 @@
 """Good components that cannot work together, one rule and one reason each.
 
-A clash is refused unless the model allows it by name; where no model could work, allowing is refused too. What a message proposes
-instead is computed from the traits of everything registered.
+A clash is refused unless the model allows it by name; where no model could work, allowing is
+refused too. What a message proposes instead is computed from the traits of everything registered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tfzoo.registry import Entry, Spec, registry
 
 @dataclass(frozen=True)
 class Parts:
-    """The components that a self-attention stack is made of, whether it may not look ahead, and what pools its states, if anything does."""
+    """The components that a self-attention stack is made of, whether it may not look ahead, and
+    what pools its states, if anything does.
+    """
 
     attention: Entry
     norm: Entry
@@ -29,7 +31,9 @@ class Parts:
 
 @dataclass(frozen=True)
 class Rule:
-    """``reason`` says why parts clash, or None; ``remedy`` what to take instead; ``allowable`` whether it can run at all."""
+    """``reason`` says why parts clash, or None; ``remedy`` what to take instead; ``allowable``
+    whether it can run at all.
+    """
 
     name: str
     reason: Callable[[Parts], str | None]
@@ -83,7 +87,9 @@ def unrotatable(parts: Parts) -> str | None:
 
 
 def constant(parts: Parts) -> str | None:
-    """What a norm has made the same for all texts tells none apart. Without a residual connection, no norm comes last."""
+    """What a norm has made the same for all texts tells none apart. Without a residual connection,
+    no norm comes last.
+    """
     if parts.pooling is None or parts.residual == "none":
         return None
     if "averages" in parts.pooling.traits and "centres_texts" in parts.norm.traits:
@@ -104,26 +110,35 @@ RULES = (
     Rule(
         "unknown-length",
         unknown_length,
-        lambda parts: f"Positions that need no length: {others('position', lambda position: 'needs_length' not in position.traits)}",
+        lambda parts: (
+            f"Positions that need no length: {others('position', lambda position: 'needs_length' not in position.traits)}"
+        ),
         lambda parts: False,
     ),
     Rule(
         "unrotatable-attention",
         unrotatable,
-        lambda parts: f"Rotatable: {others('attention', lambda attention: 'rotatable' in attention.traits)}",
+        lambda parts: (
+            f"Rotatable: {others('attention', lambda attention: 'rotatable' in attention.traits)}"
+        ),
         lambda parts: True,
     ),
     Rule(
         "constant-pooling",
         constant,
-        lambda parts: f"Poolings that see more: {others('pooling', lambda pooling: 'averages' not in pooling.traits)}",
+        lambda parts: (
+            f"Poolings that see more: {others('pooling', lambda pooling: 'averages' not in pooling.traits)}"
+        ),
         lambda parts: False,
     ),
 )
 
 
-def refuse(options: StackOptions, causal: bool, allow: Collection[str] = (), pooling: Spec | None = None) -> None:
-    """Raise the first clash between the components of a stack, and the pooling after it, that ``allow`` does not name.
+def refuse(
+    options: StackOptions, causal: bool, allow: Collection[str] = (), pooling: Spec | None = None
+) -> None:
+    """Raise the first clash between the components of a stack, and the pooling after it, that
+    ``allow`` does not name.
 
     Raises:
         Clash: with the rule's name, the reason, and what to take instead.
@@ -132,7 +147,10 @@ def refuse(options: StackOptions, causal: bool, allow: Collection[str] = (), poo
     for name in allow:
         if name not in (known := [rule.name for rule in RULES]):
             raise UnknownName("rule to allow", name, known)
-    named = {kind: registry(kind).options(getattr(options, kind))[0] for kind in ("attention", "norm", "position")}
+    named = {
+        kind: registry(kind).options(getattr(options, kind))[0]
+        for kind in ("attention", "norm", "position")
+    }
     pooled = None if pooling is None else registry("pooling").options(pooling)[0]
     parts = Parts(**named, causal=causal, residual=options.residual, pooling=pooled)
     for rule in RULES:
@@ -140,5 +158,9 @@ def refuse(options: StackOptions, causal: bool, allow: Collection[str] = (), poo
         if reason is None or (rule.name in allow and rule.allowable(parts)):
             continue
         side = "in the decoder, " if causal else ""
-        way = f"To run it anyway: allow: [{rule.name}]" if rule.allowable(parts) else f"This cannot be allowed ({rule.name})"
+        way = (
+            f"To run it anyway: allow: [{rule.name}]"
+            if rule.allowable(parts)
+            else f"This cannot be allowed ({rule.name})"
+        )
         raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(parts)}. {way}")

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.blocks.activation_checkpointing import recompute
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.multihead import CrossAttention, SelfAttention
 from tfzoo.blocks.options import Residual, StackOptions
-from tfzoo.blocks.recompute import recompute
 from tfzoo.contracts import FeedForward, Norm
 from tfzoo.dropout import dropout
 from tfzoo.registry import create
@@ -21,8 +21,8 @@ from tfzoo.registry import create
 class Sublayer(nn.Module):
     """A norm, a dropout and a residual connection around ``inner``.
 
-    ``pre``: ``x + f(norm(x))`` (Xiong et al. 2020); ``post``: ``norm(x + f(x))`` (Vaswani et al. 2017, section 3.1);
-    ``none``: ``f(norm(x))``, no residual connection.
+    ``pre``: ``x + f(norm(x))`` (Xiong et al. 2020); ``post``: ``norm(x + f(x))`` (Vaswani et al.
+    2017, section 3.1); ``none``: ``f(norm(x))``, no residual connection.
     """
 
     def __init__(self, inner: nn.Module, norm: Norm, residual: Residual, p: float) -> None:
@@ -42,9 +42,11 @@ class Sublayer(nn.Module):
 
 
 class Layer(nn.Module):
-    """Self-attention, then cross-attention where ``cross``, then the feed-forward sublayer, unless it is an identity.
+    """Self-attention, then cross-attention where ``cross``, then the feed-forward sublayer, unless
+    it is an identity.
 
-    In training it can be ``compiled``, and ``recomputed`` in the backward instead of kept; decoding does neither.
+    In training it can be ``compiled``, and ``recomputed`` in the backward instead of kept; decoding
+    does neither.
     """
 
     compiled = False
@@ -54,7 +56,9 @@ class Layer(nn.Module):
         super().__init__()
 
         def around(inner: nn.Module) -> Sublayer:
-            return Sublayer(inner, create("norm", options.norm, dim=dim), options.residual, options.dropout)
+            return Sublayer(
+                inner, create("norm", options.norm, dim=dim), options.residual, options.dropout
+            )
 
         feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
         self.feedforward_dropout = options.feedforward_dropout
@@ -67,7 +71,11 @@ class Layer(nn.Module):
         if not self.training or not torch.is_grad_enabled():
             return self.sublayers(x, context, layer)
         run = compiled() if self.compiled else Layer.sublayers
-        return recompute(run, self, self, x, context, 0) if self.recomputed else run(self, x, context, 0)
+        return (
+            recompute(run, self, self, x, context, 0)
+            if self.recomputed
+            else run(self, x, context, 0)
+        )
 
     def sublayers(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """One after the other; ``layer`` counts where there is a cache."""
@@ -75,7 +83,9 @@ class Layer(nn.Module):
         if self.cross_attention is not None:
             x = self.cross_attention(x, context.valid, context, layer)
         if self.feedforward is not None:
-            x = self.feedforward(x, context.valid, self.feedforward_dropout if self.training else 0.0)
+            x = self.feedforward(
+                x, context.valid, self.feedforward_dropout if self.training else 0.0
+            )
         return x
 
 

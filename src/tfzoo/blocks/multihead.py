@@ -1,4 +1,6 @@
-"""The multi-head block: what stands around every attention function (Vaswani et al. 2017, section 3.2.2)."""
+"""The multi-head block: what stands around every attention function (Vaswani et al. 2017, section
+3.2.2).
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from tfzoo.registry import create
 
 
 class MultiHead(nn.Module):
-    """``concat(attention(q W_q, k W_k, v W_v)) W_o`` over ``heads``; the subclasses say where q, k and v come from.
+    """``concat(attention(q W_q, k W_k, v W_v)) W_o`` over ``heads``; the subclasses say where q, k
+    and v come from.
 
-    Heads may be wider than ``dim / heads`` (``head_dim``), values of another width than keys (``value_head_dim``), and keys and
-    values fewer than queries (``kv_heads``).
+    Heads may be wider than ``dim / heads`` (``head_dim``), values of another width than keys
+    (``value_head_dim``), and keys and values fewer than queries (``kv_heads``).
     """
 
     def __init__(self, dim: int, options: StackOptions) -> None:
@@ -33,7 +36,9 @@ class MultiHead(nn.Module):
         self.key = None if options.share_query_key else Linear(dim, self.kv_heads * head_dim)
         self.value = Linear(dim, self.kv_heads * value_dim)
         self.output = Linear(self.heads * value_dim, dim)
-        self.attention: Attention = create("attention", options.attention, heads=self.heads, head_dim=head_dim)
+        self.attention: Attention = create(
+            "attention", options.attention, heads=self.heads, head_dim=head_dim
+        )
 
     def split(self, x: Tensor, heads: int) -> Tensor:
         """One slice a head: ``(b n (h c)) -> (b h n c)``."""
@@ -41,17 +46,33 @@ class MultiHead(nn.Module):
 
     def shared(self, x: Tensor) -> Tensor:
         """Keys or values of ``kv_heads`` repeated for all heads."""
-        return x if x.shape[1] == self.heads else repeat(x, "b h n c -> b (h g) n c", g=self.heads // self.kv_heads)
+        return (
+            x
+            if x.shape[1] == self.heads
+            else repeat(x, "b h n c -> b (h g) n c", g=self.heads // self.kv_heads)
+        )
 
     def keys(self, k: Tensor) -> Tensor:
-        """Keys as they are cached: as few as there are, or as the attention makes others of them, a head at a time."""
-        return k if type(self.attention).keys is Attention.keys else self.attention.keys(self.shared(k))
+        """Keys as they are cached: as few as there are, or as the attention makes others of them, a
+        head at a time.
+        """
+        return (
+            k
+            if type(self.attention).keys is Attention.keys
+            else self.attention.keys(self.shared(k))
+        )
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None) -> Tensor:
-        """``(b h q c), (b h k *), (b h k e) -> (b q d)``, keys as :meth:`keys` made them, values of ``kv_heads``."""
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None
+    ) -> Tensor:
+        """``(b h q c), (b h k *), (b h k e) -> (b q d)``, keys as :meth:`keys` made them, values of
+        ``kv_heads``.
+        """
         dropout = self.dropout if self.training else 0.0
         k, v = self.shared(k), self.shared(v)
-        y = self.attention(q, k, v, mask=mask, bias=bias, temperature=self.temperature, dropout=dropout)
+        y = self.attention(
+            q, k, v, mask=mask, bias=bias, temperature=self.temperature, dropout=dropout
+        )
         return self.output(rearrange(y, "b h q e -> b q (h e)"))  # type: ignore[no-any-return]
 
 
@@ -65,7 +86,11 @@ class SelfAttention(MultiHead):
             k = q
         else:
             q, k, v = together(x, self.query, self.key, self.value)
-        q, k, v = self.split(q, self.heads), self.split(k, self.kv_heads), self.split(v, self.kv_heads)
+        q, k, v = (
+            self.split(q, self.heads),
+            self.split(k, self.kv_heads),
+            self.split(v, self.kv_heads),
+        )
         if context.turn is not None:
             q, k = context.turn(q), context.turn(k)
         k = self.keys(k)
@@ -75,7 +100,9 @@ class SelfAttention(MultiHead):
 
 
 class CrossAttention(MultiHead):
-    """Queries of the target, keys and values of the memory, which a cache keeps from the first step on."""
+    """Queries of the target, keys and values of the memory, which a cache keeps from the first step
+    on.
+    """
 
     def memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values as they are cached: ``(b k d) -> (b h k *), (b h k e)``"""
@@ -83,7 +110,9 @@ class CrossAttention(MultiHead):
         return self.keys(self.split(k, self.kv_heads)), self.split(v, self.kv_heads)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
-        """``(b q d) -> (b q d)``; with a cache, all hypotheses of a sentence ask its memory together."""
+        """``(b q d) -> (b q d)``; with a cache, all hypotheses of a sentence ask its memory
+        together.
+        """
         seen = KeyValue() if context.cache is None else context.cache.source[layer]
         if seen.k is None or seen.v is None:
             if context.memory is None:

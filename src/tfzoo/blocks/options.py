@@ -17,10 +17,11 @@ Residual = Literal["pre", "post", "none"]
 class StackOptions:
     """Depth, width of the heads, components and dropout of one stack.
 
-    ``head_dim`` defaults to ``dim / heads`` and ``value_head_dim`` to ``head_dim``; ``kv_heads`` fewer than ``heads`` are shared by
-    groups of them (Ainslie et al. 2023), also in the cache, but for keys of which the attention makes others.
-    ``share_query_key`` uses one projection for both. Scores are divided by ``temperature``. ``residual`` says where the norm stands:
-    ``pre`` ``x + f(norm(x))``, ``post`` ``norm(x + f(x))``, ``none`` ``f(norm(x))``.
+    ``head_dim`` defaults to ``dim / heads`` and ``value_head_dim`` to ``head_dim``; ``kv_heads``
+    fewer than ``heads`` are shared by groups of them (Ainslie et al. 2023), also in the cache, but
+    for keys of which the attention makes others. ``share_query_key`` uses one projection for both.
+    Scores are divided by ``temperature``. ``residual`` says where the norm stands: ``pre`` ``x +
+    f(norm(x))``, ``post`` ``norm(x + f(x))``, ``none`` ``f(norm(x))``.
     """
 
     layers: int = 6
@@ -49,7 +50,9 @@ class StackOptions:
         known, changed = get_type_hints(StackOptions), dict(changes or {})
         for key, value in changed.items():
             if key not in known:
-                raise BadOption(f"a stack has no option {key!r}.{did_you_mean(key, known)} Options: {listing(known, 99)}")
+                raise BadOption(
+                    f"a stack has no option {key!r}.{did_you_mean(key, known)} Options: {listing(known, 99)}"
+                )
             if is_plain(known[key]):
                 try:
                     changed[key] = convert(value, known[key])
@@ -67,13 +70,17 @@ class StackOptions:
             raise BadOption(f"layers={self.layers} must not be negative")
         if self.head_dim is None and dim % self.heads:
             divisors = [n for n in range(1, dim + 1) if dim % n == 0 and n <= 4 * self.heads]
-            raise BadOption(f"heads={self.heads} do not divide dim={dim}. Choose one of {divisors}, or set head_dim")
+            raise BadOption(
+                f"heads={self.heads} do not divide dim={dim}. Choose one of {divisors}, or set head_dim"
+            )
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise BadOption(f"kv_heads={self.kv_heads} do not divide heads={self.heads}")
         if self.share_query_key and self.kv_heads not in (None, self.heads):
             raise BadOption("share_query_key needs as many keys as queries: leave kv_heads unset")
         if not self.temperature > 0:
-            raise BadOption(f"temperature={self.temperature} must be over 0 (towards 0 the softmax becomes a hard maximum)")
+            raise BadOption(
+                f"temperature={self.temperature} must be over 0 (towards 0 the softmax becomes a hard maximum)"
+            )
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name.endswith("dropout") and not 0 <= value < 1:

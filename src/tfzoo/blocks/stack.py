@@ -20,21 +20,32 @@ from tfzoo.masks import Mask
 from tfzoo.registry import create, registry
 
 Padding = Literal["none", "right", "left"]
-"""Where a batch is padded, known on the host before the model runs: no test on a tensor inside the model."""
+"""Where a batch is padded, known on the host before the model runs: no test on a tensor inside the
+model.
+"""
 
 
 class Stack(nn.Module):
-    """Positions, ``layers`` times :class:`Layer`, and a final norm where the residual placement is ``pre``.
+    """Positions, ``layers`` times :class:`Layer`, and a final norm where the residual placement is
+    ``pre``.
 
-    ``causal`` hides what comes later; ``cross`` adds attention to a memory. The components of ``options`` must not clash, except
-    where ``allow`` names the rule.
+    ``causal`` hides what comes later; ``cross`` adds attention to a memory. The components of
+    ``options`` must not clash, except where ``allow`` names the rule.
 
     Raises:
         Clash: components that cannot work together.
         BadOption, UnknownName: options that fit no stack.
     """
 
-    def __init__(self, dim: int, options: StackOptions, *, causal: bool, cross: bool = False, allow: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        dim: int,
+        options: StackOptions,
+        *,
+        causal: bool,
+        cross: bool = False,
+        allow: Collection[str] = (),
+    ) -> None:
         super().__init__()
         options.check(dim)
         refuse(options, causal, allow)
@@ -52,9 +63,14 @@ class Stack(nn.Module):
         traits = self.position.entry.traits
         self.needs_length = "needs_length" in traits
         self.longest = options.max_length if "bounded" in traits else None
-        self.mixes = any(trait.startswith("mixes_tokens") for trait in registry("norm").options(options.norm)[0].traits)
+        self.mixes = any(
+            trait.startswith("mixes_tokens")
+            for trait in registry("norm").options(options.norm)[0].traits
+        )
         self.layers = nn.ModuleList(Layer(dim, options, cross=cross) for _ in range(options.layers))
-        self.final_norm: Norm | None = create("norm", options.norm, dim=dim) if options.residual == "pre" else None
+        self.final_norm: Norm | None = (
+            create("norm", options.norm, dim=dim) if options.residual == "pre" else None
+        )
 
     def forward(
         self,
@@ -68,8 +84,8 @@ class Stack(nn.Module):
     ) -> Tensor:
         """``(b n d), (b n), (b k d) -> (b n d)``.
 
-        ``valid`` is True at real tokens, None when all are; ``padding`` says on which side the others stand. With a ``cache``, ``x``
-        holds the tokens after those already seen, all real.
+        ``valid`` is True at real tokens, None when all are; ``padding`` says on which side the
+        others stand. With a ``cache``, ``x`` holds the tokens after those already seen, all real.
         """
         start = 0 if cache is None else cache.length
         if self.longest is not None and start + x.shape[1] > self.longest:
@@ -98,11 +114,17 @@ class Stack(nn.Module):
         valid = None if padding == "none" else valid
         pos = torch.arange(start, start + n, device=device)[None]
         k_pos = pos if start == 0 else torch.arange(start + n, device=device)[None]
-        if padding == "left" and valid is not None:  # rows differ: the first real token of each stands at 0
+        if (
+            padding == "left" and valid is not None
+        ):  # rows differ: the first real token of each stands at 0
             k_pos = pos = (valid.cumsum(1) - 1).clamp(min=0)
         length = None
         if self.needs_length:
-            length = valid.sum(1, keepdim=True) if valid is not None else torch.full((1, 1), n, device=device)
+            length = (
+                valid.sum(1, keepdim=True)
+                if valid is not None
+                else torch.full((1, 1), n, device=device)
+            )
         # To the right of a real token stands only padding, which a causal mask hides anyway.
         hidden = None if self.causal and padding == "right" else valid
         context = Context(

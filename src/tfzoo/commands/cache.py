@@ -8,8 +8,13 @@ from tfzoo.commands.words import Words
 
 def run(args: list[str]) -> int:
     """Say where the cache is; with ``--clear`` empty it."""
-    words = Words("cache", "Say where prepared data lies and how large it is. TFZOO_CACHE names another folder.")
-    words.add_argument("--clear", action="store_true", help="remove it; it is prepared again when it is needed")
+    words = Words(
+        "cache",
+        "Say where prepared data lies and how large it is. TFZOO_CACHE names another folder.",
+    )
+    words.add_argument(
+        "--clear", action="store_true", help="remove it; it is prepared again when it is needed"
+    )
     given = words.read(args)
     if given is None:
         return 0

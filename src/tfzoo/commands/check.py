@@ -9,7 +9,10 @@ from tfzoo.registry import KINDS, registry
 
 def run(args: list[str]) -> int:
     """Print a line for each promise; 1 when one is broken."""
-    words = Words("check", "Run the contract tests of one component, one's own too. Exit code 1 when one fails.")
+    words = Words(
+        "check",
+        "Run the contract tests of one component, one's own too. Exit code 1 when one fails.",
+    )
     words.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
     words.add_argument("name", metavar="NAME", help="see tfzoo list KIND")
     given = words.read(args)
@@ -21,6 +24,9 @@ def run(args: list[str]) -> int:
     count = failed = 0
     for result in check(given.kind, given.name):
         count, failed = count + 1, failed + (not result.ok)
-        put(f"{'ok    ' if result.ok else 'FAILED'}  {result.name}" + (f": {result.message}" if result.message else ""))
+        put(
+            f"{'ok    ' if result.ok else 'FAILED'}  {result.name}"
+            + (f": {result.message}" if result.message else "")
+        )
     put(f"{given.kind} {given.name}: {count - failed} of {count} promises kept")
     return 1 if failed or not count else 0

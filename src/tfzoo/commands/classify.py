@@ -23,10 +23,14 @@ def run(args: list[str]) -> int:
     cut: list[int] = []
 
     def use(lines: Sequence[str], progress: Progress | None) -> Iterator[str]:
-        for label, probability in task.classify(lines, max_tokens=given.max_tokens, progress=progress, cut=cut.append):
+        for label, probability in task.classify(
+            lines, max_tokens=given.max_tokens, progress=progress, cut=cut.append
+        ):
             yield f"{cell(label)}\t{probability:.4f}"
 
     pour(given, use)
     if sum(cut):
-        say(f"{sum(cut):,} line{'s' * (sum(cut) != 1)} longer than what the classifier reads: only the beginning counts (data.max_length)")
+        say(
+            f"{sum(cut):,} line{'s' * (sum(cut) != 1)} longer than what the classifier reads: only the beginning counts (data.max_length)"
+        )
     return 0

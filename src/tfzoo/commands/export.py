@@ -19,8 +19,12 @@ KEPT = ("state_dict", "tfzoo", "epoch", "global_step", "pytorch-lightning_versio
 def run(args: list[str]) -> int:
     """Read a checkpoint, file or folder, and write what is needed to use it."""
     parser = Words("export", "Write a trained run, or one checkpoint of it, to one file.", EPILOG)
-    parser.add_argument("run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint")
-    parser.add_argument("--output", metavar="PATH", help=f"the file to write; default: {FILE} in the run's folder")
+    parser.add_argument(
+        "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
+    )
+    parser.add_argument(
+        "--output", metavar="PATH", help=f"the file to write; default: {FILE} in the run's folder"
+    )
     given = parser.read(args)
     if given is None:
         return 0
@@ -31,8 +35,12 @@ def run(args: list[str]) -> int:
     if given.output is None and folder is None:
         raise TfzooError(f"{path} lies in no run's folder; say where to write: --output PATH")
     output = Path(given.output) if given.output else (folder or Path()) / FILE
-    if (folder and output.resolve().is_relative_to((folder / "checkpoints").resolve())) or output.resolve() == path.resolve():
-        raise TfzooError(f"{output} is a place of the checkpoints that training goes on from; write elsewhere: --output PATH")
+    if (
+        folder and output.resolve().is_relative_to((folder / "checkpoints").resolve())
+    ) or output.resolve() == path.resolve():
+        raise TfzooError(
+            f"{output} is a place of the checkpoints that training goes on from; write elsewhere: --output PATH"
+        )
     say(f"checkpoint: {near(path)}")
     write(checkpoints.read(path), output)
     put(str(near(output)))
@@ -49,4 +57,6 @@ def write(checkpoint: dict[str, object], output: Path) -> None:
         draft.replace(output)
     except (OSError, RuntimeError) as error:  # torch.save says both
         draft.unlink(missing_ok=True)
-        raise TfzooError(f"cannot write {output}: {getattr(error, 'strerror', None) or error}") from None
+        raise TfzooError(
+            f"cannot write {output}: {getattr(error, 'strerror', None) or error}"
+        ) from None

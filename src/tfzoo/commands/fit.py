@@ -48,7 +48,9 @@ def run(args: Sequence[str]) -> int:
         if arguments.take("help") is not None:
             put(HELP.rstrip())
             return 0
-        raise BadRecipe("fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)")
+        raise BadRecipe(
+            "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
+        )
     if len(arguments.words) > 1:
         raise BadRecipe(f"one recipe a time, but also given: {' '.join(arguments.words[1:])}")
     folder, source = arguments.take("run"), arguments.take("from")
@@ -57,7 +59,9 @@ def run(args: Sequence[str]) -> int:
     path = find(arguments.words[0])
     tree = read(path)
     if {"recipe", "axes"} & tree.keys():
-        raise BadRecipe(f"{path} varies a recipe, which one training cannot: tfzoo sweep {arguments.words[0]}")
+        raise BadRecipe(
+            f"{path} varies a recipe, which one training cannot: tfzoo sweep {arguments.words[0]}"
+        )
     untried = None if helps is not None else {"data"} if shows is not None else set()
     job = prepare([(tree, _shown(path, arguments.words[0]))], arguments, trust, path, untried)
     if helps is not None:
@@ -78,7 +82,8 @@ def prepare(
     path: Path,
     untried: Collection[str] | None = (),
 ) -> Job:
-    """Parse and check everything that can be checked without reading data; all sections but ``untried`` (None: all) are built once.
+    """Parse and check everything that can be checked without reading data; all sections but
+    ``untried`` (None: all) are built once.
 
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that says what is wrong and where.
@@ -93,11 +98,18 @@ def prepare(
     values = trainer.check(used, found)
     recipe = absolute(trainer.resolved(used, values))
     if untried is not None:
-        _try(found.known.keys() - TRAINERS - set(untried), task.sizes(data=recipe["data"]), recipe, found)
+        _try(
+            found.known.keys() - TRAINERS - set(untried),
+            task.sizes(data=recipe["data"]),
+            recipe,
+            found,
+        )
     return Job(path.stem, task, found, used, values, recipe)
 
 
-def _try(tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, Any], found: Draft) -> None:
+def _try(
+    tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, Any], found: Draft
+) -> None:
     """Build model and settings once, without memory: their constructors refuse what cannot be."""
     import torch
 
@@ -109,12 +121,18 @@ def _try(tried: Collection[str], sizes: Mapping[str, Any], recipe: Mapping[str, 
         except TfzooError as error:
             given = {place for key, place in found.origin.items() if key.startswith(f"{section}.")}
             files = sorted(place for place in given if not place.startswith("--"))
-            error.args = (f"{files[0]}: {section}: {error}",) if files and len(given) == len(files) else (f"{section}: {error}",)
+            error.args = (
+                (f"{files[0]}: {section}: {error}",)
+                if files and len(given) == len(files)
+                else (f"{section}: {error}",)
+            )
             raise
 
 
 def train(job: Job, given: str | None, args: list[str], source: str | None = None) -> int:
-    """Train, validate, test; returns the exit code. In a run's own folder go on with it, else begin with ``source``'s weights."""
+    """Train, validate, test; returns the exit code. In a run's own folder go on with it, else begin
+    with ``source``'s weights.
+    """
     from tfzoo.commands.trainer import launching
     from tfzoo.commands.training import Training, refuse
     from tfzoo.runs import config
@@ -132,7 +150,9 @@ def train(job: Job, given: str | None, args: list[str], source: str | None = Non
         taken = begin(task, source) if source and not found else []
         training = Training(job, folder, task, data, args, found)
     except BaseException:
-        with suppress(OSError):  # nothing was trained: leave no empty folder, but keep one with something in it
+        with suppress(
+            OSError
+        ):  # nothing was trained: leave no empty folder, but keep one with something in it
             if not rank():
                 folder.rmdir()
                 folder.parent.rmdir()
@@ -150,7 +170,10 @@ def train(job: Job, given: str | None, args: list[str], source: str | None = Non
         code = training.run()
     try:
         rows = training.rows()
-        table([(name, value) for name, value in rows], f"{job.recipe['task']} {job.name}: {training.ended}")
+        table(
+            [(name, value) for name, value in rows],
+            f"{job.recipe['task']} {job.name}: {training.ended}",
+        )
         if line := task.verdict(data, training.tested):
             put(line)
     except Exception:  # the training is what counts
@@ -168,7 +191,9 @@ def going_on(folder: Path, job: Job) -> Path | None:
     from tfzoo.runs.folder import rank
 
     found = checkpoints.newest(folder)
-    if found or (not rank() and (folder / config.FILE).is_file()):  # another process may be just writing it
+    if found or (
+        not rank() and (folder / config.FILE).is_file()
+    ):  # another process may be just writing it
         config.check(folder, job.recipe)
     if not found:
         return None

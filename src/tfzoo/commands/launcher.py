@@ -1,4 +1,6 @@
-"""Processes that torchrun or srun started: the Trainer is to take them all, or each would train alone, in the same folder."""
+"""Processes that torchrun or srun started: the Trainer is to take them all, or each would train
+alone, in the same folder.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from tfzoo.errors import BadRecipe
 
 
 def trainer(arguments: Mapping[str, Any]) -> L.Trainer:
-    """The Trainer of these arguments; where they leave devices or machines open, of as many as a launcher has started.
+    """The Trainer of these arguments; where they leave devices or machines open, of as many as a
+    launcher has started.
 
     Raises:
         BadRecipe: they ask for more or fewer than were started.
@@ -24,7 +27,12 @@ def trainer(arguments: Mapping[str, Any]) -> L.Trainer:
         return L.Trainer(**arguments)
     found = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
     left_open = {"devices": "auto", "num_nodes": 1}
-    made = L.Trainer(**{**arguments, **{key: value for key, value in found.items() if arguments[key] == left_open[key]}})
+    made = L.Trainer(
+        **{
+            **arguments,
+            **{key: value for key, value in found.items() if arguments[key] == left_open[key]},
+        }
+    )
     if (made.num_devices, made.num_nodes) != (devices, nodes):
         raise BadRecipe(
             f"{name} started {devices} on each of {nodes} machines, but the recipe asks for trainer.devices {made.num_devices} "
@@ -34,7 +42,9 @@ def trainer(arguments: Mapping[str, Any]) -> L.Trainer:
 
 
 def started() -> tuple[str, int, int]:
-    """What started this process, how often on each machine, on how many; no name where the Trainer is to start processes itself."""
+    """What started this process, how often on each machine, on how many; no name where the Trainer
+    is to start processes itself.
+    """
     if TorchElasticEnvironment.detect():
         here = int(os.environ["LOCAL_WORLD_SIZE"])
         return "torchrun", here, int(os.environ["WORLD_SIZE"]) // here

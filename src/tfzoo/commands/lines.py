@@ -1,4 +1,6 @@
-"""Text in, text out: what commands share that use a trained run on lines of a file or of standard input."""
+"""Text in, text out: what commands share that use a trained run on lines of a file or of standard
+input.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,30 @@ Use = Callable[[Sequence[str], "Progress | None"], Iterable[str]]
 def words(command: str, description: str, epilog: str) -> Words:
     """The parser of such a command, with what all of them take."""
     parser = Words(command, description, epilog)
-    parser.add_argument("run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint")
-    parser.add_argument("file", metavar="FILE", nargs="?", help="text to read, plain or .gz; standard input when left out")
-    parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="tokens of text in a batch (default: %(default)s)")
+    parser.add_argument(
+        "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="text to read, plain or .gz; standard input when left out",
+    )
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        default=4096,
+        metavar="N",
+        help="tokens of text in a batch (default: %(default)s)",
+    )
     parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
     return parser
 
 
 def open_task(given: Any, name: str, command: str) -> Any:
-    """The trained task of RUN, on the accelerator where there is one; the words are checked before anything is loaded."""
+    """The trained task of RUN, on the accelerator where there is one; the words are checked before
+    anything is loaded.
+    """
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
     path = checkpoints.resolve(given.run)
@@ -45,7 +62,12 @@ def open_task(given: Any, name: str, command: str) -> Any:
         raise BadData(f"no file {given.file} to {command}")
     if not given.file and sys.stdin is None:
         raise BadData(f"standard input is closed; name a file to {command}")
-    if given.file and given.output and Path(given.output).exists() and Path(given.output).samefile(given.file):
+    if (
+        given.file
+        and given.output
+        and Path(given.output).exists()
+        and Path(given.output).samefile(given.file)
+    ):
         raise TfzooError(f"--output {given.output} is the file that is read; write to another")
     checkpoint = checkpoints.read(path, task=name)
     import torch
@@ -61,7 +83,9 @@ def open_task(given: Any, name: str, command: str) -> Any:
 def pour(given: Any, use: Use) -> None:
     """Read lines, use them some thousands at a time, and write."""
     typed = not given.file and sys.stdin.isatty()  # then an answer follows each line
-    lines = read_lines(Path(given.file)) if given.file else decoded(sys.stdin.buffer, "standard input")
+    lines = (
+        read_lines(Path(given.file)) if given.file else decoded(sys.stdin.buffer, "standard input")
+    )
     with writing(given.output) as out:
         drawn = sys.stderr.isatty() and not (typed or out.isatty())
         with Drawn() if drawn else nullcontext() as progress:
@@ -100,7 +124,9 @@ class Drawn:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} lines"), TimeElapsedColumn())
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+        self.bar = Progress(
+            *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
+        )
         self.bar.add_task("lines", total=None)
         self.bar.start()
         return lambda count: self.bar.advance(self.bar.task_ids[0], count)

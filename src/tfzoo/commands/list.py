@@ -11,7 +11,9 @@ from tfzoo.registry import KINDS, registry
 def run(args: list[str]) -> int:
     """Print names, summaries and papers."""
     words = Words("list", "List components: name, what it is in one line, paper.")
-    words.add_argument("kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out")
+    words.add_argument(
+        "kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out"
+    )
     given = words.read(args)
     if given is None:
         return 0
@@ -27,5 +29,8 @@ def run(args: list[str]) -> int:
             except BadComponent as error:  # another package's: the others are listed all the same
                 put(f"  {name:<{width}}  cannot be used: {error}")
                 continue
-            put(f"  {name:<{width}}  {entry.summary}" + (f"  [{entry.paper}]" if entry.paper else ""))
+            put(
+                f"  {name:<{width}}  {entry.summary}"
+                + (f"  [{entry.paper}]" if entry.paper else "")
+            )
     return 0

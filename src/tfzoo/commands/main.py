@@ -32,14 +32,21 @@ COMMANDS = {
 
 def usage() -> str:
     """What ``tfzoo --help`` prints."""
-    lines = ["usage: tfzoo COMMAND ...", "", "Compose, train and compare Transformers of any parts.", ""]
+    lines = [
+        "usage: tfzoo COMMAND ...",
+        "",
+        "Compose, train and compare Transformers of any parts.",
+        "",
+    ]
     lines += [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
     lines += ["", "tfzoo COMMAND --help says more. To begin: tfzoo fit translation/numbers"]
     return "\n".join(lines)
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 1 failed, 2 bad input, 75 stopped by a signal, 130 by Ctrl-C."""
+    """Run one command; returns the exit code: 0, 1 failed, 2 bad input, 75 stopped by a signal, 130
+    by Ctrl-C.
+    """
     words = list(sys.argv[1:] if args is None else args)
     try:
         code = command(words)

@@ -1,4 +1,6 @@
-"""What the command line prints: results on stdout, all else on stderr, once however many processes there are."""
+"""What the command line prints: results on stdout, all else on stderr, once however many processes
+there are.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def number(value: float) -> str:
 
 
 def quiet() -> None:
-    """Leave out what Lightning says of itself; call it once lightning is imported, which sets its own levels."""
+    """Leave out what Lightning says of itself; call it once lightning is imported, which sets its
+    own levels.
+    """
     os.environ.setdefault("WANDB_SILENT", "true")
     for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -60,7 +64,9 @@ def quiet() -> None:
     ):
         warnings.filterwarnings("ignore", message)
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch|lightning|jsonargparse")
-    warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch|lightning|jsonargparse")
+    warnings.filterwarnings(
+        "ignore", category=DeprecationWarning, module="torch|lightning|jsonargparse"
+    )
 
 
 def table(rows: Iterable[tuple[str, str]], title: str) -> None:

@@ -1,4 +1,6 @@
-"""The recipes and sweeps that come with tfzoo: beside ``src`` in a checkout, inside the package when installed."""
+"""The recipes and sweeps that come with tfzoo: beside ``src`` in a checkout, inside the package
+when installed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def folder() -> Path:
 
 def names() -> list[str]:
     """All names, ``translation/numbers``, ``ablations/norm`` and so on."""
-    return sorted(path.relative_to(folder()).with_suffix("").as_posix() for path in folder().rglob("*.yaml"))
+    return sorted(
+        path.relative_to(folder()).with_suffix("").as_posix() for path in folder().rglob("*.yaml")
+    )
 
 
 def recipes() -> list[str]:
@@ -44,10 +48,14 @@ def find(recipe: str) -> Path:
     if recipe.removesuffix(".yaml") in names():
         return folder() / f"{recipe.removesuffix('.yaml')}.yaml"
     if path.suffix in (".yaml", ".yml") or path.is_absolute():
-        raise BadRecipe(f"no recipe file {recipe}.{did_you_mean(recipe, names())} (tfzoo recipes lists the packaged ones)")
+        raise BadRecipe(
+            f"no recipe file {recipe}.{did_you_mean(recipe, names())} (tfzoo recipes lists the packaged ones)"
+        )
     last = {name.rpartition("/")[2]: name for name in names()}
     hint = f" Did you mean {last[recipe]!r}?" if recipe in last else did_you_mean(recipe, names())
-    raise BadRecipe(f"no recipe named {recipe!r}.{hint} Known: {listing(names())} (tfzoo recipes), or the path of a YAML file")
+    raise BadRecipe(
+        f"no recipe named {recipe!r}.{hint} Known: {listing(names())} (tfzoo recipes), or the path of a YAML file"
+    )
 
 
 def summary(name: str) -> str:

@@ -32,7 +32,9 @@ def run(args: list[str]) -> int:
         raise UnknownName("format", form, FORMATS)
     folder = checkpoints.folder_of(trained.path)
     if folder is None:
-        raise TfzooError(f"{trained.path} lies in no run's folder; use tfzoo {trained.task.command} {trained.path} FILE")
+        raise TfzooError(
+            f"{trained.path} lies in no run's folder; use tfzoo {trained.task.command} {trained.path} FILE"
+        )
     data = trained.data()
     if not data.test_names:
         raise TfzooError("predict: the run's data has no test set")

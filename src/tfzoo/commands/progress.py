@@ -48,12 +48,26 @@ class Bar(ProgressBar):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.started = monotonic()
         if self.on and sys.stderr.isatty():
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
-            self.bar = Progress(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[text]}"),
+                TimeElapsedColumn(),
+            )
+            self.bar = Progress(
+                *columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty()
+            )
             self.bar.add_task("training", total=self._total(trainer), text="")
             self.bar.start()
 
-    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
         if not self.on or monotonic() - self.shown < (0.2 if self.bar else EVERY):
             return
@@ -66,7 +80,11 @@ class Bar(ProgressBar):
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.on and trainer.state.fn == "fit" and not trainer.sanity_checking:
-            known = {key: value for key, value in trainer.callback_metrics.items() if key.startswith("val/") and key != "val/items"}
+            known = {
+                key: value
+                for key, value in trainer.callback_metrics.items()
+                if key.startswith("val/") and key != "val/items"
+            }
             scores = {key: float(value) for key, value in known.items()}
             text = "  ".join(f"{key} {value:.4g}" for key, value in sorted(scores.items()))
             self.print(f"{monotonic() - self.started:6.0f} s  step {trainer.global_step}  {text}")
@@ -86,7 +104,10 @@ class Bar(ProgressBar):
         values = trainer.callback_metrics
         total = self._total(trainer)
         text = f"step {trainer.global_step}" + (f" of {total:.0f}" if total else "")
-        for key, shown in (("train/loss", "loss {:.3f}"), ("train/tokens_per_second", "{:,.0f} tokens/s")):
+        for key, shown in (
+            ("train/loss", "loss {:.3f}"),
+            ("train/tokens_per_second", "{:,.0f} tokens/s"),
+        ):
             if key in values:
                 text += "  " + shown.format(float(values[key]))
         return text

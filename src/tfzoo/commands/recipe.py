@@ -1,8 +1,10 @@
-"""From a recipe and a command line to one resolved configuration, or one line that says what is wrong.
+"""From a recipe and a command line to one resolved configuration, or one line that says what is
+wrong.
 
-Layers are laid over each other in order: defaults, the recipe, ``--config`` files, options. A component's spec keeps its name when only
-an option of it is given (``--model.norm.eps 1e-6``) and loses its options when another component is named. Types of trainer and
-checkpoint are jsonargparse's and Lightning's to check, all others are the registry's.
+Layers are laid over each other in order: defaults, the recipe, ``--config`` files, options. A
+component's spec keeps its name when only an option of it is given (``--model.norm.eps 1e-6``) and
+loses its options when another component is named. Types of trainer and checkpoint are
+jsonargparse's and Lightning's to check, all others are the registry's.
 """
 
 from __future__ import annotations
@@ -29,14 +31,18 @@ class Arguments:
     options: list[tuple[str, str | None]] = field(default_factory=list)
 
     def take(self, name: str) -> str | None:
-        """The value of a command's own option, removed; ``""`` for a flag without one, None where it is not given."""
+        """The value of a command's own option, removed; ``""`` for a flag without one, None where
+        it is not given.
+        """
         found = [value or "" for key, value in self.options if key == name]
         self.options = [option for option in self.options if option[0] != name]
         return found[-1] if found else None
 
 
 def split(args: Sequence[str], flags: Sequence[str] = ()) -> Arguments:
-    """Take a command line apart: ``--key value``, ``--key=value``, and a bare ``--key`` at the end or before another option."""
+    """Take a command line apart: ``--key value``, ``--key=value``, and a bare ``--key`` at the end
+    or before another option.
+    """
     result, rest = Arguments(), list(args)
     while rest:
         word = rest.pop(0)
@@ -61,7 +67,9 @@ class Draft:
     raw: list[str] = field(default_factory=list)
 
     def lay(self, tree: Mapping[str, Any], where: str) -> None:
-        """Lay a tree over what is there. Raises BadRecipe at a key that is unknown or stands in the wrong section."""
+        """Lay a tree over what is there. Raises BadRecipe at a key that is unknown or stands in the
+        wrong section.
+        """
         for key, value in tree.items():
             if key in TOP:
                 self.values[key], self.origin[key] = value, where
@@ -85,9 +93,16 @@ class Draft:
             here[key] = logger(before, value)
         elif known.is_side(key) and isinstance(value, Mapping):
             side = before if isinstance(before, Mapping) else {}
-            here[key] = {**side, **{k: overlay(side.get(k), v) if k in known.slots else v for k, v in value.items()}}
+            here[key] = {
+                **side,
+                **{k: overlay(side.get(k), v) if k in known.slots else v for k, v in value.items()},
+            }
         else:
-            here[key] = {**before, **value} if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+            here[key] = (
+                {**before, **value}
+                if isinstance(before, Mapping) and isinstance(value, Mapping)
+                else value
+            )
 
     def option(self, key: str, text: str | None) -> None:
         """One option of the command line."""
@@ -106,19 +121,33 @@ class Draft:
             if bool not in parts(hint):
                 raise BadRecipe(f"{where} needs a value")
             text = "true"
-        if section in ("trainer", "checkpoint") and name != "logger" and (inner or key.endswith("+")):
+        if (
+            section in ("trainer", "checkpoint")
+            and name != "logger"
+            and (inner or key.endswith("+"))
+        ):
             self.raw.append(f"{where}={text}")
             self.origin[f"{section}.{name}"] = where
             return
-        text_is_value = name in self.known[section].slots or bool(inner and inner[0] in self.known[section].slots) or is_plain(hint)
-        value = parse(text, where) if not text_is_value or text[:1] in "{[" or text in ("null", "None") else text
+        text_is_value = (
+            name in self.known[section].slots
+            or bool(inner and inner[0] in self.known[section].slots)
+            or is_plain(hint)
+        )
+        value = (
+            parse(text, where)
+            if not text_is_value or text[:1] in "{[" or text in ("null", "None")
+            else text
+        )
         value = None if value == "None" else value
         for part in reversed(inner):
             value = {part: value}
         self.put(section, name, value, where)
 
     def settle(self) -> None:
-        """Check and convert every value that is not Lightning's. Raises an error that names where the value came from."""
+        """Check and convert every value that is not Lightning's. Raises an error that names where
+        the value came from.
+        """
         for key, hint in TOP.items():
             if key in self.values:
                 self.values[key] = self._convert(self.values[key], hint, key)
@@ -137,12 +166,18 @@ class Draft:
         try:
             return convert(value, hint)
         except ValueError:
-            raise BadRecipe(f"{self.place(path)}: {path} must be {type_name(hint)}, not {value!r}") from None
+            raise BadRecipe(
+                f"{self.place(path)}: {path} must be {type_name(hint)}, not {value!r}"
+            ) from None
 
-    def _side(self, known: Section, main: Mapping[str, Any], key: str, value: Any, path: str) -> Any:
+    def _side(
+        self, known: Section, main: Mapping[str, Any], key: str, value: Any, path: str
+    ) -> Any:
         if key not in known.slots:
             return value
-        if isinstance(value, Mapping) and "name" not in value:  # an option alone: of the component of both sides
+        if (
+            isinstance(value, Mapping) and "name" not in value
+        ):  # an option alone: of the component of both sides
             value = overlay(main.get(key, known.defaults[key]), value)
         return self._spec(known.slots[key], value, f"{path}.{key}")
 
@@ -150,7 +185,9 @@ class Draft:
         if value is None:
             return None
         if not isinstance(value, str | Mapping):
-            raise BadRecipe(f"{self.place(path)}: {kind} wants a name or {{name: ..., ...}}, not {value!r}")
+            raise BadRecipe(
+                f"{self.place(path)}: {kind} wants a name or {{name: ..., ...}}, not {value!r}"
+            )
         try:
             entry, options = registry(kind).options(value)
         except (UnknownName, BadOption) as error:
@@ -165,7 +202,9 @@ class Draft:
 
 
 def overlay(before: Any, given: Any) -> Any:
-    """A spec over a spec: an option keeps the name given before, another name drops the old one's options."""
+    """A spec over a spec: an option keeps the name given before, another name drops the old one's
+    options.
+    """
     if not isinstance(given, str | Mapping) or not isinstance(before, str | Mapping):
         return given
     old = {"name": before} if isinstance(before, str) else dict(before)
@@ -174,26 +213,48 @@ def overlay(before: Any, given: Any) -> Any:
 
 
 def logger(before: Any, given: Any) -> Any:
-    """Loggers by class, with the options that were given so far: ``WandbLogger``, then ``{project: mine}``."""
+    """Loggers by class, with the options that were given so far: ``WandbLogger``, then ``{project:
+    mine}``.
+    """
     if isinstance(given, list):
         return [logger(None, one) for one in given]
     if isinstance(given, str):
         return {"class_path": given}
     if isinstance(given, Mapping) and not given.keys() & {"class_path", "init_args"}:
         given = {"init_args": dict(given)}
-    if isinstance(given, Mapping) and isinstance(before, Mapping) and given.get("class_path") in (None, before.get("class_path")):
-        return {**before, **given, "init_args": {**before.get("init_args", {}), **given.get("init_args", {})}}
+    if (
+        isinstance(given, Mapping)
+        and isinstance(before, Mapping)
+        and given.get("class_path") in (None, before.get("class_path"))
+    ):
+        return {
+            **before,
+            **given,
+            "init_args": {**before.get("init_args", {}), **given.get("init_args", {})},
+        }
     return given
 
 
-def draft(layers: Sequence[tuple[Mapping[str, Any], str]], arguments: Arguments, trust: bool) -> tuple[Any, Draft]:
+def draft(
+    layers: Sequence[tuple[Mapping[str, Any], str]], arguments: Arguments, trust: bool
+) -> tuple[Any, Draft]:
     """The task and the settled configuration of layers and options.
 
-    Nothing that a layer names is imported before all of them were policed; ``trust`` leaves that out.
+    Nothing that a layer names is imported before all of them were policed; ``trust`` leaves that
+    out.
     """
-    layers = [*layers, *((config(value), str(value)) for key, value in arguments.options if key == "config")]
+    layers = [
+        *layers,
+        *((config(value), str(value)) for key, value in arguments.options if key == "config"),
+    ]
     options = [(key, value) for key, value in arguments.options if key != "config"]
-    given = [*layers, *((nested(key.rstrip("+"), parse(value or "", f"--{key}")), f"--{key}") for key, value in options)]
+    given = [
+        *layers,
+        *(
+            (nested(key.rstrip("+"), parse(value or "", f"--{key}")), f"--{key}")
+            for key, value in options
+        ),
+    ]
     for tree, where in given:
         numbers(tree, where)
         if not trust:
@@ -218,7 +279,9 @@ def config(value: str | None) -> dict[str, Any]:
     if not value:
         raise BadRecipe("--config needs the path of a YAML file")
     if re.match(r"^\w+:", value) and not Path(value).exists():
-        raise BadRecipe(f"--config reads files alone, not {value!r}: download it, look at it, then give its path")
+        raise BadRecipe(
+            f"--config reads files alone, not {value!r}: download it, look at it, then give its path"
+        )
     return read(Path(value))
 
 
@@ -238,6 +301,11 @@ def absolute(values: Mapping[str, Any]) -> dict[str, Any]:
         return str(Path(value).expanduser().resolve()) if isinstance(value, str) else value
 
     data = values.get("data", {})
-    splits = () if data.get("name") else ("train", "val", "test")  # of a named data set, they are names too
+    splits = (
+        () if data.get("name") else ("train", "val", "test")
+    )  # of a named data set, they are names too
     paths = ("root",) if data.get("root") else splits  # these are relative to a root that is given
-    return {**values, "data": {key: place(value) if key in paths else value for key, value in data.items()}}
+    return {
+        **values,
+        "data": {key: place(value) if key in paths else value for key, value in data.items()},
+    }

@@ -12,15 +12,23 @@ from tfzoo.errors import TfzooError
 
 def run(args: list[str]) -> int:
     """List recipes, print one, or copy it."""
-    words = Words("recipes", "List the packaged recipes and sweeps, print one, or copy one to edit it.")
+    words = Words(
+        "recipes", "List the packaged recipes and sweeps, print one, or copy one to edit it."
+    )
     words.add_argument("name", nargs="?", metavar="NAME", help="print this recipe")
-    words.add_argument("--copy", metavar="PATH", help="write it to a file (or into a folder) instead; never over one that is there")
+    words.add_argument(
+        "--copy",
+        metavar="PATH",
+        help="write it to a file (or into a folder) instead; never over one that is there",
+    )
     given = words.read(args)
     if given is None:
         return 0
     if given.name is None:
         if given.copy:
-            raise TfzooError("--copy needs the name of a recipe: tfzoo recipes translation/numbers --copy mine.yaml")
+            raise TfzooError(
+                "--copy needs the name of a recipe: tfzoo recipes translation/numbers --copy mine.yaml"
+            )
         list_all()
         return 0
     text = packaged.find(given.name).read_text("utf-8")
@@ -34,7 +42,9 @@ def run(args: list[str]) -> int:
             stream.write(text)
     except OSError as error:
         raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
-    say(f"copied to {path}; run it with: tfzoo {'sweep' if given.name in packaged.sweeps() else 'fit'} {path}")
+    say(
+        f"copied to {path}; run it with: tfzoo {'sweep' if given.name in packaged.sweeps() else 'fit'} {path}"
+    )
     return 0
 
 

@@ -17,9 +17,19 @@ Several folders of the same sweep, such as other seeds from another machine, are
 
 def run(args: list[str]) -> int:
     """Judge and write; print what the sweep showed."""
-    words = Words("report", "What a sweep showed: the means, the differences and their certainty, the pictures.", EPILOG)
-    words.add_argument("folders", nargs="+", metavar="FOLDER", help="of a sweep; it need not be finished")
-    words.add_argument("--metric", metavar="NAME", help="judge by this column of runs.csv instead of the sweep's own metrics")
+    words = Words(
+        "report",
+        "What a sweep showed: the means, the differences and their certainty, the pictures.",
+        EPILOG,
+    )
+    words.add_argument(
+        "folders", nargs="+", metavar="FOLDER", help="of a sweep; it need not be finished"
+    )
+    words.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="judge by this column of runs.csv instead of the sweep's own metrics",
+    )
     given = words.read(args)
     if given is None:
         return 0
@@ -36,7 +46,9 @@ def run(args: list[str]) -> int:
     try:
         paths = save(results)
     except OSError as error:
-        raise TfzooError(f"cannot write the report into {given.folders[0]}: {error.strerror or error}") from None
+        raise TfzooError(
+            f"cannot write the report into {given.folders[0]}: {error.strerror or error}"
+        ) from None
     for path in paths:
         put(near(path))
     return 0

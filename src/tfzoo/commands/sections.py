@@ -1,4 +1,6 @@
-"""What a recipe may hold: the sections of a task, their keys, types and component slots, read from signatures."""
+"""What a recipe may hold: the sections of a task, their keys, types and component slots, read from
+signatures.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,17 @@ TASKS = {
     "translation": "tfzoo.tasks.translation:TranslationTask",
     "classification": "tfzoo.tasks.classification:ClassificationTask",
 }
-TOP: dict[str, Any] = {"task": str, "seed": int, "timeout": float, "explain": bool, "train_tokens": int | None}
-"""``timeout``: seconds without progress after which one of several processes counts as hung; ``explain``: log what explains the scores;
-``train_tokens``: training ends at the first step at which it has seen so many, if no other limit ends it before."""
+TOP: dict[str, Any] = {
+    "task": str,
+    "seed": int,
+    "timeout": float,
+    "explain": bool,
+    "train_tokens": int | None,
+}
+"""``timeout``: seconds without progress after which one of several processes counts as hung;
+``explain``: log what explains the scores; ``train_tokens``: training ends at the first step at
+which it has seen so many, if no other limit ends it before.
+"""
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
 PLACES = frozenset({"dirpath", "default_root_dir"})
 """What the run's folder says, not the recipe."""
@@ -25,8 +35,9 @@ PLACES = frozenset({"dirpath", "default_root_dir"})
 
 @dataclass(frozen=True)
 class Section:
-    """One section: the class that takes its keys, the types and defaults of the keys, the kinds of component slots, and the arguments
-    of the class that are not for a recipe to say."""
+    """One section: the class that takes its keys, the types and defaults of the keys, the kinds of
+    component slots, and the arguments of the class that are not for a recipe to say.
+    """
 
     cls: type
     hints: Mapping[str, Any]
@@ -35,8 +46,14 @@ class Section:
     supplied: frozenset[str] = frozenset()
 
     def is_side(self, key: str) -> bool:
-        """Whether the key holds options of the same section again, as ``encoder: {norm: batch}`` does."""
-        return bool(self.slots) and key not in self.slots and dict in (get_origin(part) for part in parts(self.hints[key]))
+        """Whether the key holds options of the same section again, as ``encoder: {norm: batch}``
+        does.
+        """
+        return (
+            bool(self.slots)
+            and key not in self.slots
+            and dict in (get_origin(part) for part in parts(self.hints[key]))
+        )
 
 
 def task_class(name: Any) -> Any:
@@ -44,27 +61,55 @@ def task_class(name: Any) -> Any:
     if name is None:
         raise BadRecipe(f"no task; begin with task: {listing(TASKS)}")
     if not isinstance(name, str) or name not in TASKS:
-        raise BadRecipe(f"no task {name!r}.{did_you_mean(str(name), TASKS)} Known: {listing(TASKS)}")
+        raise BadRecipe(
+            f"no task {name!r}.{did_you_mean(str(name), TASKS)} Known: {listing(TASKS)}"
+        )
     module, _, attribute = TASKS[name].partition(":")
     return getattr(import_module(module), attribute)
 
 
 def sections(task: Any) -> dict[str, Section]:
-    """All sections of a task: model and data, its settings such as optim, and Lightning's trainer and checkpoint."""
+    """All sections of a task: model and data, its settings such as optim, and Lightning's trainer
+    and checkpoint.
+    """
     from lightning.pytorch import Trainer
     from lightning.pytorch.callbacks import ModelCheckpoint
 
-    classes = {"model": task.Model, "data": task.Data, **task.settings(), "trainer": Trainer, "checkpoint": ModelCheckpoint}
-    supplied = {"model": frozenset(task.sizes()), "data": frozenset({"seed"}), "trainer": PLACES, "checkpoint": PLACES}
+    classes = {
+        "model": task.Model,
+        "data": task.Data,
+        **task.settings(),
+        "trainer": Trainer,
+        "checkpoint": ModelCheckpoint,
+    }
+    supplied = {
+        "model": frozenset(task.sizes()),
+        "data": frozenset({"seed"}),
+        "trainer": PLACES,
+        "checkpoint": PLACES,
+    }
     return {key: section(cls, supplied.get(key, frozenset())) for key, cls in classes.items()}
 
 
 def section(cls: type, supplied: frozenset[str]) -> Section:
     """The section whose keys are the arguments of ``cls``, without those that others supply."""
     hints = get_type_hints(inspect.unwrap(cls.__init__), include_extras=True)  # type: ignore[misc]
-    parameters = {key: value for key, value in list(inspect.signature(cls.__init__).parameters.items())[1:] if key not in supplied}  # type: ignore[misc]
-    slots = {key: slot.kind for key in parameters for slot in parts(hints.get(key, Any)) if isinstance(slot, Slot)}
-    defaults = {key: parameter.default for key, parameter in parameters.items() if parameter.default is not parameter.empty}
+    parameters = {
+        key: value
+        for key, value in list(inspect.signature(cls.__init__).parameters.items())[1:]
+        if key not in supplied
+    }  # type: ignore[misc]
+    slots = {
+        key: slot.kind
+        for key in parameters
+        for slot in parts(hints.get(key, Any))
+        if isinstance(slot, Slot)
+    }
+    defaults = {
+        key: parameter.default
+        for key, parameter in parameters.items()
+        if parameter.default is not parameter.empty
+    }
     return Section(cls, {key: hints.get(key, Any) for key in parameters}, defaults, slots, supplied)
 
 

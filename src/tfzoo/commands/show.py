@@ -9,7 +9,9 @@ from tfzoo.registry import KINDS, describe
 
 def run(args: list[str]) -> int:
     """Print the entry of a component."""
-    words = Words("show", "Formula, paper, options with types and defaults, and traits of one component.")
+    words = Words(
+        "show", "Formula, paper, options with types and defaults, and traits of one component."
+    )
     words.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
     words.add_argument("name", metavar="NAME", help="see tfzoo list KIND")
     given = words.read(args)

@@ -24,7 +24,9 @@ ENGINES = ("local", "ray", "slurm")
 
 
 def run(args: list[str]) -> int:
-    """Run what is missing of a sweep, and report. 0 where all is completed or refused, 1 where a run failed, 75 or 130 when stopped."""
+    """Run what is missing of a sweep, and report. 0 where all is completed or refused, 1 where a
+    run failed, 75 or 130 when stopped.
+    """
     given = words().read(args)
     if given is None:
         return 0
@@ -32,8 +34,12 @@ def run(args: list[str]) -> int:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")
     if given.address and given.engine != "ray":
         raise TfzooError("--address is that of a Ray cluster: with --engine ray")
-    if given.cell is not None and (given.dry_run or given.export or given.jobs or given.engine != "local"):
-        raise TfzooError("--cell runs one here and now: without --dry-run, --export, --jobs and --engine")
+    if given.cell is not None and (
+        given.dry_run or given.export or given.jobs or given.engine != "local"
+    ):
+        raise TfzooError(
+            "--cell runs one here and now: without --dry-run, --export, --jobs and --engine"
+        )
     from tfzoo.sweep.plan import load
 
     if given.cell is not None:
@@ -53,16 +59,48 @@ def run(args: list[str]) -> int:
 
 def words() -> Words:
     """What the command takes."""
-    words = Words("sweep", "Swap parts of a recipe, run everything, tell which swap mattered. The same command again does what is missing.")
-    words.add_argument("file", metavar="FILE", help="a packaged sweep (ablations/norm) or the path of a YAML file: see docs/sweeps.md")
-    words.add_argument("--run", metavar="FOLDER", help="where all runs lie; default runs/<the file's name>")
-    words.add_argument("--jobs", type=int, metavar="N", help="runs at a time; default 1, with --engine as many as there is room for")
-    words.add_argument("--dry-run", action="store_true", help="print the cells, those refused, and an estimate of the time; run nothing")
+    words = Words(
+        "sweep",
+        "Swap parts of a recipe, run everything, tell which swap mattered. The same command again does what is missing.",
+    )
+    words.add_argument(
+        "file",
+        metavar="FILE",
+        help="a packaged sweep (ablations/norm) or the path of a YAML file: see docs/sweeps.md",
+    )
+    words.add_argument(
+        "--run", metavar="FOLDER", help="where all runs lie; default runs/<the file's name>"
+    )
+    words.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="runs at a time; default 1, with --engine as many as there is room for",
+    )
+    words.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the cells, those refused, and an estimate of the time; run nothing",
+    )
     words.add_argument("--retry", choices=["failed"], help="run those again that failed")
-    words.add_argument("--cell", type=int, metavar="I", help="run one by its number alone, as --dry-run prints it: for any scheduler")
-    words.add_argument("--engine", choices=ENGINES, default="local", help="processes here, Ray tasks, or a SLURM array; default local")
+    words.add_argument(
+        "--cell",
+        type=int,
+        metavar="I",
+        help="run one by its number alone, as --dry-run prints it: for any scheduler",
+    )
+    words.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="local",
+        help="processes here, Ray tasks, or a SLURM array; default local",
+    )
     words.add_argument("--address", metavar="A", help="of the Ray cluster")
-    words.add_argument("--export", choices=["wandb"], help="print a W&B sweep configuration that runs the same cells")
+    words.add_argument(
+        "--export",
+        choices=["wandb"],
+        help="print a W&B sweep configuration that runs the same cells",
+    )
     return words
 
 
@@ -92,7 +130,9 @@ def sweep(plan: Plan, folder: Path, given: Any, args: list[str]) -> int:
 
 
 def retry(plan: Plan, every: list[Run]) -> None:
-    """Forget that runs failed. They go on from their checkpoints, but those that trained to the end begin anew."""
+    """Forget that runs failed. They go on from their checkpoints, but those that trained to the end
+    begin anew.
+    """
     from tfzoo.sweep import state, tune
     from tfzoo.sweep.cell import clear
 
@@ -100,7 +140,9 @@ def retry(plan: Plan, every: list[Run]) -> None:
         if state.failure(one.folder):
             with state.lock(one.folder) as held:
                 if held is not None:
-                    clear(one.folder) if state.complete(one.folder) else (one.folder / state.FAILED).unlink()
+                    clear(one.folder) if state.complete(one.folder) else (
+                        one.folder / state.FAILED
+                    ).unlink()
 
 
 def engine(given: Any) -> Callable[..., int]:
@@ -117,7 +159,9 @@ def tell(plan: Plan, every: list[Run], args: list[str]) -> int:
     failed = [run for run, status in zip(every, statuses, strict=True) if status == "failed"]
     open_ = sum(status not in ("completed", "failed") for status in statuses)
     refused = sum(bool(cell.refused) for cell in plan.cells)
-    put(f"{statuses.count('completed')} of {len(every)} runs completed, {len(failed)} failed; {refused} of {len(plan.cells)} cells refused")
+    put(
+        f"{statuses.count('completed')} of {len(every)} runs completed, {len(failed)} failed; {refused} of {len(plan.cells)} cells refused"
+    )
     for run in failed:
         put(f"  {run.name}: {state.failure(run.folder).get('reason')} ({near(run.folder)})")
     if failed:
@@ -130,7 +174,9 @@ def tell(plan: Plan, every: list[Run], args: list[str]) -> int:
 def again(args: list[str], more: str = "") -> str:
     """The command that goes on."""
     rest = [
-        word for index, word in enumerate(args) if word != "--retry" and word != "--retry=failed" and args[index - 1 : index] != ["--retry"]
+        word
+        for index, word in enumerate(args)
+        if word != "--retry" and word != "--retry=failed" and args[index - 1 : index] != ["--retry"]
     ]
     return " ".join([shlex.join(["tfzoo", "sweep", *rest]), more]).strip()
 
@@ -165,6 +211,14 @@ def alone(given: Any, args: list[str]) -> int:
         return 0
     if given.retry:
         retry(plan, found)
-    threads = plan.threads or int(os.environ.get("OMP_NUM_THREADS", 0)) or None  # a scheduler says so, as Ray does
-    code = local.run(replace(plan, threads=threads), folder, found, 1, lambda run, status: say(f"{run.name}: {status}"))
+    threads = (
+        plan.threads or int(os.environ.get("OMP_NUM_THREADS", 0)) or None
+    )  # a scheduler says so, as Ray does
+    code = local.run(
+        replace(plan, threads=threads),
+        folder,
+        found,
+        1,
+        lambda run, status: say(f"{run.name}: {status}"),
+    )
     return code or tell(plan, found, args)

@@ -1,4 +1,6 @@
-"""Weights & Biases, which may refuse, drop or answer errors: training starts, ends, and keeps its data on disk."""
+"""Weights & Biases, which may refuse, drop or answer errors: training starts, ends, and keeps its
+data on disk.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,18 @@ END = 20.0
 
 
 def place(logger: Namespace, folder: Path) -> None:
-    """Fill in what the recipe leaves to us: project, name, and offline where the host does not know us or does not answer."""
-    if "WANDB_MODE" not in os.environ and not logger.init_args.get("offline") and (why := unreachable()):
+    """Fill in what the recipe leaves to us: project, name, and offline where the host does not know
+    us or does not answer.
+    """
+    if (
+        "WANDB_MODE" not in os.environ
+        and not logger.init_args.get("offline")
+        and (why := unreachable())
+    ):
         say(f"Weights & Biases: {why}; its data is kept offline")
-        logger.init_args.mode = "offline"  # its `offline` would set it for all later runs of this process too
+        logger.init_args.mode = (
+            "offline"  # its `offline` would set it for all later runs of this process too
+        )
     if logger.init_args.get("project") in (None, "lightning_logs"):
         logger.init_args.project = "tfzoo"
     if logger.init_args.get("name") is None:
@@ -48,7 +58,9 @@ def host() -> str:
 
 
 def unreachable() -> str:
-    """Why nothing can be sent to the host: no account, no answer, or not to us; ``""`` where it can."""
+    """Why nothing can be sent to the host: no account, no answer, or not to us; ``""`` where it
+    can.
+    """
     key = os.environ.get("WANDB_API_KEY") or stored_key(urlsplit(host()).hostname or "")
     if not key:
         return f"no account for {host()} (wandb login, or WANDB_API_KEY)"
@@ -68,7 +80,11 @@ def stored_key(name: str) -> str:
 
 def viewer(key: str) -> bool | str:
     """Whether the host knows who we are, or what it said instead."""
-    request = Request(f"{host()}/graphql", json.dumps({"query": "query Viewer { viewer { id } }"}).encode(), method="POST")
+    request = Request(
+        f"{host()}/graphql",
+        json.dumps({"query": "query Viewer { viewer { id } }"}).encode(),
+        method="POST",
+    )
     request.add_header("Content-Type", "application/json")
     request.add_header("Authorization", f"Basic {b64encode(f'api:{key}'.encode()).decode()}")
     try:
@@ -111,7 +127,7 @@ def begin(loggers: Sequence[Any]) -> None:
             say(f"Weights & Biases: {' '.join(str(error).split())[:160]}; its data is kept offline")
             logger._wandb_init["mode"] = "offline"
             logger.experiment  # noqa: B018
-        OUTBOXES[logger] = Outbox(logger)
+        OUTBOXES[logger] = LogQueue(logger)
 
 
 def end(loggers: Sequence[Any]) -> None:
@@ -123,7 +139,9 @@ def end(loggers: Sequence[Any]) -> None:
         start, folder, sent = monotonic(), Path(run.dir).parent, False
         with suppress(Exception):
             drained = OUTBOXES.pop(logger).drained(END / 2)
-            sent = within(END - (monotonic() - start) + 1, partial(finished, run)) is True and drained
+            sent = (
+                within(END - (monotonic() - start) + 1, partial(finished, run)) is True and drained
+            )
         if not sent or run.settings.mode in ("offline", "dryrun"):
             say(f"Weights & Biases: kept in {near(folder)}; to send it: wandb sync {near(folder)}")
 
@@ -134,10 +152,11 @@ def finished(run: Any) -> bool:
     return True
 
 
-class Outbox:
+class LogQueue:
     """Hands a logger's calls to it in their order, from a thread of its own.
 
-    So none ends training where it fails, and none holds it up: a table asks the host first, and waits for the answer.
+    So none ends training where it fails, and none holds it up: a table asks the host first, and
+    waits for the answer.
     """
 
     def __init__(self, logger: WandbLogger) -> None:
@@ -166,7 +185,7 @@ class Outbox:
                     say(f"Weights & Biases: {self.failed}; training goes on")
 
 
-OUTBOXES: dict[WandbLogger, Outbox] = {}
+OUTBOXES: dict[WandbLogger, LogQueue] = {}
 """Of the training under way."""
 
 
@@ -174,4 +193,6 @@ def _settings(**given: Any) -> Any:
     import wandb
 
     given["finish_timeout_raises"] = True
-    return wandb.Settings(**{key: value for key, value in given.items() if key in wandb.Settings.model_fields})
+    return wandb.Settings(
+        **{key: value for key, value in given.items() if key in wandb.Settings.model_fields}
+    )

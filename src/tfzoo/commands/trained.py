@@ -1,4 +1,6 @@
-"""A trained run, opened by a command: its checkpoint, its own configuration, and what the command line changes in it."""
+"""A trained run, opened by a command: its checkpoint, its own configuration, and what the command
+line changes in it.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,20 @@ class Trained:
         folder = checkpoints.folder_of(self.path)
         if folder and not rank():
             facts = {"ended": "completed", **section, "checkpoint": str(self.path.absolute())}
-            summary.write(folder, command, {**facts, "peak_memory": summary.peak_memory(), **summary.surroundings([command, *self.args])})
+            summary.write(
+                folder,
+                command,
+                {
+                    **facts,
+                    "peak_memory": summary.peak_memory(),
+                    **summary.surroundings([command, *self.args]),
+                },
+            )
 
 
-def open_run(command: str, args: list[str], text: str, options: Sequence[str] = ()) -> Trained | None:
+def open_run(
+    command: str, args: list[str], text: str, options: Sequence[str] = ()
+) -> Trained | None:
     """The run that the first word names; None after ``--help``. ``options`` are the command's own.
 
     Raises:
@@ -57,30 +69,55 @@ def open_run(command: str, args: list[str], text: str, options: Sequence[str] = 
     trust = arguments.take("trust") is not None
     taken = {name: arguments.take(name) for name in options}
     if len(arguments.words) != 1:
-        raise TfzooError(f"{command} needs one run: its folder or a checkpoint, such as tfzoo {command} runs/numbers/1")
+        raise TfzooError(
+            f"{command} needs one run: its folder or a checkpoint, such as tfzoo {command} runs/numbers/1"
+        )
     path = checkpoints.resolve(arguments.words[0])
     say(f"checkpoint: {near(path)}")
     checkpoint = checkpoints.read(path)
     for key, _ in arguments.options:
-        if key.partition(".")[0] in {"model", "checkpoint", "task", "seed", *task_class(checkpoint["tfzoo"]["task"]).of_training}:
-            raise TfzooError(f"--{key}: the run is trained; only how it is used and on what can differ (data, search, trainer)")
+        if key.partition(".")[0] in {
+            "model",
+            "checkpoint",
+            "task",
+            "seed",
+            *task_class(checkpoint["tfzoo"]["task"]).of_training,
+        }:
+            raise TfzooError(
+                f"--{key}: the run is trained; only how it is used and on what can differ (data, search, trainer)"
+            )
         if key.startswith("data.tokenizer"):
-            raise TfzooError(f"--{key} does not match the checkpoint, which has a tokenizer of its own: leave it out")
+            raise TfzooError(
+                f"--{key} does not match the checkpoint, which has a tokenizer of its own: leave it out"
+            )
     kept = checkpoint["tfzoo"]["recipe"]
     own = {**kept, "trainer": evaluation(kept.get("trainer") or {}), "checkpoint": {}}
     changed = {key for key, _ in arguments.options}
-    job = prepare([({"task": checkpoint["tfzoo"]["task"], **own}, str(path))], arguments, trust, path)
-    for section, key in (key.split(".")[:2] for key in sorted(changed) if "." in key and not key.startswith("trainer.")):
+    job = prepare(
+        [({"task": checkpoint["tfzoo"]["task"], **own}, str(path))], arguments, trust, path
+    )
+    for section, key in (
+        key.split(".")[:2]
+        for key in sorted(changed)
+        if "." in key and not key.startswith("trainer.")
+    ):
         before, now = (own.get(section) or {}).get(key), job.recipe[section].get(key)
         if before != now:
             say(f"{section}.{key}: {now!r} here, {before!r} in training")
-    task = job.task.from_checkpoint({**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": job.recipe}})
+    task = job.task.from_checkpoint(
+        {**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": job.recipe}}
+    )
     return Trained(path, job, task, args, taken)
 
 
 def evaluation(trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a training's Trainer also holds for using what it trained: on one device, with none of its callbacks."""
-    return {"devices": 1, **{key: value for key, value in trainer.items() if key in ("precision", "accelerator")}}
+    """What of a training's Trainer also holds for using what it trained: on one device, with none
+    of its callbacks.
+    """
+    return {
+        "devices": 1,
+        **{key: value for key, value in trainer.items() if key in ("precision", "accelerator")},
+    }
 
 
 def score(command: str, args: list[str], text: str) -> int:
@@ -101,6 +138,8 @@ def score(command: str, args: list[str], text: str) -> int:
     trained.record(command, {"scores": found})
     rows = [(key, number(value)) for key, value in sorted(found.items())]
     if folder := checkpoints.folder_of(trained.path):
-        rows += [("picture", near(path)) for path in (trained.task.draw(folder) if not rank() else ())]
+        rows += [
+            ("picture", near(path)) for path in (trained.task.draw(folder) if not rank() else ())
+        ]
     table(rows, f"{command} {near(trained.path)}")
     return 0

@@ -25,8 +25,8 @@ from tfzoo.commands.recipe import Draft
 from tfzoo.commands.sections import DEFAULTS, TOP
 from tfzoo.commands.tree import ALLOWED, walk
 from tfzoo.errors import BadRecipe, did_you_mean
-from tfzoo.runs import sharded
-from tfzoo.runs.files import Files
+from tfzoo.runs import fsdp_strategy
+from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
 from tfzoo.runs.folder import rank
 from tfzoo.values import type_name
 
@@ -42,17 +42,36 @@ class Parser(LightningArgumentParser):
 
 
 def parser(draft: Draft, trust: bool = False) -> Parser:
-    """A parser of all sections; classes may come from Lightning alone, and where ``trust`` is set from where the recipe says."""
-    named = [value for _, value in walk(draft.values) if isinstance(value, str) and re.fullmatch(r"\w+(\.\w+)+", value)]
-    named += [raw.partition("=")[2] for raw in draft.raw if re.fullmatch(r"\w+(\.\w+)+", raw.partition("=")[2])]
-    trusted = [name for name in named if not name.startswith("jsonargparse") and all(part.isidentifier() for part in name.split("."))]
+    """A parser of all sections; classes may come from Lightning alone, and where ``trust`` is set
+    from where the recipe says.
+    """
+    named = [
+        value
+        for _, value in walk(draft.values)
+        if isinstance(value, str) and re.fullmatch(r"\w+(\.\w+)+", value)
+    ]
+    named += [
+        raw.partition("=")[2]
+        for raw in draft.raw
+        if re.fullmatch(r"\w+(\.\w+)+", raw.partition("=")[2])
+    ]
+    trusted = [
+        name
+        for name in named
+        if not name.startswith("jsonargparse")
+        and all(part.isidentifier() for part in name.split("."))
+    ]
     set_parsing_settings(
         import_path_denylist=["*"],
         import_path_allowlist=[*ALLOWED, *(trusted if trust else ())],
         config_read_mode_urls_enabled=False,
         config_read_mode_fsspec_enabled=False,
     )
-    result = Parser(prog="tfzoo fit RECIPE", description="Every value of a recipe, with its type and default.", allow_abbrev=False)
+    result = Parser(
+        prog="tfzoo fit RECIPE",
+        description="Every value of a recipe, with its type and default.",
+        allow_abbrev=False,
+    )
     for key, kind in TOP.items():
         result.add_argument(f"--{key}", type=kind, default=DEFAULTS.get(key))
     for name, section in draft.known.items():
@@ -60,7 +79,9 @@ def parser(draft: Draft, trust: bool = False) -> Parser:
             result.add_lightning_class_args(section.cls, name)
         else:
             skip = {*section.supplied} & {*_parameters(section.cls)}
-            result.add_class_arguments(section.cls, name, skip=skip, instantiate=False, fail_untyped=False)
+            result.add_class_arguments(
+                section.cls, name, skip=skip, instantiate=False, fail_untyped=False
+            )
     return result
 
 
@@ -79,7 +100,9 @@ def check(used: Parser, draft: Draft) -> Namespace:
     values = {**draft.values, "trainer": {**draft.values.get("trainer", {})}}
     if values["trainer"].get("logger"):
         loggers = values["trainer"]["logger"]
-        values["trainer"]["logger"] = [_complete(one, draft) for one in (loggers if isinstance(loggers, list) else [loggers])]
+        values["trainer"]["logger"] = [
+            _complete(one, draft) for one in (loggers if isinstance(loggers, list) else [loggers])
+        ]
     try:
         return used.parse_args(draft.raw, namespace=used.parse_object(values))
     except BadRecipe as error:
@@ -93,10 +116,14 @@ def _complete(logger: Any, draft: Draft) -> Any:
     name = str(logger.get("class_path")).rpartition(".")[2]
     known = [name for name in dir(lightning_loggers) if name.endswith("Logger")]
     if "class_path" not in logger:
-        raise BadRecipe(f"{draft.place('trainer.logger')}: name the logger first (--trainer.logger {known[-1]}), then its options")
+        raise BadRecipe(
+            f"{draft.place('trainer.logger')}: name the logger first (--trainer.logger {known[-1]}), then its options"
+        )
     cls = getattr(lightning_loggers, name, None)
     if cls is None and "." not in str(logger["class_path"]):
-        raise BadRecipe(f"{draft.place('trainer.logger')}: no logger named {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}")
+        raise BadRecipe(
+            f"{draft.place('trainer.logger')}: no logger named {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}"
+        )
     if cls is not None and "save_dir" in _parameters(cls):
         return {**logger, "init_args": {"save_dir": FILLED_IN, **logger.get("init_args", {})}}
     return logger
@@ -113,12 +140,16 @@ def short(message: str, draft: Draft) -> str:
         return f"{place}: {key}: no class named {unknown[1]!r}.{did_you_mean(unknown[1], lightning_callbacks.__all__)}"
     if unknown := re.search(r"unrecognized arguments: (\S+)", message):
         return f"no option {unknown[1].partition('=')[0]}"
-    if unknown := re.search(r"[Oo]ption '([^']+)' is not accepted|does not accept option '([^']+)'", message):
+    if unknown := re.search(
+        r"[Oo]ption '([^']+)' is not accepted|does not accept option '([^']+)'", message
+    ):
         return f"{place}: {_option(unknown[1] or unknown[2], draft)}"
     value = re.search(r"(?:Given value|Got value): (.*)", message)
     section, _, name = key.partition(".")
     if value and section in draft.known and name in draft.known[section].hints:
-        return f"{place}: {key} must be {readable(draft.known[section].hints[name])}, not {value[1]!r}"
+        return (
+            f"{place}: {key} must be {readable(draft.known[section].hints[name])}, not {value[1]!r}"
+        )
     return f"{place}: " + " ".join(line.strip() for line in message.splitlines()[:3])[:300]
 
 
@@ -127,7 +158,11 @@ def _option(name: str, draft: Draft) -> str:
     for section in (lightning_callbacks, lightning_loggers):
         for path, value in walk(draft.values):
             cls = getattr(section, str(value).rpartition(".")[2], None)
-            if not path.endswith("class_path") or not isinstance(cls, type) or name in _parameters(cls):
+            if (
+                not path.endswith("class_path")
+                or not isinstance(cls, type)
+                or name in _parameters(cls)
+            ):
                 continue
             if close := did_you_mean(name, _parameters(cls)):
                 return f"{cls.__name__} has no option {name!r}.{close}"
@@ -136,33 +171,56 @@ def _option(name: str, draft: Draft) -> str:
 
 def readable(hint: Any) -> str:
     """A type as people write it."""
-    text = re.sub(r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\.(?=\w)", "", type_name(hint))
+    text = re.sub(
+        r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\.(?=\w)",
+        "",
+        type_name(hint),
+    )
     return text if len(text) <= 160 else f"{text[:160]}..."
 
 
 def resolved(used: Parser, values: Namespace) -> dict[str, Any]:
-    """The configuration as plain values: what a recipe may set, and of Lightning's own sections only what was set."""
-    tree: dict[str, Any] = json.loads(used.dump(values, format="json", skip_unset=False, skip_validation=True))
-    defaults: dict[str, Any] = json.loads(used.dump(used.get_defaults(), format="json", skip_unset=False, skip_validation=True))
+    """The configuration as plain values: what a recipe may set, and of Lightning's own sections
+    only what was set.
+    """
+    tree: dict[str, Any] = json.loads(
+        used.dump(values, format="json", skip_unset=False, skip_validation=True)
+    )
+    defaults: dict[str, Any] = json.loads(
+        used.dump(used.get_defaults(), format="json", skip_unset=False, skip_validation=True)
+    )
     for section in ("trainer", "checkpoint"):
-        tree[section] = {key: value for key, value in tree[section].items() if value != defaults[section][key]}
+        tree[section] = {
+            key: value for key, value in tree[section].items() if value != defaults[section][key]
+        }
     for logger in _listed(tree["trainer"].get("logger")):
         if isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == FILLED_IN:
             del logger["init_args"]["save_dir"]
-    return {key: tree[key] for key in (*TOP, *(key for key in tree if key not in TOP)) if tree[key] is not None}
+    return {
+        key: tree[key]
+        for key in (*TOP, *(key for key in tree if key not in TOP))
+        if tree[key] is not None
+    }
 
 
 def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequence[L.Callback], loggers: Sequence[Any] = ()) -> L.Trainer:
-    """The Trainer of a recipe, with our callbacks and loggers beside its own; without a folder none is made of its loggers.
+def make(
+    used: Parser,
+    values: Namespace,
+    folder: Path | None,
+    callbacks: Sequence[L.Callback],
+    loggers: Sequence[Any] = (),
+) -> L.Trainer:
+    """The Trainer of a recipe, with our callbacks and loggers beside its own; without a folder none
+    is made of its loggers.
 
     Raises:
         BadRecipe: Lightning refuses what the recipe asks for.
     """
-    sharded.register()
+    fsdp_strategy.register()
     values = values.clone()
     if folder is None:
         values.trainer.logger = None
@@ -173,13 +231,23 @@ def make(used: Parser, values: Namespace, folder: Path | None, callbacks: Sequen
         arguments = dict(used.instantiate(values).trainer)
         given = arguments.pop("logger")
         own = [one for one in _listed(given) if one and one is not True]
-        unwanted = {"enable_progress_bar": lightning_callbacks.ProgressBar, "enable_checkpointing": lightning_callbacks.ModelCheckpoint}
+        unwanted = {
+            "enable_progress_bar": lightning_callbacks.ProgressBar,
+            "enable_checkpointing": lightning_callbacks.ModelCheckpoint,
+        }
         without = tuple(cls for key, cls in unwanted.items() if arguments[key] is False)
         kept = [one for one in callbacks if not isinstance(one, without)]
-        arguments |= {"callbacks": [*_listed(arguments["callbacks"] or []), *kept], "enable_checkpointing": None}
-        arguments |= {"use_distributed_sampler": False, "default_root_dir": folder, "logger": [*loggers, *own] or False}
+        arguments |= {
+            "callbacks": [*_listed(arguments["callbacks"] or []), *kept],
+            "enable_checkpointing": None,
+        }
+        arguments |= {
+            "use_distributed_sampler": False,
+            "default_root_dir": folder,
+            "logger": [*loggers, *own] or False,
+        }
         arguments["enable_model_summary"] = bool(arguments["enable_model_summary"])
-        arguments["plugins"] = [*_listed(arguments["plugins"] or []), Files()]
+        arguments["plugins"] = [*_listed(arguments["plugins"] or []), AtomicCheckpointIO()]
         if arguments["num_sanity_val_steps"] is None:
             arguments["num_sanity_val_steps"] = 0
         return launcher.trainer(arguments)
@@ -190,7 +258,13 @@ def refusals(section: str) -> Iterator[None]:
     """What Lightning refuses of a section, as one line of ours."""
     try:
         yield
-    except (MisconfigurationException, ModuleNotFoundError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        MisconfigurationException,
+        ModuleNotFoundError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise BadRecipe(f"{section}: {' '.join(str(error).split())[:400]}") from None
 
 
@@ -203,9 +277,11 @@ def _place(logger: Namespace, folder: Path | None) -> None:
 
 @contextmanager
 def launching(args: Sequence[str]) -> Iterator[None]:
-    """Lightning starts further processes with ``sys.argv``: let that be this command, however it was called.
+    """Lightning starts further processes with ``sys.argv``: let that be this command, however it
+    was called.
 
-    What it leaves behind for processes that it started is taken back, so that the next command of this process starts alone.
+    What it leaves behind for processes that it started is taken back, so that the next command of
+    this process starts alone.
     """
     main = sys.modules["__main__"]
     before, variables = (sys.argv, main.__spec__), dict(os.environ)

@@ -19,17 +19,17 @@ from tfzoo.commands.job import Job
 from tfzoo.commands.output import complain, near, number, say
 from tfzoo.commands.progress import Bar
 from tfzoo.errors import TfzooError
-from tfzoo.models.shard import fill
+from tfzoo.models.fsdp import fill
 from tfzoo.runs import checkpoints, summary
-from tfzoo.runs.finish import Finish
 from tfzoo.runs.folder import rank
-from tfzoo.runs.memory import UnderWay, advice, is_out_of_memory
-from tfzoo.runs.meter import Meter
-from tfzoo.runs.metrics import MetricsFile
+from tfzoo.runs.last_checkpoint import LastCheckpoint
+from tfzoo.runs.metrics_file import MetricsFile
+from tfzoo.runs.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
 from tfzoo.runs.requeue import requeue
 from tfzoo.runs.resume import Resume
 from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
-from tfzoo.runs.watch import Watch
+from tfzoo.runs.throughput import Throughput
+from tfzoo.runs.watchdog import Watchdog
 from tfzoo.tasks.explain import Explain
 
 LASTS = {"every_n_train_steps", "train_time_interval"}
@@ -37,38 +37,73 @@ LASTS = {"every_n_train_steps", "train_time_interval"}
 
 
 class Training:
-    """A job in its folder: the Trainer with our callbacks, how it ended, and what is to be said of it.
+    """A job in its folder: the Trainer with our callbacks, how it ended, and what is to be said of
+    it.
 
     With ``found``, a checkpoint of the same folder, it goes on from there.
     """
 
-    def __init__(self, job: Job, folder: Path, task: Any, data: Any, args: list[str], found: Path | None = None) -> None:
-        self.job, self.folder, self.task, self.data, self.args, self.found = job, folder, task, data, args, found
+    def __init__(
+        self,
+        job: Job,
+        folder: Path,
+        task: Any,
+        data: Any,
+        args: list[str],
+        found: Path | None = None,
+    ) -> None:
+        self.job, self.folder, self.task, self.data, self.args, self.found = (
+            job,
+            folder,
+            task,
+            data,
+            args,
+            found,
+        )
         self.ended = "not started"
         self.tested: dict[str, float] = {}
         self.earlier = earlier(folder) if found else []
         self.parameters = sum(parameter.numel() for parameter in task.parameters())
         settings = job.recipe["checkpoint"]
         interval = job.values.checkpoint.train_time_interval
-        self.meter, file = Meter(), MetricsFile(folder)
-        self.finish = Finish(
+        self.meter, file = Throughput(), MetricsFile(folder)
+        self.finish = LastCheckpoint(
             folder / checkpoints.FOLDER,
             settings.get("every_n_train_steps"),
-            interval if isinstance(settings.get("train_time_interval") and interval, timedelta) else None,
+            interval
+            if isinstance(settings.get("train_time_interval") and interval, timedelta)
+            else None,
             partial(self.meter.has_trained, job.recipe.get("train_tokens")),
         )
         self.signals = Signals(self.finish)
         self.resume = Resume(self.finish, file)
         self.best = keeper(job, folder / checkpoints.FOLDER)
-        self.under_way = UnderWay()
-        self.watch = Watch(job.recipe["timeout"], self._give_up)
+        self.under_way = OutOfMemoryContext()
+        self.watch = Watchdog(job.recipe["timeout"], self._give_up)
         explains = [Explain()] if job.recipe["explain"] else []
-        callbacks = [*explains, Bar(), self.meter, self.under_way, self.watch, self.signals, self.resume, self.best, self.finish]
+        callbacks = [
+            *explains,
+            Bar(),
+            self.meter,
+            self.under_way,
+            self.watch,
+            self.signals,
+            self.resume,
+            self.best,
+            self.finish,
+        ]
         self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [file])
 
     def run(self) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
-        self._record("fit", {"ended": "running", "attempts": self._attempts("running"), **summary.surroundings(["fit", *self.args])})
+        self._record(
+            "fit",
+            {
+                "ended": "running",
+                "attempts": self._attempts("running"),
+                **summary.surroundings(["fit", *self.args]),
+            },
+        )
         tracking.begin(self.trainer.loggers)
         try:
             return self._run()
@@ -78,7 +113,11 @@ class Training:
     def _run(self) -> int:
         code = self._fit()
         code = code if self._record("fit", self.facts()) else code or 1
-        if code == 0 and self.job.recipe["data"].get("dataset") and not getattr(self.trainer, "fast_dev_run", False):
+        if (
+            code == 0
+            and self.job.recipe["data"].get("dataset")
+            and not getattr(self.trainer, "fast_dev_run", False)
+        ):
             self._test()
         return code
 
@@ -92,13 +131,17 @@ class Training:
         return True
 
     def _fit(self) -> int:
-        if not self.found and not rank():  # rows of an attempt that was killed before its first checkpoint
+        if (
+            not self.found and not rank()
+        ):  # rows of an attempt that was killed before its first checkpoint
             self.resume.file.path.unlink(missing_ok=True)
         for logger in self.trainer.loggers:
             logger.log_hyperparams({**self.job.recipe, "versions": summary.versions()})
         self.watch.begin(self.trainer)
         try:
-            self.trainer.fit(self.task, datamodule=self.data, ckpt_path=self.found, weights_only=True)
+            self.trainer.fit(
+                self.task, datamodule=self.data, ckpt_path=self.found, weights_only=True
+            )
         except (SystemExit, KeyboardInterrupt) as stop:
             stopped = isinstance(stop, SystemExit) and stop.code == STOPPED
             self.ended = "interrupted" if stopped else "interrupted at once"
@@ -117,7 +160,9 @@ class Training:
         self.ended = "interrupted" if self.signals.code else "completed"
         if self.finish.failed:
             self.ended = f"failed: could not write {', '.join(f'{name} ({why})' for name, why in self.finish.failed.items())}"
-            complain(f"training ended after step {self.trainer.global_step}, but {self.ended.removeprefix('failed: ')}")
+            complain(
+                f"training ended after step {self.trainer.global_step}, but {self.ended.removeprefix('failed: ')}"
+            )
         return self.signals.code or int(bool(self.finish.failed))
 
     def _failed(self, error: Exception) -> int:
@@ -133,7 +178,9 @@ class Training:
         return 1
 
     def _give_up(self, said: str) -> None:
-        """Say it and note it, from another thread: this process ends with it, for training waits for a process that is lost."""
+        """Say it and note it, from another thread: this process ends with it, for training waits
+        for a process that is lost.
+        """
         self.ended = f"failed: {said}"
         said = f"training failed after step {self.trainer.global_step}: {said}"
         with suppress(Exception):
@@ -168,7 +215,9 @@ class Training:
             "ended": self.ended,
             "attempts": self._attempts(self.ended),
             "scores": self.resume.scores,
-            "best": {str(self.best.monitor): float(self.best.best_model_score)} if self.best.best_model_score is not None else {},
+            "best": {str(self.best.monitor): float(self.best.best_model_score)}
+            if self.best.best_model_score is not None
+            else {},
             **self.meter.counts(),
             "decoded_per_second": self.task.pace.per_second and round(self.task.pace.per_second, 1),
             "skipped": self.task.skipped,
@@ -184,7 +233,10 @@ class Training:
     def rows(self) -> list[tuple[str, str]]:
         """The table at the end."""
         facts = self.facts()
-        rows = [("steps", f"{facts['steps']:,}"), ("time", f"{timedelta(seconds=round(facts['seconds']))}")]
+        rows = [
+            ("steps", f"{facts['steps']:,}"),
+            ("time", f"{timedelta(seconds=round(facts['seconds']))}"),
+        ]
         if facts["skipped"]:
             rows.append(("skipped, not finite", f"{facts['skipped']:,}"))
         if "tokens_per_second" in facts:
@@ -194,20 +246,33 @@ class Training:
         folder = near(self.folder)
         if self.checkpoint:
             rows += [("checkpoint", near(self.checkpoint))]
-            rows += [(self.task.command, f'echo "{self._example()}" | tfzoo {self.task.command} {folder}')]
+            rows += [
+                (
+                    self.task.command,
+                    f'echo "{self._example()}" | tfzoo {self.task.command} {folder}',
+                )
+            ]
         if (self.finish.folder / checkpoints.LAST).exists():
             rows += [("go on", again(self.args, folder))]
         return rows
 
     def _example(self) -> str:
         texts = self.data.val_dataloader().dataset[range(1)].source_text  # of a batch of one
-        return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
+        return next(
+            (text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text"
+        )
 
 
 def earlier(folder: Path) -> list[dict[str, Any]]:
-    """The attempts that the summary of a run knows of; one that did not live to tell its end was killed."""
+    """The attempts that the summary of a run knows of; one that did not live to tell its end was
+    killed.
+    """
     attempts = summary.read(folder).get("fit", {}).get("attempts", [])
-    return [{**one, "ended": "killed" if one.get("ended") == "running" else one.get("ended")} for one in attempts if isinstance(one, dict)]
+    return [
+        {**one, "ended": "killed" if one.get("ended") == "running" else one.get("ended")}
+        for one in attempts
+        if isinstance(one, dict)
+    ]
 
 
 def again(args: list[str], folder: str) -> str:
@@ -233,7 +298,13 @@ def keeper(job: Job, folder: Path) -> ModelCheckpoint:
         BadRecipe: Lightning refuses the settings.
     """
     given = {key: value for key, value in job.recipe["checkpoint"].items() if key not in LASTS}
-    chosen = {"monitor": job.task.monitor, "mode": "max", "save_on_train_epoch_end": False, **given, "save_last": None}
+    chosen = {
+        "monitor": job.task.monitor,
+        "mode": "max",
+        "save_on_train_epoch_end": False,
+        **given,
+        "save_last": None,
+    }
     if chosen.get("save_top_k", 1) == 1 and not chosen.get("filename"):
         chosen |= {"filename": "best", "enable_version_counter": False}
     with trainer.refusals("checkpoint"):
@@ -242,4 +313,6 @@ def keeper(job: Job, folder: Path) -> ModelCheckpoint:
 
 def scores(used: L.Trainer, prefix: str) -> dict[str, float]:
     """What was logged of one split, as numbers."""
-    return {key: float(value) for key, value in used.callback_metrics.items() if key.startswith(prefix)}
+    return {
+        key: float(value) for key, value in used.callback_metrics.items() if key.startswith(prefix)
+    }

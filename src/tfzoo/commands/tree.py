@@ -31,7 +31,9 @@ OUTSIDE = re.compile(r"^[/~\\]|^[A-Za-z]:[/\\]|(?:^|[/\\])\.\.(?:$|[/\\])")
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.2 where people stumble over 1.1: ``no`` is a word, ``1e-4`` a number, ``10:00`` a time, a repeated key an error."""
+    """YAML 1.2 where people stumble over 1.1: ``no`` is a word, ``1e-4`` a number, ``10:00`` a
+    time, a repeated key an error.
+    """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as the base class has it
 
@@ -56,13 +58,24 @@ class Loader(yaml.SafeLoader):
         else:
             self.nodes += 1
             self.sizes[id(node)] = self.nodes - before, self.reach - self.depth
-        self._limit(self.nodes > NODES, f"more than {NODES:,} values, those that aliases repeat counted", mark)
+        self._limit(
+            self.nodes > NODES,
+            f"more than {NODES:,} values, those that aliases repeat counted",
+            mark,
+        )
         self.depth, self.reach = self.depth - 1, max(above, self.reach)
         return node
 
     def construct_scalar(self, node: Any) -> Any:
-        number = isinstance(node, yaml.ScalarNode) and node.tag.rpartition(":")[2] in ("int", "float")
-        self._limit(number and len(node.value) > DIGITS, f"a number of more than {DIGITS} digits", node.start_mark)
+        number = isinstance(node, yaml.ScalarNode) and node.tag.rpartition(":")[2] in (
+            "int",
+            "float",
+        )
+        self._limit(
+            number and len(node.value) > DIGITS,
+            f"a number of more than {DIGITS} digits",
+            node.start_mark,
+        )
         return super().construct_scalar(node)
 
     def _limit(self, broken: bool, problem: str, mark: Any) -> None:
@@ -75,7 +88,9 @@ class Loader(yaml.SafeLoader):
             if key.tag != "tag:yaml.org,2002:merge":
                 name = self.construct_object(key, deep=True)
                 if isinstance(name, list | dict) or name in seen:
-                    raise yaml.MarkedYAMLError(problem=f"the key {name!r} stands twice", problem_mark=key.start_mark)
+                    raise yaml.MarkedYAMLError(
+                        problem=f"the key {name!r} stands twice", problem_mark=key.start_mark
+                    )
                 seen.add(name)
         return super().construct_mapping(node, deep)
 
@@ -84,7 +99,11 @@ for tag, pattern, first in (
     ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
     ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
     ("int", r"^[-+]?(?:0|[1-9][0-9_]*)$", "-+0123456789"),
-    ("float", r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$", "-+.0123456789"),
+    (
+        "float",
+        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+        "-+.0123456789",
+    ),
     ("merge", r"^<<$", "<"),
 ):
     letters = [letter if letter != "\0" else "" for letter in first]
@@ -96,7 +115,9 @@ def parse(text: str, where: str) -> Any:
     try:
         return yaml.load(text, Loader)  # a SafeLoader
     except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark and "\n" in text else ""
+        line = (
+            f", line {error.problem_mark.line + 1}" if error.problem_mark and "\n" in text else ""
+        )
         raise BadRecipe(f"{where}{line}: {error.problem or 'not YAML'}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadRecipe(f"{where}: not YAML ({str(error).splitlines()[0]})") from None
@@ -106,7 +127,8 @@ def read(path: Path) -> dict[str, Any]:
     """The tree in a YAML file.
 
     Raises:
-        BadRecipe: the file cannot be read, is not YAML, repeats a key or holds something else than sections.
+        BadRecipe: the file cannot be read, is not YAML, repeats a key or holds something else than
+            sections.
     """
     try:
         with path.open("rb") as stream:
@@ -120,12 +142,15 @@ def read(path: Path) -> dict[str, Any]:
     if tree is None:
         return {}
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
-        raise BadRecipe(f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(tree).__name__}")
+        raise BadRecipe(
+            f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(tree).__name__}"
+        )
     return tree
 
 
 def police(tree: Mapping[str, Any], where: str) -> None:
-    """Refuse what only code may do: import a class from elsewhere, call a function, fetch an address, write outside the run's folder.
+    """Refuse what only code may do: import a class from elsewhere, call a function, fetch an
+    address, write outside the run's folder.
 
     Looks at the plain tree alone: nothing named in it is imported.
 
@@ -136,15 +161,27 @@ def police(tree: Mapping[str, Any], where: str) -> None:
         what = where if where == f"--{path}" else f"{where}: {path}"
         key = path.rpartition(".")[2]
         inside = path.startswith(("trainer.", "checkpoint."))
-        if inside and value is not None and (key in OUTPUT or (isinstance(value, str) and OUTSIDE.search(value))):
-            raise BadRecipe(f"{what}: a run writes into its own folder alone. Choose it with --run FOLDER")
+        if (
+            inside
+            and value is not None
+            and (key in OUTPUT or (isinstance(value, str) and OUTSIDE.search(value)))
+        ):
+            raise BadRecipe(
+                f"{what}: a run writes into its own folder alone. Choose it with --run FOLDER"
+            )
         if inside and value is not None and PASSED_ON & {*path.split(".")}:
-            raise BadRecipe(f"{what}: could start a program. If you trust whoever wrote it: --trust")
+            raise BadRecipe(
+                f"{what}: could start a program. If you trust whoever wrote it: --trust"
+            )
         if not isinstance(value, str):
             continue
         if ADDRESS.match(value):
-            raise BadRecipe(f"{what}: names the address {value!r}, and a recipe fetches nothing. If you trust whoever wrote it: --trust")
-        named = key == "class_path" or re.fullmatch(r"trainer\.(callbacks|logger|strategy|profiler|plugins|accelerator)(\.\d+)?", path)
+            raise BadRecipe(
+                f"{what}: names the address {value!r}, and a recipe fetches nothing. If you trust whoever wrote it: --trust"
+            )
+        named = key == "class_path" or re.fullmatch(
+            r"trainer\.(callbacks|logger|strategy|profiler|plugins|accelerator)(\.\d+)?", path
+        )
         if not (named or (inside and imports(value))):
             continue
         if value.rpartition(".")[2] in RUNS_CODE or not allowed(value):
@@ -155,7 +192,8 @@ def police(tree: Mapping[str, Any], where: str) -> None:
 
 
 def allowed(name: str) -> bool:
-    """Whether a recipe may name this class: a short name, or one in a file of Lightning's own folders of them.
+    """Whether a recipe may name this class: a short name, or one in a file of Lightning's own
+    folders of them.
 
     In a file, not behind one: what a file imports, such as ``os``, has another name there too.
     """
@@ -165,19 +203,29 @@ def allowed(name: str) -> bool:
     places = list(spec.submodule_search_locations or ()) if spec else []
     module, _, cls = name.rpartition(".")
     inside = any(module == folder or module.startswith(f"{folder}.") for folder in ALLOWED)
-    if not inside or not cls[:1].isupper() or not all(part.isidentifier() for part in name.split(".")):
+    if (
+        not inside
+        or not cls[:1].isupper()
+        or not all(part.isidentifier() for part in name.split("."))
+    ):
         return False
     below = [Path(place, *module.split(".")[1:]) for place in places]
     return any(path.is_dir() or path.with_suffix(".py").is_file() for path in below)
 
 
 def imports(text: str) -> bool:
-    """Whether a text could name something to import: a dotted name that begins with a module, or a class within the text."""
+    """Whether a text could name something to import: a dotted name that begins with a module, or a
+    class within the text.
+    """
     if "class_path" in text:
         return True
     head, *rest = text.split(".")
     try:
-        return bool(rest) and all(part.isidentifier() for part in (head, *rest)) and find_spec(head) is not None
+        return (
+            bool(rest)
+            and all(part.isidentifier() for part in (head, *rest))
+            and find_spec(head) is not None
+        )
     except (ImportError, ValueError):
         return True
 

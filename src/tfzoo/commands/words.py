@@ -13,14 +13,25 @@ class Words(argparse.ArgumentParser):
 
     def __init__(self, command: str, description: str, epilog: str = "") -> None:
         shape = argparse.RawDescriptionHelpFormatter
-        super().__init__(f"tfzoo {command}", description=description, epilog=epilog, allow_abbrev=False, formatter_class=shape)
+        super().__init__(
+            f"tfzoo {command}",
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=shape,
+        )
 
     def error(self, message: str) -> NoReturn:
         close = ""
         if message.startswith("unrecognized arguments: "):
             word = message.removeprefix("unrecognized arguments: ").split()[0]
-            message = f"no option {word!r}." if word.startswith("-") else f"one word too many: {word!r}."
-            close = did_you_mean(word.partition("=")[0], [name for name in self._option_string_actions if name.startswith("--")])
+            message = (
+                f"no option {word!r}." if word.startswith("-") else f"one word too many: {word!r}."
+            )
+            close = did_you_mean(
+                word.partition("=")[0],
+                [name for name in self._option_string_actions if name.startswith("--")],
+            )
         raise TfzooError(f"{message}{close} ({self.prog} --help)")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:

@@ -1,7 +1,9 @@
-"""The one folder outside of runs that tfzoo writes to: prepared data, named by what it was made from.
+"""The one folder outside of runs that tfzoo writes to: prepared data, named by what it was made
+from.
 
-An entry is a folder. It is filled under another name and gets its own when it is complete, so that a process that dies or two that
-do the same work at once leave nothing that the next takes for whole.
+An entry is a folder. It is filled under another name and gets its own when it is complete, so that
+a process that dies or two that do the same work at once leave nothing that the next takes for
+whole.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from pathlib import Path
 from tfzoo.errors import TfzooError
 
 SHELF = "prepared"
-"""All entries lie in this folder inside the cache, so that clearing it never touches what others put beside it."""
+"""All entries lie in this folder inside the cache, so that clearing it never touches what others
+put beside it.
+"""
 
 DAY = 24 * 3600.0
 
@@ -30,7 +34,11 @@ def folder() -> Path:
     if given:
         return Path(given).expanduser().absolute()
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tfzoo" / "cache"
+        return (
+            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+            / "tfzoo"
+            / "cache"
+        )
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "tfzoo"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfzoo"
@@ -42,7 +50,9 @@ def size() -> int:
 
 
 def clear() -> int:
-    """Remove all prepared data; returns the bytes that were freed. It is made again when it is needed."""
+    """Remove all prepared data; returns the bytes that were freed. It is made again when it is
+    needed.
+    """
     before = size()
     shutil.rmtree(folder() / SHELF, ignore_errors=True)
     return before - size()
@@ -89,8 +99,8 @@ def filling(path: Path) -> Iterator[Path]:
 def publish(draft: Path, path: Path) -> None:
     """Rename ``draft`` to ``path``.
 
-    An entry that is there already, from a process that was faster or damaged, gets the new files one by one: its name
-    never vanishes under a reader, and who has the old files open keeps them.
+    An entry that is there already, from a process that was faster or damaged, gets the new files
+    one by one: its name never vanishes under a reader, and who has the old files open keeps them.
     """
     try:
         os.rename(draft, path)
@@ -110,14 +120,18 @@ def sweep(shelf: Path) -> None:
 
 
 def to_disk(file: Path) -> None:
-    """Wait until the file is on the disk: a name must not outlive its content when the machine stops."""
+    """Wait until the file is on the disk: a name must not outlive its content when the machine
+    stops.
+    """
     with file.open("rb+") as stream:
         os.fsync(stream.fileno())
 
 
 def unwritable(shelf: Path, error: OSError) -> TfzooError:
     """The error for a cache that takes no more."""
-    return TfzooError(f"cannot write to the cache {shelf} ({error.strerror or error}); set TFZOO_CACHE to a folder with room that is yours")
+    return TfzooError(
+        f"cannot write to the cache {shelf} ({error.strerror or error}); set TFZOO_CACHE to a folder with room that is yours"
+    )
 
 
 def file_size(path: Path) -> int:

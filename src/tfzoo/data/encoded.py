@@ -1,4 +1,6 @@
-"""Sentences as token ids in one flat array; in files, memory-mapped, so that memory does not grow with the text."""
+"""Sentences as token ids in one flat array; in files, memory-mapped, so that memory does not grow
+with the text.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ Integers = NDArray[np.int64] | NDArray[np.int32]
 
 
 class Sentences:
-    """The ids of n sentences, without begin and end: sentence i is ``ids[offsets[i]:offsets[i + 1]]``.
+    """The ids of n sentences, without begin and end: sentence i is ``ids[offsets[i]:offsets[i +
+    1]]``.
 
     Raises:
         ValueError: the offsets do not fit the ids.
@@ -35,7 +38,8 @@ class Sentences:
 
 
 class Encoded(Sentences):
-    """Sentences in two files: ``<path>.ids``, 32-bit integers, and ``<path>.offsets``, n + 1 64-bit integers.
+    """Sentences in two files: ``<path>.ids``, 32-bit integers, and ``<path>.offsets``, n + 1 64-bit
+    integers.
 
     Raises:
         ValueError, OSError: the files are not there, or not whole.
@@ -43,10 +47,14 @@ class Encoded(Sentences):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        super().__init__(mapped(path.with_suffix(".ids"), "<i4"), mapped(path.with_suffix(".offsets"), "<i8"))
+        super().__init__(
+            mapped(path.with_suffix(".ids"), "<i4"), mapped(path.with_suffix(".offsets"), "<i8")
+        )
 
     def __reduce__(self) -> tuple[type[Encoded], tuple[Path]]:
-        return Encoded, (self.path,)  # a worker opens the files again instead of being sent their content
+        return Encoded, (
+            self.path,
+        )  # a worker opens the files again instead of being sent their content
 
 
 class Writer:
@@ -74,7 +82,9 @@ class Writer:
 def flat(sentences: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """All ids one after the other, and how many each sentence has."""
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-    return np.fromiter(chain.from_iterable(sentences), dtype=np.int32, count=int(lengths.sum())), lengths
+    return np.fromiter(
+        chain.from_iterable(sentences), dtype=np.int32, count=int(lengths.sum())
+    ), lengths
 
 
 def mapped(path: Path, dtype: str) -> Integers:

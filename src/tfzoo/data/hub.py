@@ -1,4 +1,6 @@
-"""Data sets of Hugging Face's hub, by name; fetched once into the cache, by their library ``datasets``, which runs no code of theirs."""
+"""Data sets of Hugging Face's hub, by name; fetched once into the cache, by their library
+``datasets``, which runs no code of theirs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ AT_ONCE = 1000
 
 
 class HubText:
-    """Two columns of one split, as pairs of text; a class that is kept as a number is given by its name. Iterate as often as you like.
+    """Two columns of one split, as pairs of text; a class that is kept as a number is given by its
+    name. Iterate as often as you like.
 
     Raises (while iterating):
         BadData: a column that is not there, a cell that is no text.
@@ -31,7 +34,9 @@ class HubText:
                 raise no_column(column, names, path)
         self.rows = rows.select_columns([name for name in (*columns, NESTED) if name in names])
         self.classes: dict[str, list[str]] = {
-            column: rows.features[column].names for column in columns if hasattr(rows.features.get(column), "names")
+            column: rows.features[column].names
+            for column in columns
+            if hasattr(rows.features.get(column), "names")
         }
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -54,30 +59,47 @@ class HubText:
         if names is None or not isinstance(value, int):
             return cell(values, column, self.place(row))
         if not 0 <= value < len(names):
-            raise BadData(f"{self.place(row)}: {column!r} is {value}, which is no class: this split has no labels to know; choose another")
+            raise BadData(
+                f"{self.place(row)}: {column!r} is {value}, which is no class: this split has no labels to know; choose another"
+            )
         return names[value]
 
 
 def hub_texts(
-    name: str, columns: tuple[str, str], train: str | None, val: str | None, tests: Mapping[str, str] | None
+    name: str,
+    columns: tuple[str, str],
+    train: str | None,
+    val: str | None,
+    tests: Mapping[str, str] | None,
 ) -> dict[str, HubText]:
-    """The splits of a data set by our names: train, val if there is one, tests. Those that are not named are found.
+    """The splits of a data set by our names: train, val if there is one, tests. Those that are not
+    named are found.
 
-    A split that is named for a test is not found for val: nothing must be chosen by what is reported.
+    A split that is named for a test is not found for val: nothing must be chosen by what is
+    reported.
 
     Raises:
         BadOption: a name that is a path.
         BadData: the data set cannot be reached, or has no such split or column.
     """
     if Path(name).expanduser().exists():
-        raise BadOption(f"data.name {name!r} is a path; data.name names a data set of Hugging Face's hub, data.root a folder")
+        raise BadOption(
+            f"data.name {name!r} is a path; data.name names a data set of Hugging Face's hub, data.root a folder"
+        )
     found = fetched(name)
-    wanted = {"train": train or "train", "val": val or first(found, ("validation", "val", "dev"), tests or {})}
+    wanted = {
+        "train": train or "train",
+        "val": val or first(found, ("validation", "val", "dev"), tests or {}),
+    }
     wanted |= tests if tests is not None else {"test": first(found, ("test",), wanted)}
     for split in filter(None, wanted.values()):
         if split not in found:
             raise UnknownName(f"split of {name}", split, found)
-    return {ours: HubText(found[theirs], columns, f"{name}, split {theirs!r}") for ours, theirs in wanted.items() if theirs}
+    return {
+        ours: HubText(found[theirs], columns, f"{name}, split {theirs!r}")
+        for ours, theirs in wanted.items()
+        if theirs
+    }
 
 
 def fetched(name: str) -> Mapping[str, Any]:
@@ -91,8 +113,12 @@ def fetched(name: str) -> Mapping[str, Any]:
     logger.setLevel(logging.ERROR)  # else it counts every attempt
     disable_progress_bars()
     try:
-        found: Mapping[str, Any] = load_dataset(repository, config or None, cache_dir=str(cache.folder() / cache.SHELF / "hub"))
-    except Exception as error:  # of the library, of what it fetches with, of the system: too many to name
+        found: Mapping[str, Any] = load_dataset(
+            repository, config or None, cache_dir=str(cache.folder() / cache.SHELF / "hub")
+        )
+    except (
+        Exception
+    ) as error:  # of the library, of what it fetches with, of the system: too many to name
         why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
         raise BadData(
             f"cannot load the data set {name!r} ({why}). It needs a network that reaches huggingface.co, and a name as it stands there "
@@ -104,6 +130,8 @@ def fetched(name: str) -> Mapping[str, Any]:
     return found
 
 
-def first(found: Mapping[str, Any], names: Sequence[str], taken: Mapping[str, str | None]) -> str | None:
+def first(
+    found: Mapping[str, Any], names: Sequence[str], taken: Mapping[str, str | None]
+) -> str | None:
     """The first of these names that is there, and is not taken."""
     return next((name for name in names if name in found and name not in taken.values()), None)

@@ -1,4 +1,6 @@
-"""From text to ids on the disk: each step is done once for the same content and found in the cache afterwards."""
+"""From text to ids on the disk: each step is done once for the same content and found in the cache
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tfzoo.data import cache
 from tfzoo.data.encoded import Encoded, Writer
 from tfzoo.data.progress import watched
 from tfzoo.data.table import Table
-from tfzoo.data.tokenizer import Languages, Tokenizer
+from tfzoo.data.tokenizer import Tokenizer, TokenizerPair
 from tfzoo.errors import BadData
 from tfzoo.registry import Spec, create, registry
 
@@ -45,7 +47,9 @@ class Encoder(Protocol):
 
 @dataclass
 class Scan:
-    """What one reading of a split tells: how many pairs, names for the content of each side, texts with a carriage return inside."""
+    """What one reading of a split tells: how many pairs, names for the content of each side, texts
+    with a carriage return inside.
+    """
 
     pairs: int = 0
     returns: int = 0
@@ -55,7 +59,9 @@ class Scan:
 
 
 def scan(text: Text, name: str, wanted: frozenset[str] = frozenset()) -> Scan:
-    """What reading a split tells, from the cache where the same unchanged files were read to their end before; see :func:`read_through`."""
+    """What reading a split tells, from the cache where the same unchanged files were read to their
+    end before; see :func:`read_through`.
+    """
     stamp = text.stamp() if hasattr(text, "stamp") else None
     path = cache.entry("scan", cache.key(FORMAT, stamp or "", *sorted(wanted)))
     try:
@@ -65,12 +71,15 @@ def scan(text: Text, name: str, wanted: frozenset[str] = frozenset()) -> Scan:
         result = read_through(text, name, wanted)
     if stamp:
         with cache.filling(path) as folder:
-            (folder / "scan").write_text(json.dumps({**vars(result), "known": sorted(result.known)}), "utf-8")
+            (folder / "scan").write_text(
+                json.dumps({**vars(result), "known": sorted(result.known)}), "utf-8"
+            )
     return result
 
 
 def read_through(text: Text, name: str, wanted: frozenset[str] = frozenset()) -> Scan:
-    """Read a split once, to its end, so that every error in it is met now. ``known``: which wanted sources it has.
+    """Read a split once, to its end, so that every error in it is met now. ``known``: which wanted
+    sources it has.
 
     Raises:
         BadData: as the text's own reader; also for a split without a row.
@@ -80,7 +89,9 @@ def read_through(text: Text, name: str, wanted: frozenset[str] = frozenset()) ->
     for chunk in chunks(watched(text, f"reading {name}")):
         for side, digest in enumerate(digests):
             lines = [pair[side] for pair in chunk]
-            digest.update(array("q", map(len, lines)).tobytes())  # where each ends: a text may hold line feeds
+            digest.update(
+                array("q", map(len, lines)).tobytes()
+            )  # where each ends: a text may hold line feeds
             joined = "".join(lines)
             if "\r" in joined:
                 result.returns += sum("\r" in line for line in lines)
@@ -99,18 +110,27 @@ def place(text: Text, row: int, name: str) -> str:
     return text.place(row) if hasattr(text, "place") else f"{name}, text {row + 1:,}"
 
 
-def train_languages(text: Text, read: Scan, names: tuple[str, str], spec: Spec, joint: bool) -> Languages:
+def train_languages(
+    text: Text, read: Scan, names: tuple[str, str], spec: Spec, joint: bool
+) -> TokenizerPair:
     """The tokenizers for a training split, trained now or found in the cache."""
     if joint:
-        one = train_tokenizer((line for pair in text for line in pair), f"{read.source} {read.target}", spec, read.pairs * 2)
-        return Languages(one, one, *names, spec)
+        one = train_tokenizer(
+            (line for pair in text for line in pair),
+            f"{read.source} {read.target}",
+            spec,
+            read.pairs * 2,
+        )
+        return TokenizerPair(one, one, *names, spec)
     source = train_tokenizer((line for line, _ in text), read.source, spec, read.pairs)
     target = train_tokenizer((line for _, line in text), read.target, spec, read.pairs)
-    return Languages(source, target, *names, spec)
+    return TokenizerPair(source, target, *names, spec)
 
 
 def train_tokenizer(lines: Iterable[str], content: str, spec: Spec, count: int) -> Tokenizer:
-    """One tokenizer, from the cache where the same lines, options and version of the library have made it before."""
+    """One tokenizer, from the cache where the same lines, options and version of the library have
+    made it before.
+    """
     path = cache.entry("tokenizer", cache.key(FORMAT, content, full(spec), version("tokenizers")))
     tokenizer: Tokenizer = create("tokenizer", spec)
     try:
@@ -119,7 +139,9 @@ def train_tokenizer(lines: Iterable[str], content: str, spec: Spec, count: int) 
         tokenizer.train(watched(lines, "training the tokenizer", count))
         with cache.filling(path) as folder:
             (folder / "state").write_text(tokenizer.state(), "utf-8")
-        tokenizer.restore((path / "state").read_text("utf-8"))  # of two processes that trained at once, both take the same
+        tokenizer.restore(
+            (path / "state").read_text("utf-8")
+        )  # of two processes that trained at once, both take the same
     return tokenizer
 
 
@@ -130,16 +152,28 @@ def full(spec: Spec, kind: str = "tokenizer") -> str:
     return json.dumps([entry.cls.__module__, entry.name, options], sort_keys=True)
 
 
-def encode_split(text: Text, read: Scan, languages: Languages, name: str) -> tuple[Encoded, Encoded]:
-    """The ids of both sides of a split, from the cache where the same lines and tokenizers have made them before."""
+def encode_split(
+    text: Text, read: Scan, languages: TokenizerPair, name: str
+) -> tuple[Encoded, Encoded]:
+    """The ids of both sides of a split, from the cache where the same lines and tokenizers have
+    made them before.
+    """
     made_by = full(languages.spec)
-    source = encode_lines((s for s, _ in text), read.source, languages.source, made_by, name, read.pairs)
-    target = encode_lines((t for _, t in text), read.target, languages.target, made_by, name, read.pairs)
+    source = encode_lines(
+        (s for s, _ in text), read.source, languages.source, made_by, name, read.pairs
+    )
+    target = encode_lines(
+        (t for _, t in text), read.target, languages.target, made_by, name, read.pairs
+    )
     return source, target
 
 
-def encode_lines(lines: Iterable[str], content: str, tokenizer: Encoder, made_by: str, name: str, count: int) -> Encoded:
-    """The ids of some lines, from the cache where the same was done before. A line of spaces alone has none."""
+def encode_lines(
+    lines: Iterable[str], content: str, tokenizer: Encoder, made_by: str, name: str, count: int
+) -> Encoded:
+    """The ids of some lines, from the cache where the same was done before. A line of spaces alone
+    has none.
+    """
     path = cache.entry("ids", cache.key(FORMAT, content, made_by, tokenizer.state()))
     try:
         return Encoded(path / "sentences")
@@ -151,12 +185,16 @@ def encode_lines(lines: Iterable[str], content: str, tokenizer: Encoder, made_by
             writer.add(tokenizer.encode([line if line.strip() else "" for line in chunk]))
         writer.close()
         if writer.sentences != count:
-            raise BadData(f"{name}: {writer.sentences:,} lines, but {count:,} a moment ago; let the files rest while they are read")
+            raise BadData(
+                f"{name}: {writer.sentences:,} lines, but {count:,} a moment ago; let the files rest while they are read"
+            )
     return Encoded(path / "sentences")
 
 
 def drawn(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
-    """The splits of a built-in data set, from the cache where the same code, options and seed have made them before."""
+    """The splits of a built-in data set, from the cache where the same code, options and seed have
+    made them before.
+    """
     made = create("dataset", spec)
     code = inspect.getsource(sys.modules[type(made).__module__])
     path = cache.entry("drawn", cache.key(FORMAT, full(spec, "dataset"), str(seed), code))
@@ -175,7 +213,9 @@ def drawn(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
 
 
 def distinct(lines: Iterable[str], content: str) -> list[str]:
-    """The different lines among these, sorted; from the cache where the same lines were asked for before."""
+    """The different lines among these, sorted; from the cache where the same lines were asked for
+    before.
+    """
     path = cache.entry("distinct", cache.key(FORMAT, content))
     try:
         found: list[str] = json.loads((path / "lines").read_text("utf-8"))

@@ -20,7 +20,9 @@ STEP = 1000
 
 
 def watched(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
-    """The same items; under a progress bar where stderr is a terminal and it takes longer than a second."""
+    """The same items; under a progress bar where stderr is a terminal and it takes longer than a
+    second.
+    """
     if not sys.stderr.isatty():
         yield from items
         return
@@ -40,9 +42,20 @@ def watched(items: Iterable[T], what: str, total: int | None = None) -> Iterator
 def start(what: str, total: int | None) -> Progress:
     """The bar, on the screen."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.add_task(what, total=total)
     bar.start()

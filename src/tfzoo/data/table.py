@@ -1,10 +1,13 @@
-"""Two named columns of a table in a file: ``.tsv``, ``.csv``, ``.jsonl`` or ``.parquet``, each plain or as ``.gz``.
+"""Two named columns of a table in a file: ``.tsv``, ``.csv``, ``.jsonl`` or ``.parquet``, each
+plain or as ``.gz``.
 
-Nothing is dropped and nothing is guessed: a row that lacks a column, a blank line or a line end where none can be is an error that names
-file and line. Where each has its cells:
+Nothing is dropped and nothing is guessed: a row that lacks a column, a blank line or a line end
+where none can be is an error that names file and line. Where each has its cells:
 
-- ``.tsv``: no quotes, so a quotation mark is a character like others, and a cell holds no tab and no line end. The first row is names.
-- ``.csv``: RFC 4180, so cells in quotes may hold commas, line ends and doubled quotes. The first row is names.
+- ``.tsv``: no quotes, so a quotation mark is a character like others, and a cell holds no tab and
+  no line end. The first row is names.
+- ``.csv``: RFC 4180, so cells in quotes may hold commas, line ends and doubled quotes. The first
+  row is names.
 - ``.jsonl``: one object per line.
 """
 
@@ -31,7 +34,8 @@ class Table:
     Without ``header``, a ``.tsv`` may have no row of names: then it has these two columns alone.
 
     Raises (while iterating):
-        BadData: a file that is missing, empty, damaged or not UTF-8, a column that it does not have, a row that is not whole.
+        BadData: a file that is missing, empty, damaged or not UTF-8, a column that it does not
+            have, a row that is not whole.
     """
 
     def __init__(self, path: Path, columns: tuple[str, str], *, header: bool = True) -> None:
@@ -75,9 +79,15 @@ def tabbed(table: Table) -> Iterator[Row]:
             names, width, places = row, len(row), columns_at(row, table)
             continue
         if len(row) != width:
-            few = "a tab is missing" if len(row) < width else "a tab inside a text must become a space"
+            few = (
+                "a tab is missing"
+                if len(row) < width
+                else "a tab inside a text must become a space"
+            )
             wanted = "<TAB>".join(names[:6])
-            raise BadData(f"{table.path}, line {number:,}: {len(row)} column{'s' * (len(row) != 1)} instead of {width}, {wanted}; {few}")
+            raise BadData(
+                f"{table.path}, line {number:,}: {len(row)} column{'s' * (len(row) != 1)} instead of {width}, {wanted}; {few}"
+            )
         yield number, row[places[0]], row[places[1]]
 
 
@@ -103,8 +113,14 @@ def commas(table: Table) -> Iterator[Row]:
             if not row:
                 raise BadData(f"{table.path}, line {first:,}: {BLANK}")
             if len(row) != width:
-                few = "a comma is missing" if len(row) < width else "a text with a comma must stand in quotes"
-                raise BadData(f"{table.path}, line {first:,}: {len(row)} column{'s' * (len(row) != 1)} instead of {width}; {few}")
+                few = (
+                    "a comma is missing"
+                    if len(row) < width
+                    else "a text with a comma must stand in quotes"
+                )
+                raise BadData(
+                    f"{table.path}, line {first:,}: {len(row)} column{'s' * (len(row) != 1)} instead of {width}; {few}"
+                )
             yield first, row[places[0]], row[places[1]]
     except csv.Error as error:
         raise BadData(f"{table.path}, line {begun + 1:,}: not CSV ({error})") from None
@@ -132,7 +148,9 @@ def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, which has each name once."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"{Counter(name for name, _ in pairs).most_common(1)[0][0]!r} is there twice")
+        raise ValueError(
+            f"{Counter(name for name, _ in pairs).most_common(1)[0][0]!r} is there twice"
+        )
     return found
 
 
@@ -162,10 +180,17 @@ def parquet(table: Table) -> Iterator[Row]:
                         yield number, *table.cells(row, f"{table.path}, row {number:,}")
                     count += batch.num_rows
     except (OSError, EOFError, zlib.error, pyarrow.ArrowException) as error:
-        raise BadData(f"{table.path}: {getattr(error, 'strerror', None) or f'damaged, or not Parquet ({error})'}") from None
+        raise BadData(
+            f"{table.path}: {getattr(error, 'strerror', None) or f'damaged, or not Parquet ({error})'}"
+        ) from None
 
 
-FORMS: Mapping[str, Callable[[Table], Iterator[Row]]] = {".tsv": tabbed, ".csv": commas, ".jsonl": objects, ".parquet": parquet}
+FORMS: Mapping[str, Callable[[Table], Iterator[Row]]] = {
+    ".tsv": tabbed,
+    ".csv": commas,
+    ".jsonl": objects,
+    ".parquet": parquet,
+}
 """How each ending is read."""
 
 NESTED = "translation"
@@ -196,7 +221,9 @@ def no_column(column: str, names: Iterable[str], where: str) -> BadData:
     names = list(names)
     if column in names:
         return BadData(f"{where}: the column {column!r} is there twice")
-    return BadData(f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)}")
+    return BadData(
+        f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)}"
+    )
 
 
 def cell(row: Mapping[str, Any], column: str, place: str) -> str:
@@ -209,5 +236,7 @@ def cell(row: Mapping[str, Any], column: str, place: str) -> str:
     if isinstance(value, bool):
         return json.dumps(value)
     if not isinstance(value, str | int):
-        raise BadData(f"{place}: {column!r} is {'empty' if value is None else f'no text but {str(value)[:40]}'}")
+        raise BadData(
+            f"{place}: {column!r} is {'empty' if value is None else f'no text but {str(value)[:40]}'}"
+        )
     return written(str(value), place)

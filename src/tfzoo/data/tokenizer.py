@@ -13,17 +13,21 @@ PAD, UNKNOWN, BEGIN, END = range(4)
 
 
 class Tokenizer(Protocol):
-    """Text to ids and back. A component of kind ``tokenizer`` in ``data/tokenizers/``, made by its options alone.
+    """Text to ids and back. A component of kind ``tokenizer`` in ``data/tokenizers/``, made by its
+    options alone.
 
-    ``decode(encode([text])) == [text]`` up to Unicode's normal form NFC; ids 0 to 3 (:data:`PAD`, :data:`UNKNOWN`,
-    :data:`BEGIN`, :data:`END`) come from no text, not even from one that spells their names.
+    ``decode(encode([text])) == [text]`` up to Unicode's normal form NFC; ids 0 to 3 (:data:`PAD`,
+    :data:`UNKNOWN`, :data:`BEGIN`, :data:`END`) come from no text, not even from one that spells
+    their names.
     """
 
     def train(self, lines: Iterable[str]) -> None:
         """Choose the vocabulary from these lines, read once."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, without begin and end; many texts at once are the fast way. An empty text has no ids."""
+        """Ids of each text, without begin and end; many texts at once are the fast way. An empty
+        text has no ids.
+        """
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """One line of text for each list of ids; ids 0 to 3 are dropped."""
@@ -39,11 +43,12 @@ class Tokenizer(Protocol):
 
 
 @dataclass
-class Languages:
-    """The tokenizers of a translator; ``source`` and ``target`` are one object where the vocabulary is joint.
+class TokenizerPair:
+    """The tokenizers of a translator; ``source`` and ``target`` are one object where the vocabulary
+    is joint.
 
-    ``source_language`` and ``target_language`` are codes such as ``"en"``, ``"de"``, ``"zh"``; the target's chooses
-    how BLEU cuts words. ``spec`` is the name and options that made the tokenizers.
+    ``source_language`` and ``target_language`` are codes such as ``"en"``, ``"de"``, ``"zh"``; the
+    target's chooses how BLEU cuts words. ``spec`` is the name and options that made the tokenizers.
     """
 
     source: Tokenizer
@@ -58,7 +63,9 @@ class Languages:
         return self.source is self.target
 
     def state(self) -> dict[str, Any]:
-        """Plain values that :meth:`restore` turns back into these languages; part of every checkpoint."""
+        """Plain values that :meth:`restore` turns back into these languages; part of every
+        checkpoint.
+        """
         tokenizers = [self.source] if self.joint else [self.source, self.target]
         return {
             "languages": [self.source_language, self.target_language],
@@ -67,7 +74,7 @@ class Languages:
         }
 
     @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Languages:
+    def restore(cls, state: Mapping[str, Any]) -> TokenizerPair:
         """The languages whose :meth:`state` this is; needs neither text nor cache."""
         tokenizers = []
         for text in state["states"]:
@@ -75,4 +82,6 @@ class Languages:
             tokenizer.restore(text)
             tokenizers.append(tokenizer)
         source_language, target_language = state["languages"]
-        return cls(tokenizers[0], tokenizers[-1], source_language, target_language, state["tokenizer"])
+        return cls(
+            tokenizers[0], tokenizers[-1], source_language, target_language, state["tokenizer"]
+        )

@@ -20,7 +20,8 @@ class GEGLU(FeedForward):
     Shazeer 2020, eq. 6. Each matrix starts uniform by Glorot's rule.
 
     Options:
-        hidden: width that the plain layer of as many parameters would have; None is ``4 d``. ``f`` is two thirds of it, rounded.
+        hidden: width that the plain layer of as many parameters would have; None is ``4 d``. ``f``
+            is two thirds of it, rounded.
 
     Raises:
         BadOption: ``hidden`` under 1.

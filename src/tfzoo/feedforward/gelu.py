@@ -17,8 +17,8 @@ class GELU(FeedForward):
 
     Shapes: ``(b n d) -> (b n d)``; hidden ``(b n f)``, on which dropout acts.
 
-    Hendrycks and Gimpel 2016, section 2: ``Phi`` is the normal distribution function, taken exactly.
-    Matrices start uniform by Glorot's rule, biases at zero.
+    Hendrycks and Gimpel 2016, section 2: ``Phi`` is the normal distribution function, taken
+    exactly. Matrices start uniform by Glorot's rule, biases at zero.
 
     Options:
         hidden: width ``f`` of the hidden layer; None is ``4 d``.

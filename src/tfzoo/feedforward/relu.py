@@ -17,7 +17,8 @@ class ReLU(FeedForward):
 
     Shapes: ``(b n d) -> (b n d)``; hidden ``(b n f)``, on which dropout acts.
 
-    Vaswani et al. 2017, section 3.3. Matrices start uniform by Glorot's rule, biases at zero, as in their code.
+    Vaswani et al. 2017, section 3.3. Matrices start uniform by Glorot's rule, biases at zero, as in
+    their code.
 
     Options:
         hidden: width ``f`` of the hidden layer; None is ``4 d``.

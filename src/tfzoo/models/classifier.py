@@ -14,13 +14,21 @@ from tfzoo.contracts import Pooling
 from tfzoo.dropout import dropout
 from tfzoo.errors import BadOption
 from tfzoo.models.embedding import Embedding
-from tfzoo.models.start import rescale
+from tfzoo.models.initialise import rescale
 from tfzoo.models.transformer import PAD
-from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PoolingSpec, PositionSpec, create
+from tfzoo.registry import (
+    AttentionSpec,
+    FeedForwardSpec,
+    NormSpec,
+    PoolingSpec,
+    PositionSpec,
+    create,
+)
 
 
 class TransformerClassifier(nn.Module):
-    """An encoder (Vaswani et al. 2017, section 3.1), a pooling of its states to one vector a text, and a linear layer: ``W pool(x) + b``.
+    """An encoder (Vaswani et al. 2017, section 3.1), a pooling of its states to one vector a text,
+    and a linear layer: ``W pool(x) + b``.
 
     >>> import torch
     >>> model = TransformerClassifier(vocab_size=8000, classes=6, dim=64, heads=4, layers=2, norm="rms", pooling="max")
@@ -35,7 +43,8 @@ class TransformerClassifier(nn.Module):
         pooling: how the states of a text's tokens become one vector; see ``tfzoo list pooling``.
         pooled_dropout: dropout on that vector.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
-        init_std: start embeddings and linear maps with entries of this root mean square; None: each as its paper has it.
+        init_std: start embeddings and linear maps with entries of this root mean square; None: each
+            as its paper has it.
         allow: names of clashes to run with all the same.
 
     Raises:
@@ -77,12 +86,18 @@ class TransformerClassifier(nn.Module):
         if dim < 1 or vocab_size < 1:
             raise BadOption(f"dim={dim} and vocab_size={vocab_size} must be at least 1")
         if classes < 2:
-            raise BadOption(f"classes={classes} must be at least 2: with fewer there is nothing to tell apart")
+            raise BadOption(
+                f"classes={classes} must be at least 2: with fewer there is nothing to tell apart"
+            )
         if init_std is not None and not init_std > 0:
             raise BadOption(f"init_std={init_std} must be over 0")
         if not 0 <= pooled_dropout < 1:
-            raise BadOption(f"pooled_dropout={pooled_dropout} is a probability: at least 0 and under 1")
-        options = StackOptions().but({key: given[key] for key in given.keys() & StackOptions.__dataclass_fields__.keys()})
+            raise BadOption(
+                f"pooled_dropout={pooled_dropout} is a probability: at least 0 and under 1"
+            )
+        options = StackOptions().but(
+            {key: given[key] for key in given.keys() & StackOptions.__dataclass_fields__.keys()}
+        )
         refuse(options, causal=False, allow=allow or (), pooling=pooling)
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
         self.encoder = Stack(dim, options, causal=False, allow=allow or ())
@@ -108,7 +123,9 @@ class TransformerClassifier(nn.Module):
         return self.encoder.longest
 
     def forward(self, text: Tensor, *, padding: Padding = "right") -> Tensor:
-        """Logits of the classes: ``(b n) -> (b classes)``; ids equal to ``pad`` are padding, which stands on the side ``padding``."""
+        """Logits of the classes: ``(b n) -> (b classes)``; ids equal to ``pad`` are padding, which
+        stands on the side ``padding``.
+        """
         pooled = self.pooling(self.encode(text, padding=padding), self.valid(text, padding))
         return self.head(dropout(pooled, self.pooled_dropout if self.training else 0.0))  # type: ignore[no-any-return]
 

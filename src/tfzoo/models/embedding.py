@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Embedding):
-    """A vector a token, times ``sqrt(dim)`` where ``scale`` (Vaswani et al. 2017, section 3.4); started as ``N(0, 1/dim)``, so that a
-    tied output layer starts with logits of variance 1."""
+    """A vector a token, times ``sqrt(dim)`` where ``scale`` (Vaswani et al. 2017, section 3.4);
+    started as ``N(0, 1/dim)``, so that a tied output layer starts with logits of variance 1.
+    """
 
     def __init__(self, vocab_size: int, dim: int, *, scale: bool = True) -> None:
         super().__init__(vocab_size, dim)

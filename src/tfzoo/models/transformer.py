@@ -14,7 +14,7 @@ from tfzoo.blocks.stack import Padding, Stack
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.embedding import Embedding
-from tfzoo.models.start import rescale
+from tfzoo.models.initialise import rescale
 from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PositionSpec
 
 PAD = 0
@@ -33,11 +33,12 @@ class Transformer(nn.Module):
         dim: width of the model.
         heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
-        tie: which embeddings are one matrix: ``all`` (source, target and output; Press and Wolf 2017), ``target`` (target and
-            output) or ``none``.
-        init_std: start embeddings and linear maps with entries of this root mean square, as BERT and its kin do with 0.02 (Devlin et al.
-            2019); None: each as its paper has it.
-        encoder, decoder: options of :class:`~tfzoo.blocks.options.StackOptions` in which one side differs, ``{norm: batch, layers: 3}``.
+        tie: which embeddings are one matrix: ``all`` (source, target and output; Press and Wolf
+            2017), ``target`` (target and output) or ``none``.
+        init_std: start embeddings and linear maps with entries of this root mean square, as BERT
+            and its kin do with 0.02 (Devlin et al. 2019); None: each as its paper has it.
+        encoder, decoder: options of :class:`~tfzoo.blocks.options.StackOptions` in which one side
+            differs, ``{norm: batch, layers: 3}``.
         allow: names of clashes to run with all the same.
 
     Raises:
@@ -82,20 +83,33 @@ class Transformer(nn.Module):
         if init_std is not None and not init_std > 0:
             raise BadOption(f"init_std={init_std} must be over 0")
         if tie == "all" and source_vocab_size is not None:
-            raise BadOption("tie: all makes one matrix of source and target embeddings, but their vocabularies differ. Use tie: target")
-        common = StackOptions().but({key: given[key] for key in given.keys() & StackOptions.__dataclass_fields__.keys()})
-        sides = {"encoder": self._side(common, "encoder", encoder), "decoder": self._side(common, "decoder", decoder)}
+            raise BadOption(
+                "tie: all makes one matrix of source and target embeddings, but their vocabularies differ. Use tie: target"
+            )
+        common = StackOptions().but(
+            {key: given[key] for key in given.keys() & StackOptions.__dataclass_fields__.keys()}
+        )
+        sides = {
+            "encoder": self._side(common, "encoder", encoder),
+            "decoder": self._side(common, "decoder", decoder),
+        }
         self.encoder = Stack(dim, sides["encoder"], causal=False, allow=allow or ())
         self.decoder = Stack(dim, sides["decoder"], causal=True, cross=True, allow=allow or ())
         self.target_embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
         shared = self.target_embedding
-        self.source_embedding = shared if tie == "all" else Embedding(source_vocab_size or vocab_size, dim, scale=scale_embeddings)
+        self.source_embedding = (
+            shared
+            if tie == "all"
+            else Embedding(source_vocab_size or vocab_size, dim, scale=scale_embeddings)
+        )
         self.projection = None if tie != "none" else nn.Parameter(torch.empty(vocab_size, dim))
         self.init_std = init_std
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The untied output projection starts as an embedding does: ``N(0, 1/dim)``, or of ``init_std``."""
+        """The untied output projection starts as an embedding does: ``N(0, 1/dim)``, or of
+        ``init_std``.
+        """
         if self.projection is not None:
             nn.init.normal_(self.projection, std=self.init_std or self.projection.shape[1] ** -0.5)
         if self.init_std is not None:
@@ -116,19 +130,44 @@ class Transformer(nn.Module):
         """What turns hidden states into logits: ``(v d)``."""
         return self.target_embedding.weight if self.projection is None else self.projection
 
-    def forward(self, source: Tensor, target: Tensor, *, source_padding: Padding = "right", target_padding: Padding = "right") -> Tensor:
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        *,
+        source_padding: Padding = "right",
+        target_padding: Padding = "right",
+    ) -> Tensor:
         """``(b k), (b q) -> (b q v)``; ids equal to ``pad`` are padding.
 
-        ``source_padding`` and ``target_padding`` say on which side padding stands, if there can be any.
+        ``source_padding`` and ``target_padding`` say on which side padding stands, if there can be
+        any.
         """
-        return self.logits(self.hidden(source, target, source_padding=source_padding, target_padding=target_padding))
+        return self.logits(
+            self.hidden(
+                source, target, source_padding=source_padding, target_padding=target_padding
+            )
+        )
 
-    def hidden(self, source: Tensor, target: Tensor, *, source_padding: Padding = "right", target_padding: Padding = "right") -> Tensor:
+    def hidden(
+        self,
+        source: Tensor,
+        target: Tensor,
+        *,
+        source_padding: Padding = "right",
+        target_padding: Padding = "right",
+    ) -> Tensor:
         """The decoder's last hidden states: ``(b k), (b q) -> (b q d)``."""
         memory = self.encode(source, padding=source_padding)
         memory_mask = Mask(keys=self.valid(source, source_padding))
         x = self.target_embedding(target)
-        return self.decoder(x, self.valid(target, target_padding), target_padding, memory=memory, memory_mask=memory_mask)  # type: ignore[no-any-return]
+        return self.decoder(
+            x,
+            self.valid(target, target_padding),
+            target_padding,
+            memory=memory,
+            memory_mask=memory_mask,
+        )  # type: ignore[no-any-return]
 
     def logits(self, hidden: Tensor) -> Tensor:
         """``(* d) -> (* v)``"""
@@ -152,10 +191,17 @@ class Transformer(nn.Module):
 
     def step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """The next token's logits after one more token of each hypothesis: ``(r) -> (r v)``."""
-        x = self.decoder(self.target_embedding(tokens[:, None]), cache=cache, padding="none", memory_mask=cache.memory_mask)
+        x = self.decoder(
+            self.target_embedding(tokens[:, None]),
+            cache=cache,
+            padding="none",
+            memory_mask=cache.memory_mask,
+        )
         return self.logits(x[:, 0])
 
-    def _side(self, common: StackOptions, side: str, changes: Mapping[str, Any] | None) -> StackOptions:
+    def _side(
+        self, common: StackOptions, side: str, changes: Mapping[str, Any] | None
+    ) -> StackOptions:
         try:
             return common.but(changes)
         except BadOption as error:

@@ -16,11 +16,13 @@ from tfzoo.values import positive
 
 @register("norm", "batch", paper="arXiv:1502.03167, algorithm 1", traits={"mixes_tokens:training"})
 class Batch(Norm):
-    """Each channel over the real tokens of the batch: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Each channel over the real tokens of the batch: ``(x - mean) / sqrt(var + eps) * weight +
+    bias``.
 
-    Shapes: ``(b n d), (b n) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and zero (Ioffe and Szegedy 2015).
-    Statistics in fp32 over the real tokens of all devices; padded places give zero. Outside training the running statistics
-    are used (their variance unbiased, as in ``nn.BatchNorm1d``); fewer than two real tokens do not move them.
+    Shapes: ``(b n d), (b n) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and
+    zero (Ioffe and Szegedy 2015). Statistics in fp32 over the real tokens of all devices; padded
+    places give zero. Outside training the running statistics are used (their variance unbiased, as
+    in ``nn.BatchNorm1d``); fewer than two real tokens do not move them.
 
     Options:
         eps: keeps the root away from zero.
@@ -63,7 +65,11 @@ class Batch(Norm):
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         wide = x.float()
         padded = None if valid is None else ~valid[..., None]
-        mean, variance = self._statistics(wide, padded) if self.training else (self.running_mean, self.running_var)
+        mean, variance = (
+            self._statistics(wide, padded)
+            if self.training
+            else (self.running_mean, self.running_var)
+        )
         scale = (variance + self.eps).rsqrt() * self.weight
         out = (wide - mean) * scale + self.bias
         return (out if padded is None else out.masked_fill(padded, 0.0)).to(x.dtype)
@@ -71,7 +77,11 @@ class Batch(Norm):
     def _statistics(self, x: Tensor, padded: Tensor | None) -> tuple[Tensor, Tensor]:
         """Mean and biased variance of each channel, ``(d)``; moves the running ones."""
         real = x if padded is None else x.masked_fill(padded, 0.0)
-        count = x.new_full((1,), x.shape[0] * x.shape[1]) if padded is None else (~padded).sum().to(x.dtype)[None]
+        count = (
+            x.new_full((1,), x.shape[0] * x.shape[1])
+            if padded is None
+            else (~padded).sum().to(x.dtype)[None]
+        )
         count, total = over_devices(torch.cat([count, real.sum((0, 1))])).tensor_split([1])
         mean = total / count.clamp(min=1.0)
         centred = x - mean if padded is None else (x - mean).masked_fill(padded, 0.0)
@@ -81,7 +91,8 @@ class Batch(Norm):
             step = step.to(self.running_mean.dtype)
             variance = squares / (count - 1.0).clamp(min=1.0)
             for running, seen in ((self.running_mean, mean), (self.running_var, variance)):
-                # A step that is not finite is left out, but what is running would never be finite again.
+                # A step that is not finite is left out, but what is running would never be finite
+                # again.
                 running.lerp_(torch.where(seen.isfinite(), seen.to(running.dtype), running), step)
         return mean, squares / count.clamp(min=1.0)
 

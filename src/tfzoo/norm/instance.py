@@ -10,12 +10,19 @@ from tfzoo.registry import register
 from tfzoo.values import positive
 
 
-@register("norm", "instance", paper="arXiv:1607.08022, eq. 4", traits={"mixes_tokens:always", "centres_texts"})
+@register(
+    "norm",
+    "instance",
+    paper="arXiv:1607.08022, eq. 4",
+    traits={"mixes_tokens:always", "centres_texts"},
+)
 class Instance(Norm):
-    """Each channel over the real tokens of its own text: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Each channel over the real tokens of its own text: ``(x - mean) / sqrt(var + eps) * weight +
+    bias``.
 
-    Shapes: ``(b n d), (b n) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and zero (Ulyanov et al. 2016).
-    Statistics in fp32 over real tokens only, variance biased; padded places give zero. A text of one token gives ``bias``.
+    Shapes: ``(b n d), (b n) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and
+    zero (Ulyanov et al. 2016). Statistics in fp32 over real tokens only, variance biased; padded
+    places give zero. A text of one token gives ``bias``.
 
     Options:
         eps: keeps the root away from zero.

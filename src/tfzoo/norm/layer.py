@@ -15,8 +15,8 @@ from tfzoo.values import positive
 class Layer(Norm):
     """Each token by its own mean and variance: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
-    Shapes: ``(b n d) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and zero (Ba et al. 2016, section 3.1).
-    Statistics in fp32.
+    Shapes: ``(b n d) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and zero
+    (Ba et al. 2016, section 3.1). Statistics in fp32.
 
     Options:
         eps: keeps the root away from zero.

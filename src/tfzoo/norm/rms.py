@@ -18,8 +18,9 @@ from tfzoo.values import positive
 class RMS(Norm):
     """Each token by its own root mean square: ``x / sqrt(mean(x^2) + eps) * weight``.
 
-    Shapes: ``(b n d) -> (b n d)``; ``weight`` is ``(d)`` and starts at one (Zhang and Sennrich 2019, section 3).
-    All in fp32 and rounded once, at the end, as in ``F.rms_norm``; Llama rounds before the weight as well.
+    Shapes: ``(b n d) -> (b n d)``; ``weight`` is ``(d)`` and starts at one (Zhang and Sennrich
+    2019, section 3). All in fp32 and rounded once, at the end, as in ``F.rms_norm``; Llama rounds
+    before the weight as well.
 
     Options:
         eps: keeps the root away from zero.
@@ -51,15 +52,22 @@ class RMS(Norm):
 
 
 class RootMeanSquare(torch.autograd.Function):
-    """PyTorch runs ``F.rms_norm`` one operation at a time on a CPU; this takes fewer passes over memory.
+    """PyTorch runs ``F.rms_norm`` one operation at a time on a CPU; this takes fewer passes over
+    memory.
 
-    Backwards it is the layer norm of a mean that happens to be zero, but for that mean's own share in the gradient,
-    which is given back.
+    Backwards it is the layer norm of a mean that happens to be zero, but for that mean's own share
+    in the gradient, which is given back.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        size = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1]).add_(eps).rsqrt_()
+        size = (
+            torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+            .square_()
+            .div_(x.shape[-1])
+            .add_(eps)
+            .rsqrt_()
+        )
         ctx.save_for_backward(x, weight, size)
         return torch.mul(x, size).mul_(weight)
 
@@ -68,5 +76,11 @@ class RootMeanSquare(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         x, weight, size = ctx.saved_tensors
         norm_backward = torch.ops.aten.native_layer_norm_backward
-        grad_x, grad_weight, _ = norm_backward(grad, x, weight.shape, torch.zeros_like(size), size, weight, None, [True, True, False])
-        return grad_x.addcmul_(size, (grad @ weight)[..., None], value=1.0 / x.shape[-1]), grad_weight, None
+        grad_x, grad_weight, _ = norm_backward(
+            grad, x, weight.shape, torch.zeros_like(size), size, weight, None, [True, True, False]
+        )
+        return (
+            grad_x.addcmul_(size, (grad @ weight)[..., None], value=1.0 / x.shape[-1]),
+            grad_weight,
+            None,
+        )

@@ -15,16 +15,25 @@ LONGEST = 100
 """Tokens of a run: a stranger's recipe is not to ask for filters of a million widths."""
 
 
-@register("pooling", "convolution", paper="arXiv:1408.5882, section 2; projection: arXiv:1802.05365, section 3.4", traits={"ordered"})
+@register(
+    "pooling",
+    "convolution",
+    paper="arXiv:1408.5882, section 2; projection: arXiv:1802.05365, section 3.4",
+    traits={"ordered"},
+)
 class Convolution(Pooling):
-    """How well each filter matches where it matches best, along runs of ``w`` tokens, projected: ``max(0, max_i <f, x[i : i + w]>) P``.
+    """How well each filter matches where it matches best, along runs of ``w`` tokens, projected:
+    ``max(0, max_i <f, x[i : i + w]>) P``.
 
-    Shapes: ``(b n d), (b n) -> (b d)``; for each width ``w`` from ``shortest`` to ``longest`` there are ``filters`` of ``(d w)``.
+    Shapes: ``(b n d), (b n) -> (b d)``; for each width ``w`` from ``shortest`` to ``longest`` there
+    are ``filters`` of ``(d w)``.
 
-    Kim 2014, eq. 2 and 3, with a rectifier; Peters et al. 2018 project what the filters found to the width of the model. Runs reach over
-    both ends of a text, where there is zero, so that one shorter than ``w`` has some too. Without biases, so that runs of nothing but
-    padding match by zero, the least there is, and a text of no token gives zeros. All start uniform by Glorot's rule. On an NVIDIA GPU
-    PyTorch rounds what a convolution is given to TF32, unless ``torch.backends.cudnn.allow_tf32`` says otherwise.
+    Kim 2014, eq. 2 and 3, with a rectifier; Peters et al. 2018 project what the filters found to
+    the width of the model. Runs reach over both ends of a text, where there is zero, so that one
+    shorter than ``w`` has some too. Without biases, so that runs of nothing but padding match by
+    zero, the least there is, and a text of no token gives zeros. All start uniform by Glorot's
+    rule. On an NVIDIA GPU PyTorch rounds what a convolution is given to TF32, unless
+    ``torch.backends.cudnn.allow_tf32`` says otherwise.
 
     Options:
         shortest: width of the narrowest filters, in tokens.
@@ -40,11 +49,15 @@ class Convolution(Pooling):
     torch.Size([3, 8])
     """
 
-    def __init__(self, dim: int, *, shortest: int = 3, longest: int = 5, filters: int = 100) -> None:
+    def __init__(
+        self, dim: int, *, shortest: int = 3, longest: int = 5, filters: int = 100
+    ) -> None:
         super().__init__()
         positive("pooling 'convolution'", shortest=shortest, filters=filters)
         if not shortest <= longest <= LONGEST:
-            raise BadOption(f"pooling 'convolution': longest={longest} must be from shortest={shortest} to {LONGEST}")
+            raise BadOption(
+                f"pooling 'convolution': longest={longest} must be from shortest={shortest} to {LONGEST}"
+            )
         widths = range(shortest, longest + 1)
         self.filters = nn.ParameterList(torch.empty(filters, dim, width) for width in widths)
         self.projection = nn.Linear(filters * len(widths), dim, bias=False)
@@ -58,5 +71,10 @@ class Convolution(Pooling):
         if valid is not None:
             x = x.masked_fill(~valid[..., None], 0.0)
         channels = x.mT.contiguous()
-        matches = [F.conv1d(channels, weight.to(x.dtype), padding=weight.shape[-1] - 1).amax(-1) for weight in self.filters]
-        return F.linear(F.relu(torch.cat(matches, -1)), self.projection.weight.to(x.dtype)).to(x.dtype)
+        matches = [
+            F.conv1d(channels, weight.to(x.dtype), padding=weight.shape[-1] - 1).amax(-1)
+            for weight in self.filters
+        ]
+        return F.linear(F.relu(torch.cat(matches, -1)), self.projection.weight.to(x.dtype)).to(
+            x.dtype
+        )

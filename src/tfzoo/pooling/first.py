@@ -13,7 +13,8 @@ from tfzoo.registry import register
 class First(Pooling):
     """The first real token, on which attention then gathers what the text says: ``x_1``.
 
-    Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A text of no token gives zeros. Options: none.
+    Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A text of no token gives
+    zeros. Options: none.
 
     >>> import torch
     >>> from tfzoo.registry import create

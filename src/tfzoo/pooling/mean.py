@@ -13,7 +13,8 @@ from tfzoo.registry import register
 class Mean(Pooling):
     """The average of the real tokens: ``sum_i x_i / n``.
 
-    Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32; padding counts nowhere. A text of no token gives zeros. Options: none.
+    Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32; padding counts nowhere. A text of no token
+    gives zeros. Options: none.
 
     >>> import torch
     >>> from tfzoo.registry import create

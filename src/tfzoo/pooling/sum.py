@@ -13,7 +13,8 @@ from tfzoo.registry import register
 class Sum(Pooling):
     """The sum of the real tokens, which knows how many there are: ``sum_i x_i``.
 
-    Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32. A text of no token gives zeros. Options: none.
+    Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32. A text of no token gives zeros. Options:
+    none.
 
     >>> import torch
     >>> from tfzoo.registry import create

@@ -11,12 +11,15 @@ from tfzoo.registry import register
 
 @register("position", "alibi", paper="arXiv:2108.12409, section 3")
 class ALiBi(Position):
-    """Take off scores what distance costs: ``scores - slope * |k_pos - q_pos|``, a fixed slope per head.
+    """Take off scores what distance costs: ``scores - slope * |k_pos - q_pos|``, a fixed slope per
+    head.
 
-    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``. Nothing is trained; no length is too long.
+    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``. Nothing is trained; no length is too
+    long.
 
-    Press et al. 2022, section 3: ``slope`` of head ``i`` is ``2^(-8i/h)``; where ``h`` is no power of two, the slopes of the next
-    lower power and then every other one of the next higher, as in their code. Both directions cost alike in an encoder.
+    Press et al. 2022, section 3: ``slope`` of head ``i`` is ``2^(-8i/h)``; where ``h`` is no power
+    of two, the slopes of the next lower power and then every other one of the next higher, as in
+    their code. Both directions cost alike in an encoder.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -32,7 +35,9 @@ class ALiBi(Position):
         """One positive number per head, ``(h)``."""
         power = 1 << self.heads.bit_length() - 1
         head = torch.arange(self.heads, dtype=torch.float32, device=device)
-        return torch.exp2(torch.where(head < power, -8.0 * (head + 1), -4.0 * (2 * (head - power) + 1)) / power)
+        return torch.exp2(
+            torch.where(head < power, -8.0 * (head + 1), -4.0 * (2 * (head - power) + 1)) / power
+        )
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         distance = (k_pos[:, None, :] - q_pos[:, :, None]).abs()

@@ -13,10 +13,12 @@ from tfzoo.registry import register
 class Index(Position):
     """Add the position number along one trained direction: ``x + pos * direction``.
 
-    Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``; ``direction`` is ``(d)`` and starts from N(0, 0.02^2).
+    Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``; ``direction`` is ``(d)`` and starts from
+    N(0, 0.02^2).
 
-    What people did before sinusoids, kept as a baseline: the number grows with the text. It is multiplied by a vector because
-    one and the same number on all channels would be cancelled by the next layer norm.
+    What people did before sinusoids, kept as a baseline: the number grows with the text. It is
+    multiplied by a vector because one and the same number on all channels would be cancelled by the
+    next layer norm.
 
     >>> import torch
     >>> from tfzoo.registry import create

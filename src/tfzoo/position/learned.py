@@ -14,7 +14,8 @@ from tfzoo.registry import register
 class Learned(Position):
     """Add a trained vector for each place: ``x + table[pos]``.
 
-    Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``; ``table`` is ``(max_length d)``, and no position may reach ``max_length``.
+    Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``; ``table`` is ``(max_length d)``, and no
+    position may reach ``max_length``.
 
     Gehring et al. 2017, section 3.1. The table starts from N(0, 0.1^2) (section 3.5).
 

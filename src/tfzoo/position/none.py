@@ -10,7 +10,8 @@ from tfzoo.registry import register
 class NoPosition(Position):
     """Leave order out: ``x``; an encoder then treats a text as a bag of tokens.
 
-    Overrides no hook. A causal decoder still learns something of order from how many tokens it may see.
+    Overrides no hook. A causal decoder still learns something of order from how many tokens it may
+    see.
 
     >>> import torch
     >>> from tfzoo.registry import create

@@ -15,13 +15,16 @@ from tfzoo.registry import register
 
 @register("position", "relative_bias", paper="arXiv:1910.10683, section 2.1")
 class RelativeBias(Position):
-    """Add a trained number for each bucket of distances to the scores: ``scores + table[bucket(k_pos - q_pos)]``, one per head.
+    """Add a trained number for each bucket of distances to the scores: ``scores +
+    table[bucket(k_pos - q_pos)]``, one per head.
 
-    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; ``table`` is ``(buckets h)`` and starts from N(0, 1/d), as in T5's code.
+    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; ``table`` is ``(buckets h)`` and starts
+    from N(0, 1/d), as in T5's code.
 
-    Raffel et al. 2020, section 2.1. Half of the buckets hold one distance each, the others grow by equal factors up to
-    ``max_distance``; all that is farther shares the last one. Where text is read in both directions each side has half of the
-    buckets; a causal stack has them all for the past.
+    Raffel et al. 2020, section 2.1. Half of the buckets hold one distance each, the others grow by
+    equal factors up to ``max_distance``; all that is farther shares the last one. Where text is
+    read in both directions each side has half of the buckets; a causal stack has them all for the
+    past.
 
     Options:
         buckets: how many numbers a head has.
@@ -37,11 +40,15 @@ class RelativeBias(Position):
     torch.Size([1, 2, 3, 5])
     """
 
-    def __init__(self, dim: int, heads: int, causal: bool, *, buckets: int = 32, max_distance: int = 128) -> None:
+    def __init__(
+        self, dim: int, heads: int, causal: bool, *, buckets: int = 32, max_distance: int = 128
+    ) -> None:
         super().__init__()
         self.side = buckets if causal else buckets // 2
         if self.side < 2 or (buckets % 2 and not causal):
-            raise BadOption(f"position 'relative_bias': buckets must be {'2 or more' if causal else 'even, 4 or more'}, not {buckets}")
+            raise BadOption(
+                f"position 'relative_bias': buckets must be {'2 or more' if causal else 'even, 4 or more'}, not {buckets}"
+            )
         if max_distance <= self.side // 2:
             raise BadOption(
                 f"position 'relative_bias': max_distance must be over {self.side // 2} with {buckets} buckets, not {max_distance}"

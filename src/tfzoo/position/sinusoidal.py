@@ -13,11 +13,13 @@ from tfzoo.values import positive
 
 @register("position", "sinusoidal", paper="arXiv:1706.03762, section 3.5")
 class Sinusoidal(Position):
-    """Add waves of growing length: ``x[2i] + sin(pos / base^(2i/d))``, ``x[2i+1] + cos(pos / base^(2i/d))``.
+    """Add waves of growing length: ``x[2i] + sin(pos / base^(2i/d))``, ``x[2i+1] + cos(pos /
+    base^(2i/d))``.
 
     Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``. Nothing is trained; no length is too long.
 
-    Vaswani et al. 2017, section 3.5, sines and cosines interleaved as printed there. Angles in fp32.
+    Vaswani et al. 2017, section 3.5, sines and cosines interleaved as printed there. Angles in
+    fp32.
 
     Options:
         base: the longest wave is ``2 pi base`` tokens long.
@@ -41,6 +43,8 @@ class Sinusoidal(Position):
         self.dim, self.base = dim, base
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
-        rates = self.base ** (torch.arange(0, self.dim, 2, dtype=torch.float32, device=pos.device) / -self.dim)
+        rates = self.base ** (
+            torch.arange(0, self.dim, 2, dtype=torch.float32, device=pos.device) / -self.dim
+        )
         angles = pos[..., None] * rates
         return x + torch.stack((angles.sin(), angles.cos()), -1).flatten(-2).to(x.dtype)

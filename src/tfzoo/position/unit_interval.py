@@ -12,13 +12,16 @@ from tfzoo.registry import register
 
 @register("position", "unit_interval", traits={"needs_length"})
 class UnitInterval(Position):
-    """Add how far into its own text a token stands, along one trained direction: ``x + (pos / length) * direction``.
+    """Add how far into its own text a token stands, along one trained direction: ``x + (pos /
+    length) * direction``.
 
-    Overrides ``embed``: ``(b n d), (b|1 n), (b 1) -> (b n d)``; ``direction`` is ``(d)`` and starts from N(0, 1/d).
+    Overrides ``embed``: ``(b n d), (b|1 n), (b 1) -> (b n d)``; ``direction`` is ``(d)`` and starts
+    from N(0, 1/d).
 
-    What people did before sinusoids, kept as a baseline: the step between neighbours depends on the text's length, so a decoder,
-    which does not know it yet, cannot have it. It is multiplied by a vector because one and the same number on all channels
-    would be cancelled by the next layer norm.
+    What people did before sinusoids, kept as a baseline: the step between neighbours depends on the
+    text's length, so a decoder, which does not know it yet, cannot have it. It is multiplied by a
+    vector because one and the same number on all channels would be cancelled by the next layer
+    norm.
 
     Raises:
         BadOption: ``embed`` is called without ``length``.
@@ -41,6 +44,8 @@ class UnitInterval(Position):
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
         if length is None:
-            raise BadOption("position 'unit_interval' divides by the text's length: embed(x, pos, length) needs all three")
+            raise BadOption(
+                "position 'unit_interval' divides by the text's length: embed(x, pos, length) needs all three"
+            )
         part = pos.float() / length.clamp(min=1)
         return x + (part[..., None] * self.direction).to(x.dtype)

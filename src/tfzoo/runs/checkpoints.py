@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from tfzoo.errors import BadRun
-from tfzoo.runs import bounds, shards
+from tfzoo.runs import bounds, sharded_files
 from tfzoo.runs.folder import near
 
 FOLDER = "checkpoints"
@@ -26,13 +26,16 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
         BadRun: there is none; the message names runs that are there.
     """
     path = Path(run).expanduser()
-    if path.is_file() or shards.is_sharded(path):
+    if path.is_file() or sharded_files.is_sharded(path):
         return path
     if not path.exists():
         others = near(path)
-        raise BadRun(f"no run at {run}." + (f" Runs there are: {', '.join(others)}" if others else " tfzoo fit RECIPE makes one"))
+        raise BadRun(
+            f"no run at {run}."
+            + (f" Runs there are: {', '.join(others)}" if others else " tfzoo fit RECIPE makes one")
+        )
     found = sorted((path / FOLDER if (path / FOLDER).is_dir() else path).glob("*.ckpt"))
-    files = [file for file in found if not file.is_dir() or shards.is_sharded(file)]
+    files = [file for file in found if not file.is_dir() or sharded_files.is_sharded(file)]
     last = [file for file in files if file.name == LAST]
     best = [file for file in files if file.name != LAST]
     if not files:
@@ -48,9 +51,11 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
 
 
 def newest(folder: Path) -> tuple[Path, list[str]] | None:
-    """The checkpoint that a run goes on from, and what is to be said of those passed over; None where it has none.
+    """The checkpoint that a run goes on from, and what is to be said of those passed over; None
+    where it has none.
 
-    That is its last; where the last cannot be gone on from, of the others the one that was trained longest.
+    That is its last; where the last cannot be gone on from, of the others the one that was trained
+    longest.
 
     Raises:
         BadRun: there are checkpoints, but none to go on from.
@@ -90,10 +95,14 @@ def unfit(checkpoint: Mapping[str, Any]) -> str:
 
 
 def not_finite(checkpoint: Mapping[str, Any]) -> str:
-    """The name of a parameter, buffer or value of the optimiser with a NaN or infinity in it, if there is one."""
+    """The name of a parameter, buffer or value of the optimiser with a NaN or infinity in it, if
+    there is one.
+    """
     found = dict(numbers({key: checkpoint.get(key) for key in ("state_dict", "optimizer_states")}))
     verdicts = [value.isfinite().all() for value in found.values()]
-    if not verdicts or bool(torch.stack([verdict.to(verdicts[0].device) for verdict in verdicts]).all()):  # one wait for the device
+    if not verdicts or bool(
+        torch.stack([verdict.to(verdicts[0].device) for verdict in verdicts]).all()
+    ):  # one wait for the device
         return ""
     return next(name for name, verdict in zip(found, verdicts, strict=True) if not verdict)
 
@@ -113,34 +122,49 @@ def named_best(best: list[Path], last: list[Path]) -> Path | None:
     if not last:
         return None
     states = read(last[0]).get("callbacks", {}).values()
-    names = {Path(state["best_model_path"]).name for state in states if isinstance(state, Mapping) and state.get("best_model_path")}
+    names = {
+        Path(state["best_model_path"]).name
+        for state in states
+        if isinstance(state, Mapping) and state.get("best_model_path")
+    }
     return next((file for file in best if file.name in names), None)
 
 
 def folder_of(checkpoint: Path) -> Path | None:
     """The run that a checkpoint belongs to, if it lies in one."""
     folder = checkpoint.absolute().parent.parent
-    return folder if checkpoint.absolute().parent.name == FOLDER and (folder / "config.yaml").is_file() else None
+    return (
+        folder
+        if checkpoint.absolute().parent.name == FOLDER and (folder / "config.yaml").is_file()
+        else None
+    )
 
 
 def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
     """What a checkpoint holds, on the CPU. Its sums are checked first, and nothing in it can run.
 
     Raises:
-        BadRun: damaged, cut short, holding code, not of tfzoo, of a newer tfzoo, or of another task.
+        BadRun: damaged, cut short, holding code, not of tfzoo, of a newer tfzoo, or of another
+            task.
     """
     path = Path(path)
-    checkpoint = shards.read(path) if path.is_dir() else load(path)
+    checkpoint = sharded_files.read(path) if path.is_dir() else load(path)
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
     if kept.get("format") not in FORMATS:
-        raise BadRun(f"{path} has format {kept.get('format')!r}, this tfzoo reads {max(FORMATS)}: it was written by another version")
+        raise BadRun(
+            f"{path} has format {kept.get('format')!r}, this tfzoo reads {max(FORMATS)}: it was written by another version"
+        )
     missing = [key for key in ("task", "recipe", "tokenizer", "batches") if key not in kept]
     if missing or "state_dict" not in checkpoint or not isinstance(kept["recipe"], dict):
-        raise BadRun(f"{path} is incomplete: it lacks {', '.join(missing) or 'state_dict or recipe'}")
+        raise BadRun(
+            f"{path} is incomplete: it lacks {', '.join(missing) or 'state_dict or recipe'}"
+        )
     if task and kept["task"] != task:
-        raise BadRun(f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something else")
+        raise BadRun(
+            f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something else"
+        )
     return dict(checkpoint)
 
 
@@ -148,11 +172,15 @@ def load(path: Path) -> Any:
     """What one file holds, its sums checked, within its bounds."""
     size = check_sums(path)
     try:
-        # Explicit: the default can be turned off by an environment variable. Mapped: torch believes a file that says how large a
-        # tensor in it is, and would read memory beyond it; of a mapped file, it can read no more than the file.
+        # Explicit: the default can be turned off by an environment variable. Mapped: torch believes
+        # a file that says how large a
+        # tensor in it is, and would read memory beyond it; of a mapped file, it can read no more
+        # than the file.
         checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
-        raise BadRun(f"{path} holds more than tensors and plain values{named(error)}. It was refused and nothing in it was run") from None
+        raise BadRun(
+            f"{path} holds more than tensors and plain values{named(error)}. It was refused and nothing in it was run"
+        ) from None
     except Exception as error:
         raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
     bounds.content(checkpoint, path, size)
@@ -160,7 +188,9 @@ def load(path: Path) -> Any:
 
 
 def check_sums(path: Path) -> int:
-    """Find a flipped bit or a torn file, which loading alone would let pass. Returns the bytes of tensors in it."""
+    """Find a flipped bit or a torn file, which loading alone would let pass. Returns the bytes of
+    tensors in it.
+    """
     try:
         with path.open("rb") as stream:
             start = stream.read(4)
@@ -173,19 +203,31 @@ def check_sums(path: Path) -> int:
         raise
     except zipfile.BadZipFile:
         if start.startswith(b"PK"):
-            raise BadRun(f"{path} is cut short or damaged: its end is missing. Use another checkpoint of the run") from None
+            raise BadRun(
+                f"{path} is cut short or damaged: its end is missing. Use another checkpoint of the run"
+            ) from None
         if start.startswith(b"\x80"):
-            raise BadRun(f"{path} is a bare pickle, which can hold code. It was refused and nothing in it was run") from None
+            raise BadRun(
+                f"{path} is a bare pickle, which can hold code. It was refused and nothing in it was run"
+            ) from None
         raise BadRun(f"{path} is no checkpoint" + (": it is empty" if not start else "")) from None
     except Exception as error:  # a damaged header can make zipfile fail in any way
-        raise BadRun(f"{path} is damaged ({type(error).__name__}). Use another checkpoint of the run") from None
+        raise BadRun(
+            f"{path} is damaged ({type(error).__name__}). Use another checkpoint of the run"
+        ) from None
     if broken is not None:
-        raise BadRun(f"{path} is damaged: the sum of {broken} is wrong. Use another checkpoint of the run")
+        raise BadRun(
+            f"{path} is damaged: the sum of {broken} is wrong. Use another checkpoint of the run"
+        )
     return size
 
 
 def named(error: Exception) -> str:
     """What the refused pickle named, if the message says: `` (os.system)``."""
     words = [word.strip("`'\".,") for word in str(error).split()]
-    names = [words[i + 1] for i in range(len(words) - 1) if words[i] in ("GLOBAL", "global:", "class", "type")]
+    names = [
+        words[i + 1]
+        for i in range(len(words) - 1)
+        if words[i] in ("GLOBAL", "global:", "class", "type")
+    ]
     return f" ({names[0]})" if names else ""

@@ -15,12 +15,26 @@ FILE = "config.yaml"
 FREE = {
     *(f"trainer.{end}_{unit}" for end in ("max", "min") for unit in ("steps", "epochs", "time")),
     *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
-    *("trainer.logger", "trainer.log_every_n_steps", "trainer.enable_progress_bar", "trainer.enable_model_summary", "trainer.profiler"),
-    *("trainer.accelerator", "trainer.devices", "trainer.num_nodes", "trainer.strategy", "trainer.accumulate_grad_batches"),
+    *(
+        "trainer.logger",
+        "trainer.log_every_n_steps",
+        "trainer.enable_progress_bar",
+        "trainer.enable_model_summary",
+        "trainer.profiler",
+    ),
+    *(
+        "trainer.accelerator",
+        "trainer.devices",
+        "trainer.num_nodes",
+        "trainer.strategy",
+        "trainer.accumulate_grad_batches",
+    ),
     *("data.workers", "timeout", "explain", "train_tokens"),
 }
-"""How long training lasts, what it tells, and on which and how many processes it runs. A step must take as many batches as before, which
-is seen when all processes are there; ``limit_train_batches`` is not free, for it says which batches an epoch has."""
+"""How long training lasts, what it tells, and on which and how many processes it runs. A step must
+take as many batches as before, which is seen when all processes are there; ``limit_train_batches``
+is not free, for it says which batches an epoch has.
+"""
 
 MOST = 4
 
@@ -43,11 +57,20 @@ def check(folder: Path, recipe: Mapping[str, Any]) -> None:
     except (OSError, ValueError, yaml.YAMLError):
         before = None
     if not isinstance(before, dict):
-        raise BadRun(f"{folder / FILE} cannot be read, so nobody knows how this run was configured. Name another folder with --run")
+        raise BadRun(
+            f"{folder / FILE} cannot be read, so nobody knows how this run was configured. Name another folder with --run"
+        )
     old, new = leaves(before), leaves(yaml.safe_load(yaml.safe_dump(dict(recipe))))
-    names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name) and not is_free(name)]
+    names = [
+        name
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name) and not is_free(name)
+    ]
     if names:
-        said = [f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}" for name in names[:MOST]]
+        said = [
+            f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}"
+            for name in names[:MOST]
+        ]
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
         raise BadRun(
             f"{folder} has another configuration: {'; '.join(said)}{more}. It goes on with its own alone; for a new run, name a new --run"
@@ -63,5 +86,9 @@ def is_free(name: str) -> bool:
 def leaves(value: Any, name: str = "") -> dict[str, Any]:
     """Values by dotted name; what is empty is a value too, and what is None is none."""
     if isinstance(value, dict) and value:
-        return {path: leaf for key, inner in value.items() for path, leaf in leaves(inner, f"{name}.{key}" if name else str(key)).items()}
+        return {
+            path: leaf
+            for key, inner in value.items()
+            for path, leaf in leaves(inner, f"{name}.{key}" if name else str(key)).items()
+        }
     return {} if value is None else {name: value}

@@ -1,4 +1,6 @@
-"""Where a run lies: a new folder for each training, the same one for all its processes, and again when it goes on."""
+"""Where a run lies: a new folder for each training, the same one for all its processes, and again
+when it goes on.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,24 @@ from tfzoo.errors import BadRun
 
 RUNS = Path("runs")
 SHARED = "TFZOO_RUN_FOLDER"
-"""How the first process tells the others, which Lightning starts with the same command line, the folder that it chose."""
+"""How the first process tells the others, which Lightning starts with the same command line, the
+folder that it chose.
+"""
 
 
 def rank() -> int:
     """Of this process, as its launcher says; 0 where there is one process."""
     for variable in ("RANK", "SLURM_PROCID", "LOCAL_RANK"):
-        if os.environ.get(variable, "").isdigit() and (variable != "SLURM_PROCID" or "SLURM_NTASKS" in os.environ):
+        if os.environ.get(variable, "").isdigit() and (
+            variable != "SLURM_PROCID" or "SLURM_NTASKS" in os.environ
+        ):
             return int(os.environ[variable])
     return 0
 
 
 def choose(name: str, given: str | None = None) -> Path:
-    """The folder of a run: ``given``, new or of a run that goes on, else ``runs/<name>/<n>`` with a new n. Made by the first process.
+    """The folder of a run: ``given``, new or of a run that goes on, else ``runs/<name>/<n>`` with a
+    new n. Made by the first process.
 
     Raises:
         BadRun: the folder given holds something that is no run, or cannot be written.
@@ -29,16 +36,28 @@ def choose(name: str, given: str | None = None) -> Path:
     if rank() and SHARED in os.environ:
         return Path(os.environ[SHARED])
     if rank() and not given:
-        raise BadRun("processes that were started one by one need one folder for all of them: --run FOLDER")
+        raise BadRun(
+            "processes that were started one by one need one folder for all of them: --run FOLDER"
+        )
     if given:
         folder = Path(given).expanduser().absolute()
-        taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / "config.yaml").is_file()
+        taken = (
+            folder.exists()
+            and (not folder.is_dir() or any(folder.iterdir()))
+            and not (folder / "config.yaml").is_file()
+        )
         if taken and not rank():
-            raise BadRun(f"--run {given} is not empty and no run. Name a new folder, or leave --run out for a new one under {RUNS}/{name}")
+            raise BadRun(
+                f"--run {given} is not empty and no run. Name a new folder, or leave --run out for a new one under {RUNS}/{name}"
+            )
         make(folder)
     else:
-        n = 1 + max((int(path.name) for path in (RUNS / name).glob("*") if path.name.isdigit()), default=0)
-        while not make(RUNS.absolute() / name / str(n), new=True):  # another process may take the number first
+        n = 1 + max(
+            (int(path.name) for path in (RUNS / name).glob("*") if path.name.isdigit()), default=0
+        )
+        while not make(
+            RUNS.absolute() / name / str(n), new=True
+        ):  # another process may take the number first
             n += 1
         folder = RUNS.absolute() / name / str(n)
     os.environ[SHARED] = str(folder)
@@ -59,5 +78,8 @@ def make(folder: Path, new: bool = False) -> bool:
 def near(run: str | Path) -> list[str]:
     """Runs that may have been meant: beside a run that does not exist, else all under ``runs/``."""
     beside = sorted(path.parent for path in Path(run).parent.glob("*/config.yaml"))
-    found = beside or sorted((path.parent for path in RUNS.glob("*/*/config.yaml")), key=lambda path: -path.stat().st_mtime)
+    found = beside or sorted(
+        (path.parent for path in RUNS.glob("*/*/config.yaml")),
+        key=lambda path: -path.stat().st_mtime,
+    )
     return [str(path) for path in found[:5]]

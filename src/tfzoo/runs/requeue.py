@@ -16,7 +16,13 @@ def requeue() -> str:
     if "SLURM_ARRAY_JOB_ID" in os.environ:
         job = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     try:
-        done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            ["scontrol", "requeue", job], capture_output=True, text=True, timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"job {job} could not be requeued: {error}"
-    return f"job {job} is requeued" if not done.returncode else f"job {job} could not be requeued: {done.stderr.strip()[:200]}"
+    return (
+        f"job {job} is requeued"
+        if not done.returncode
+        else f"job {job} could not be requeued: {done.stderr.strip()[:200]}"
+    )

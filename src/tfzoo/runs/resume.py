@@ -7,22 +7,26 @@ from typing import Any
 import lightning.pytorch as L
 
 from tfzoo.errors import BadRun
-from tfzoo.runs.finish import Finish
-from tfzoo.runs.metrics import MetricsFile
+from tfzoo.runs.last_checkpoint import LastCheckpoint
+from tfzoo.runs.metrics_file import MetricsFile
 
 
 class Resume(L.Callback):
-    """Takes up training after the last batch that a checkpoint counts: the same batches follow, validations and rows of ``metrics.csv``.
+    """Takes up training after the last batch that a checkpoint counts: the same batches follow,
+    validations and rows of ``metrics.csv``.
 
-    Lightning's own account of where it stood says different things depending on the hook that saved it: it may leave out a validation
-    that was due, begin an epoch anew, or count a step twice. So it is written again before Lightning reads it, from the one number of
-    batches that the task counts. A checkpoint that a batch ended with comes before what follows the batch, the row of its step and
+    Lightning's own account of where it stood says different things depending on the hook that saved
+    it: it may leave out a validation that was due, begin an epoch anew, or count a step twice. So
+    it is written again before Lightning reads it, from the one number of batches that the task
+    counts. A checkpoint that a batch ended with comes before what follows the batch, the row of its
+    step and
     perhaps a validation: the row is kept in the checkpoint, the validation is made up for.
 
-    ``scores`` are those of the last validation, also of one before the checkpoint; ``start`` the step that training went on from.
+    ``scores`` are those of the last validation, also of one before the checkpoint; ``start`` the
+    step that training went on from.
     """
 
-    def __init__(self, finish: Finish, file: MetricsFile) -> None:
+    def __init__(self, finish: LastCheckpoint, file: MetricsFile) -> None:
         self.finish, self.file = finish, file
         self.trainer: L.Trainer | None = None
         self.scores: dict[str, float] = {}
@@ -37,10 +41,15 @@ class Resume(L.Callback):
         if self.trainer is None:
             return {}
         rows = {"rows": self.file.rows, "row": pending(self.trainer)}
-        shape = {"processes": self.trainer.world_size, "accumulated": self.trainer.accumulate_grad_batches}
+        shape = {
+            "processes": self.trainer.world_size,
+            "accumulated": self.trainer.accumulate_grad_batches,
+        }
         return {"scores": self.scores, **shape, **rows}
 
-    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         if trainer.state.fn != "fit":
             return
         kept = checkpoint["callbacks"].get(self.state_key, {})
@@ -63,8 +72,15 @@ class Resume(L.Callback):
         if trainer.strategy.restore_checkpoint_after_setup:
             trainer.fit_loop._combined_loader = None  # made before it could know where to start
         trainer.fit_loop.setup_data()
-        loops |= account(done, int(trainer.num_training_batches), loops["epoch_progress"]["current"]["processed"], self.start)
-        if 0 <= trainer.max_steps <= self.start and not self.missed:  # no step is left: the last one has ended its epoch
+        loops |= account(
+            done,
+            int(trainer.num_training_batches),
+            loops["epoch_progress"]["current"]["processed"],
+            self.start,
+        )
+        if (
+            0 <= trainer.max_steps <= self.start and not self.missed
+        ):  # no step is left: the last one has ended its epoch
             for kind in loops["epoch_progress"].values():
                 kind["processed"] = kind["completed"] = kind["ready"]
         if trainer.strategy.restore_checkpoint_after_setup:
@@ -77,12 +93,18 @@ class Resume(L.Callback):
         if not self.start:
             return
         fit, loop = trainer.fit_loop, trainer.fit_loop.epoch_loop
-        due = loop.restarting and fit._data_fetcher is not None and loop._should_check_val_fx(fit._data_fetcher)
+        due = (
+            loop.restarting
+            and fit._data_fetcher is not None
+            and loop._should_check_val_fx(fit._data_fetcher)
+        )
         ended = self.limit >= 0
         if ended:
             loop.max_steps, self.limit = self.limit, -1
         if self.missed and trainer.enable_validation and (due or self.finish._is_last(trainer)):
-            loop._batches_that_stepped = self.start - 1  # as it is when a validation comes in its own time
+            loop._batches_that_stepped = (
+                self.start - 1
+            )  # as it is when a validation comes in its own time
             trainer.validating = True
             loop.val_loop.run()
             trainer.training = True
@@ -95,20 +117,38 @@ class Resume(L.Callback):
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
-            self.scores = {key: float(value) for key, value in trainer.callback_metrics.items() if key.startswith("val/")}
+            self.scores = {
+                key: float(value)
+                for key, value in trainer.callback_metrics.items()
+                if key.startswith("val/")
+            }
 
     def _raise_limit(self, trainer: L.Trainer) -> None:
-        """Let Lightning begin, though the last step is reached, where the validation of that step is missing."""
+        """Let Lightning begin, though the last step is reached, where the validation of that step
+        is missing.
+        """
         loop = trainer.fit_loop.epoch_loop
-        if self.missed and self.limit < 0 and 0 <= loop.max_steps <= self.start and trainer.enable_validation:
+        if (
+            self.missed
+            and self.limit < 0
+            and 0 <= loop.max_steps <= self.start
+            and trainer.enable_validation
+        ):
             self.limit, loop.max_steps = loop.max_steps, self.start + 1
 
 
 def pending(trainer: L.Trainer) -> dict[str, float] | None:
-    """What a step logged and Lightning has not yet handed on, because the checkpoint is written first."""
+    """What a step logged and Lightning has not yet handed on, because the checkpoint is written
+    first.
+    """
     loop, connector = trainer.fit_loop.epoch_loop, trainer._logger_connector
     batch: Any = loop.batch_progress.current
-    if not trainer.training or batch.completed == batch.processed or loop._should_accumulate() or not connector.should_update_logs:
+    if (
+        not trainer.training
+        or batch.completed == batch.processed
+        or loop._should_accumulate()
+        or not connector.should_update_logs
+    ):
         return None
     logged = {key: float(value) for key, value in connector.metrics["log"].items()}
     return {**logged, "epoch": trainer.current_epoch, "step": loop._batches_that_stepped}
@@ -126,8 +166,16 @@ def account(done: int, epoch_batches: int, passed: int, step: int) -> dict[str, 
     epochs = {"ready": begun, "started": begun, "processed": epoch, "completed": epoch}
     return {
         "epoch_progress": {"total": epochs, "current": dict(epochs)},
-        "epoch_loop.batch_progress": {"total": all_four(done), "current": all_four(batch), "is_last_batch": batch == epoch_batches},
-        "epoch_loop.val_loop.batch_progress": {"total": all_four(0), "current": all_four(0), "is_last_batch": False},
+        "epoch_loop.batch_progress": {
+            "total": all_four(done),
+            "current": all_four(batch),
+            "is_last_batch": batch == epoch_batches,
+        },
+        "epoch_loop.val_loop.batch_progress": {
+            "total": all_four(0),
+            "current": all_four(0),
+            "is_last_batch": False,
+        },
         "epoch_loop.state_dict": {"_batches_that_stepped": step},
     }
 

@@ -1,4 +1,6 @@
-"""Stopping well: a signal ends training at the end of the step, with a checkpoint; a second Ctrl-C at once."""
+"""Stopping well: a signal ends training at the end of the step, with a checkpoint; a second Ctrl-C
+at once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 import lightning.pytorch as L
 import torch
 
-from tfzoo.runs.finish import Finish, step_is_over
+from tfzoo.runs.last_checkpoint import LastCheckpoint, step_is_over
 
 STOPPED = 75
 """Exit code after SIGTERM or SIGUSR1: stopped from outside, can go on."""
@@ -21,17 +23,21 @@ if hasattr(signal, "SIGUSR1"):
 
 
 class Signals(L.Callback):
-    """Takes signals during training. ``code`` is the exit code that all processes agreed on, 0 while training goes on.
+    """Takes signals during training. ``code`` is the exit code that all processes agreed on, 0
+    while training goes on.
 
-    After Ctrl-C training ends as it would at its last step, with a validation; after SIGTERM or SIGUSR1, which give little time, with
-    a checkpoint alone. All processes agree on it at the end of each step, for a signal may reach one of them or all. A step of several
-    accumulated batches ends with the last of them.
+    After Ctrl-C training ends as it would at its last step, with a validation; after SIGTERM or
+    SIGUSR1, which give little time, with a checkpoint alone. All processes agree on it at the end
+    of each step, for a signal may reach one of them or all. A step of several accumulated batches
+    ends with the last of them.
     """
 
-    def __init__(self, finish: Finish) -> None:
+    def __init__(self, finish: LastCheckpoint) -> None:
         self.finish = finish
         self.code = 0
-        self.asked = 0  # by the signals of this process; it may change at any moment, also while they agree
+        self.asked = (
+            0  # by the signals of this process; it may change at any moment, also while they agree
+        )
         self.asks_again = False  # SIGUSR1 is SLURM's word for "your time is nearly over"
         self.before: dict[int, Any] = {}
 
@@ -42,12 +48,23 @@ class Signals(L.Callback):
             except ValueError:  # not in the main thread: whoever owns it keeps its signals
                 return
 
-    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
         if not step_is_over(trainer, batch_idx):
             return
         self.code = self.asked
         if trainer.world_size > 1:
-            self.code = int(trainer.strategy.reduce(torch.tensor(self.asked, device=pl_module.device), reduce_op="max"))
+            self.code = int(
+                trainer.strategy.reduce(
+                    torch.tensor(self.asked, device=pl_module.device), reduce_op="max"
+                )
+            )
         if self.code == 0:
             return
         self.finish.save(trainer)

@@ -10,18 +10,28 @@ from torch import nn
 from tfzoo.errors import BadRun, listing
 
 
-def adopt(task: nn.Module, checkpoint: Mapping[str, Any], tokenizer: Mapping[str, Any], name: str) -> list[str]:
-    """Take from a checkpoint what has the name and shape of the task's own; returns what is to be said of it, a line each.
+def adopt(
+    task: nn.Module, checkpoint: Mapping[str, Any], tokenizer: Mapping[str, Any], name: str
+) -> list[str]:
+    """Take from a checkpoint what has the name and shape of the task's own; returns what is to be
+    said of it, a line each.
 
     Raises:
         BadRun: nothing fits.
     """
     own, given = task.state_dict(), checkpoint["state_dict"]
-    fits = {key: value for key, value in given.items() if key in own and value.shape == own[key].shape}
+    fits = {
+        key: value for key, value in given.items() if key in own and value.shape == own[key].shape
+    }
     if not fits:
-        raise BadRun(f"{name}: none of its {len(given)} weights has the name and shape of one of this model's")
+        raise BadRun(
+            f"{name}: none of its {len(given)} weights has the name and shape of one of this model's"
+        )
     task.load_state_dict({**own, **fits})
-    shapes = [f"{key} {tuple(given[key].shape)} -> {tuple(own[key].shape)}" for key in given.keys() & own.keys() - fits.keys()]
+    shapes = [
+        f"{key} {tuple(given[key].shape)} -> {tuple(own[key].shape)}"
+        for key in given.keys() & own.keys() - fits.keys()
+    ]
     lines = [f"{len(fits)} of {len(own)} weights are those of {name}"]
     for what, names in (
         ("other shapes", shapes),

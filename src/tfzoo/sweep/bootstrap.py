@@ -1,4 +1,6 @@
-"""Would a difference in BLEU hold on other sentences? Paired bootstrap on one test set (Koehn 2004), over the runs of a sweep."""
+"""Would a difference in BLEU hold on other sentences? Paired bootstrap on one test set (Koehn
+2004), over the runs of a sweep.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ Sets = dict[tuple[Setting, str], dict[int, Translations]]
 
 @dataclass(frozen=True)
 class Resampled:
-    """A cell's BLEU on one test set less the baseline's, both the mean of the seeds that both have, by other sentences: not other seeds."""
+    """A cell's BLEU on one test set less the baseline's, both the mean of the seeds that both have,
+    by other sentences: not other seeds.
+    """
 
     labels: dict[str, str]
     test_set: str
@@ -54,11 +58,15 @@ class Bootstrap:
     notes: list[str]
 
 
-def bootstrap(rows: Iterable[Mapping[str, Any]], axes: Axes, baseline: Mapping[str, str]) -> Bootstrap:
-    """Compare the translations that ``tfzoo predict`` wrote into the runs' folders with those of the baseline's runs, seed by seed.
+def bootstrap(
+    rows: Iterable[Mapping[str, Any]], axes: Axes, baseline: Mapping[str, str]
+) -> Bootstrap:
+    """Compare the translations that ``tfzoo predict`` wrote into the runs' folders with those of
+    the baseline's runs, seed by seed.
 
     Args:
-        rows: of ``runs.csv``; ``run_folder`` says where ``predictions/<test set>.jsonl`` or ``.tsv`` may lie.
+        rows: of ``runs.csv``; ``run_folder`` says where ``predictions/<test set>.jsonl`` or
+            ``.tsv`` may lie.
         axes, baseline: as of :func:`tfzoo.sweep.judge.judge`.
     """
     base = effects.baseline(axes, baseline)
@@ -74,10 +82,23 @@ def bootstrap(rows: Iterable[Mapping[str, Any]], axes: Axes, baseline: Mapping[s
                 f"{effects.name(axes, setting, base)}, {name}: no seed has translations of the same sentences here and of the baseline"
             )
             continue
-        alone = [f"seed {seed} is left out: no partner of the same sentences" for seed in sorted({*own, *partners} - {*seeds})]
-        found.append(compare(dict(zip(axes, setting, strict=True)), name, [(own[seed], partners[seed]) for seed in seeds], alone))
+        alone = [
+            f"seed {seed} is left out: no partner of the same sentences"
+            for seed in sorted({*own, *partners} - {*seeds})
+        ]
+        found.append(
+            compare(
+                dict(zip(axes, setting, strict=True)),
+                name,
+                [(own[seed], partners[seed]) for seed in seeds],
+                alone,
+            )
+        )
     corrected = holm([one.p for one in found]).tolist()
-    return Bootstrap([said(one, p, len(found), axes, base) for one, p in zip(found, corrected, strict=True)], notes)
+    return Bootstrap(
+        [said(one, p, len(found), axes, base) for one, p in zip(found, corrected, strict=True)],
+        notes,
+    )
 
 
 def collect(rows: Iterable[Mapping[str, Any]], axes: Axes) -> tuple[Sets, list[str]]:
@@ -96,37 +117,66 @@ def collect(rows: Iterable[Mapping[str, Any]], axes: Axes) -> tuple[Sets, list[s
         without += not found
         for name, translations in found.items():
             sets[tuple(str(row.get(axis, "")) for axis in axes), name][seed] = translations
-            own, now = number(row.get(f"test/{name}/bleu", row.get("test/bleu"))), float(translations.bleu(all_of(translations))[0])
+            own, now = (
+                number(row.get(f"test/{name}/bleu", row.get("test/bleu"))),
+                float(translations.bleu(all_of(translations))[0]),
+            )
             if own is not None and abs(own - now) > OFF:
-                notes.append(f"{folder}: its translations of {name} have BLEU {now:.2f}, its score is {own:.2f}: decoded in another way?")
+                notes.append(
+                    f"{folder}: its translations of {name} have BLEU {now:.2f}, its score is {own:.2f}: decoded in another way?"
+                )
     if without:
-        notes.append(f"{without} finished run{'s have' if without > 1 else ' has'} no translations; tfzoo predict RUN writes them")
+        notes.append(
+            f"{without} finished run{'s have' if without > 1 else ' has'} no translations; tfzoo predict RUN writes them"
+        )
     return sets, notes
 
 
 def comparable(own: Mapping[int, Translations], partners: Mapping[int, Translations]) -> list[int]:
     """The seeds of both sides, all on the sentences of the first."""
-    both = [seed for seed in sorted(own.keys() & partners.keys()) if own[seed].references == partners[seed].references]
+    both = [
+        seed
+        for seed in sorted(own.keys() & partners.keys())
+        if own[seed].references == partners[seed].references
+    ]
     return [seed for seed in both if own[seed].references == own[both[0]].references]
 
 
-def compare(labels: dict[str, str], test_set: str, pairs: list[tuple[Translations, Translations]], notes: list[str]) -> Resampled:
-    """The mean difference over pairs of runs, on the test set as it is and on draws of its sentences, the same for all."""
+def compare(
+    labels: dict[str, str],
+    test_set: str,
+    pairs: list[tuple[Translations, Translations]],
+    notes: list[str],
+) -> Resampled:
+    """The mean difference over pairs of runs, on the test set as it is and on draws of its
+    sentences, the same for all.
+    """
     once, drawn = all_of(pairs[0][0]), draws(len(pairs[0][0].texts))
     bleu = float(np.mean([own.bleu(once) for own, _ in pairs]))
     difference = float(np.mean([own.bleu(once) - other.bleu(once) for own, other in pairs]))
     differences = np.mean([own.bleu(drawn) - other.bleu(drawn) for own, other in pairs], axis=0)
     low, high = np.quantile(differences, [ALPHA / 2, 1 - ALPHA / 2]).tolist()
-    # Draws scatter around what was seen as what is seen would around 0 if nothing mattered (Noreen 1989); a draw may be as it is.
+    # Draws scatter around what was seen as what is seen would around 0 if nothing mattered (Noreen
+    # 1989); a draw may be as it is.
     beyond = np.abs(differences - differences.mean()) >= abs(difference)
     p = (1 + int(beyond.sum())) / (1 + DRAWS)
-    return Resampled(labels, test_set, len(pairs), once.shape[1], bleu, difference, low, high, p, p, "", notes)
+    return Resampled(
+        labels, test_set, len(pairs), once.shape[1], bleu, difference, low, high, p, p, "", notes
+    )
 
 
-def said(one: Resampled, corrected: float, comparisons: int, axes: Axes, base: Setting) -> Resampled:
+def said(
+    one: Resampled, corrected: float, comparisons: int, axes: Axes, base: Setting
+) -> Resampled:
     """With the p corrected for all comparisons, and the sentence."""
     setting = tuple(one.labels.values())
-    verdict = "not distinguishable from" if corrected >= ALPHA else "better than" if one.difference > 0 else "worse than"
+    verdict = (
+        "not distinguishable from"
+        if corrected >= ALPHA
+        else "better than"
+        if one.difference > 0
+        else "worse than"
+    )
     text = (
         f"{effects.name(axes, setting, base)}: {verdict} {effects.against(setting, base)} on other sentences like the {one.sentences:,} of "
         f"{one.test_set}: BLEU {one.bleu:.1f}, difference {measured(one.difference, one.low, one.high)}, {chance(corrected, comparisons)}"

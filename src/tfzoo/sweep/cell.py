@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, config, summary
-from tfzoo.runs.memory import WORDS
-from tfzoo.sweep import guard, state, tune
+from tfzoo.runs.out_of_memory import WORDS
+from tfzoo.sweep import state, supervisor, tune
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run, Status
 
@@ -23,7 +23,16 @@ OUTPUT = "output.txt"
 """What ``fit`` printed, in the run's folder."""
 STOPPED = (75, 130)
 """Exit codes of ``fit`` after a signal: it can go on."""
-LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TFZOO_RUN_FOLDER")
+LAUNCHER = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "TFZOO_RUN_FOLDER",
+)
 """What tells a process that it is one of several; a run is not one of the sweep's."""
 
 WORST = 20.0
@@ -33,17 +42,27 @@ Told = Callable[[Run, str], object]
 
 
 class Stop:
-    """Ends the runs of this process: asked once, with a checkpoint; asked again, at once. ``code`` is the exit code, 0 while not asked."""
+    """Ends the runs of this process: asked once, with a checkpoint; asked again, at once. ``code``
+    is the exit code, 0 while not asked.
+    """
 
     def __init__(self) -> None:
         self.code = 0
         self.children: set[subprocess.Popen[bytes]] = set()
 
     def ask(self, number: int) -> None:
-        """Hand a signal on. Ctrl-C as SIGTERM: at the other, ``fit`` validates, and one validation more could choose another best."""
-        again, self.code = bool(self.code) and number == signal.SIGINT, max(self.code, 130 if number == signal.SIGINT else 75)
+        """Hand a signal on. Ctrl-C as SIGTERM: at the other, ``fit`` validates, and one validation
+        more could choose another best.
+        """
+        again, self.code = (
+            bool(self.code) and number == signal.SIGINT,
+            max(self.code, 130 if number == signal.SIGINT else 75),
+        )
         for child in list(self.children):
-            self._send(child, signal.SIGKILL if again else signal.SIGTERM if number == signal.SIGINT else number)
+            self._send(
+                child,
+                signal.SIGKILL if again else signal.SIGTERM if number == signal.SIGINT else number,
+            )
 
     def add(self, child: subprocess.Popen[bytes]) -> None:
         self.children.add(child)
@@ -59,19 +78,29 @@ class Stop:
 
 
 def execute(
-    run: Run, plan: Plan, *, told: Told = lambda run, status: None, environment: Mapping[str, str] | None = None, stop: Stop | None = None
+    run: Run,
+    plan: Plan,
+    *,
+    told: Told = lambda run, status: None,
+    environment: Mapping[str, str] | None = None,
+    stop: Stop | None = None,
 ) -> Status:
     """Bring one run to its end, in a child process that ends with this one; returns its status.
 
-    What is completed or failed is left as it is; what another process works on too. ``told`` is called at each change. ``environment``
-    is added to the child's, such as its threads or its device.
+    What is completed or failed is left as it is; what another process works on too. ``told`` is
+    called at each change. ``environment`` is added to the child's, such as its threads or its
+    device.
 
     Raises:
         BadRun: the folder holds a run of other settings.
     """
     stop = stop or Stop()
     if plan.tune and not run.tuned and not state.failure(run.folder):
-        chosen = tune.choose(run, plan, lambda trial: execute(trial, plan, told=told, environment=environment, stop=stop))
+        chosen = tune.choose(
+            run,
+            plan,
+            lambda trial: execute(trial, plan, told=told, environment=environment, stop=stop),
+        )
         if chosen is None:
             return "half"
         run = chosen
@@ -89,13 +118,21 @@ def execute(
         else:
             prepare(run, plan)
             train(run, plan, held, environment or {}, stop)
-        found: Status = "failed" if state.failure(run.folder) else "completed" if state.complete(run.folder) else "half"
+        found: Status = (
+            "failed"
+            if state.failure(run.folder)
+            else "completed"
+            if state.complete(run.folder)
+            else "half"
+        )
     told(run, found)
     return found
 
 
 def prepare(run: Run, plan: Plan) -> None:
-    """Make the folder ready: a run that cannot be gone on with is begun anew, its configuration is there before ``fit`` is."""
+    """Make the folder ready: a run that cannot be gone on with is begun anew, its configuration is
+    there before ``fit`` is.
+    """
     state.differs(run, plan)
     try:
         checkpoints.newest(run.folder)
@@ -113,7 +150,9 @@ def clear(folder: Path) -> None:
 
 
 def train(run: Run, plan: Plan, held: int, environment: Mapping[str, str], stop: Stop) -> None:
-    """Let ``fit`` train, and once more where it was killed: the second time it goes on from its checkpoint. Record why it failed."""
+    """Let ``fit`` train, and once more where it was killed: the second time it goes on from its
+    checkpoint. Record why it failed.
+    """
     for last in (False, True):
         code = spawn(run, plan, held, environment, stop)
         if stop.code and not state.complete(run.folder):
@@ -127,12 +166,29 @@ def train(run: Run, plan: Plan, held: int, environment: Mapping[str, str], stop:
 def spawn(run: Run, plan: Plan, held: int, environment: Mapping[str, str], stop: Stop) -> int:
     """One child, with the lock in its hands; returns its exit code."""
     words = plan.words(run.cell, run.tuned)
-    fit = [sys.executable, "-m", "tfzoo", "fit", words[0], "--run", str(run.folder), f"--seed={run.seed}", *words[1:]]
-    inherited = {key: value for key, value in os.environ.items() if key not in LAUNCHER and not key.startswith("SLURM_NTASKS")}
-    inherited.setdefault("WANDB_RUN_GROUP", next(path for path in run.folder.parents if path.name == run.cell.name).parent.name)
+    fit = [
+        sys.executable,
+        "-m",
+        "tfzoo",
+        "fit",
+        words[0],
+        "--run",
+        str(run.folder),
+        f"--seed={run.seed}",
+        *words[1:],
+    ]
+    inherited = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in LAUNCHER and not key.startswith("SLURM_NTASKS")
+    }
+    inherited.setdefault(
+        "WANDB_RUN_GROUP",
+        next(path for path in run.folder.parents if path.name == run.cell.name).parent.name,
+    )
     with (run.folder / OUTPUT).open("ab") as output:
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", guard.__file__, *fit],
+            [sys.executable, "-I", "-S", supervisor.__file__, *fit],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
@@ -156,8 +212,17 @@ def problem(run: Run, plan: Plan, code: int) -> str:
     if code:
         return reason(run.folder, code)
     fit = summary.read(run.folder).get("fit", {})
-    budget, steps, tokens, most = plan.budget, fit.get("steps", 0), fit.get("tokens", 0), run.recipe["trainer"].get("max_steps") or -1
-    if budget.time and fit.get("seconds", 0) >= budget.seconds and (steps < most or tokens < (budget.tokens or 0)):
+    budget, steps, tokens, most = (
+        plan.budget,
+        fit.get("steps", 0),
+        fit.get("tokens", 0),
+        run.recipe["trainer"].get("max_steps") or -1,
+    )
+    if (
+        budget.time
+        and fit.get("seconds", 0) >= budget.seconds
+        and (steps < most or tokens < (budget.tokens or 0))
+    ):
         return f"budget.time {budget.time} was over after {steps:,} steps"
     if budget.tokens and tokens < budget.tokens and steps >= most > 0:
         return f"trainer.max_steps ended it after {tokens:,} of {budget.tokens:,} tokens (budget.tokens): raise it"
@@ -177,7 +242,10 @@ def reason(folder: Path, code: int) -> str:
         said = ended.removeprefix("failed: ")
         return f"diverged: {said}" if "not finite" in said else said
     lines = [line.strip() for line in tail(folder / OUTPUT).splitlines() if line.strip()]
-    said = next((line.removeprefix("tfzoo: ") for line in reversed(lines) if line.startswith("tfzoo: ")), lines[-1] if lines else "")
+    said = next(
+        (line.removeprefix("tfzoo: ") for line in reversed(lines) if line.startswith("tfzoo: ")),
+        lines[-1] if lines else "",
+    )
     out = "out of memory: " if any(words in said for words in (*WORDS, "MemoryError")) else ""
     if code == -signal.SIGKILL:
         return "killed by SIGKILL, twice: by the system for want of memory, if by nobody else"

@@ -1,4 +1,6 @@
-"""What can be known of a sweep before its first run: that each cell can be trained, and that what it is judged by will be measured."""
+"""What can be known of a sweep before its first run: that each cell can be trained, and that what
+it is judged by will be measured.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def cell(plan: Plan, one: Cell) -> tuple[str, dict[str, dict[str, Any]]]:
         BadRecipe, BadOption, UnknownName: it holds a mistake.
     """
     try:
-        return "", {tuned: resolved(plan, one, tuned) for tuned in (plan.tune.values if plan.tune else [""])}
+        return "", {
+            tuned: resolved(plan, one, tuned) for tuned in (plan.tune.values if plan.tune else [""])
+        }
     except Clash as clash:
         return str(clash), {}
 
@@ -56,15 +60,21 @@ def resolved(plan: Plan, one: Cell, tuned: str) -> dict[str, Any]:
 
 
 def metrics(plan: Plan) -> None:
-    """See that a run will measure what it is judged by, as far as can be known without data. Raises BadRecipe."""
+    """See that a run will measure what it is judged by, as far as can be known without data. Raises
+    BadRecipe.
+    """
     for one in plan.cells:
         for recipe in list(one.recipes.values())[:1]:
             known, sets_are_known = measured(recipe)
             for metric in (plan.metric, *plan.also):
                 split, _, name = metric.name.rpartition("/")
-                if metric.name in known or (not sets_are_known and split.startswith("test/") and f"val/{name}" in known):
+                if metric.name in known or (
+                    not sets_are_known and split.startswith("test/") and f"val/{name}" in known
+                ):
                     continue
-                raise BadRecipe(f"{plan.file}: no metric {metric.name!r}.{did_you_mean(metric.name, known)} Known: {listing(known, 30)}")
+                raise BadRecipe(
+                    f"{plan.file}: no metric {metric.name!r}.{did_you_mean(metric.name, known)} Known: {listing(known, 30)}"
+                )
 
 
 def measured(recipe: Mapping[str, Any]) -> tuple[list[str], bool]:

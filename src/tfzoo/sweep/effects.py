@@ -1,4 +1,6 @@
-"""What there is to compare in a sweep: each cell with the baseline, and each value of an axis with the baseline's value of it."""
+"""What there is to compare in a sweep: each cell with the baseline, and each value of an axis with
+the baseline's value of it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ Axes = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores by seed of one side and of the baseline's, with their names; ``notes`` says what is missing."""
+    """Scores by seed of one side and of the baseline's, with their names; ``notes`` says what is
+    missing.
+    """
 
     labels: dict[str, str]
     name: str
@@ -43,7 +47,9 @@ class Comparison:
     @property
     def is_testable(self) -> bool:
         """Two seeds in common, and differences that are not all alike."""
-        return not self.is_baseline and len(self.pairs) > 1 and spreads(self.differences, self.scale)
+        return (
+            not self.is_baseline and len(self.pairs) > 1 and spreads(self.differences, self.scale)
+        )
 
     @property
     def is_same(self) -> bool:
@@ -54,8 +60,14 @@ class Comparison:
         """What is said of seeds that only one side has."""
         if self.is_baseline or not self.own or not self.base:
             return []
-        alone = [f"seed {seed} has no partner: {self.against} has no score there" for seed in sorted(self.own.keys() - self.base.keys())]
-        return alone + [f"seed {seed} of {self.against} has no partner here" for seed in sorted(self.base.keys() - self.own.keys())]
+        alone = [
+            f"seed {seed} has no partner: {self.against} has no score there"
+            for seed in sorted(self.own.keys() - self.base.keys())
+        ]
+        return alone + [
+            f"seed {seed} of {self.against} has no partner here"
+            for seed in sorted(self.base.keys() - self.own.keys())
+        ]
 
 
 def baseline(axes: Axes, given: Mapping[str, str]) -> Setting:
@@ -80,26 +92,44 @@ def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
 
 
 def is_grid(scores: Scores, base: Setting) -> bool:
-    """Whether some cell differs from the baseline on more than one axis; if none does, cells are the effects of axes themselves."""
-    return any(sum(a != b for a, b in zip(setting, base, strict=True)) > 1 for setting in scores.values)
+    """Whether some cell differs from the baseline on more than one axis; if none does, cells are
+    the effects of axes themselves.
+    """
+    return any(
+        sum(a != b for a, b in zip(setting, base, strict=True)) > 1 for setting in scores.values
+    )
 
 
 def mains(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
-    """The main effect of each value of each axis: the mean over the settings of the other axes, seed by seed.
+    """The main effect of each value of each axis: the mean over the settings of the other axes,
+    seed by seed.
 
-    A setting counts for a seed where that seed has a score on both sides; what is left out so is said.
+    A setting counts for a seed where that seed has a score on both sides; what is left out so is
+    said.
     """
     for place, (axis, labels) in enumerate(axes.items()):
-        contexts = list(dict.fromkeys((*setting[:place], *setting[place + 1 :]) for setting in scores.values))
+        contexts = list(
+            dict.fromkeys((*setting[:place], *setting[place + 1 :]) for setting in scores.values)
+        )
         others = ", ".join(short(axes, other) for other in axes if other != axis)
         for label in labels:
-            sides = [[scores.of((*context[:place], value, *context[place:])) for value in (label, base[place])] for context in contexts]
+            sides = [
+                [
+                    scores.of((*context[:place], value, *context[place:]))
+                    for value in (label, base[place])
+                ]
+                for context in contexts
+            ]
             shared = [own.keys() & partner.keys() for own, partner in sides]
             seeds = sorted({seed for both in shared for seed in both})
             used = [[index for index, both in enumerate(shared) if seed in both] for seed in seeds]
             notes = unbalanced(seeds, used, shared, contexts, f"settings of {others}")
             own, partner = (
-                {seed: sum(sides[i][side][seed] for i in use) / len(use) for seed, use in zip(seeds, used, strict=True)} for side in (0, 1)
+                {
+                    seed: sum(sides[i][side][seed] for i in use) / len(use)
+                    for seed, use in zip(seeds, used, strict=True)
+                }
+                for side in (0, 1)
             )
             yield Comparison(
                 labels={axis: label},
@@ -113,13 +143,23 @@ def mains(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
 
 
 def unbalanced(
-    seeds: Sequence[int], used: Sequence[Sequence[int]], shared: Sequence[set[int]], contexts: Sequence[Setting], what: str
+    seeds: Sequence[int],
+    used: Sequence[Sequence[int]],
+    shared: Sequence[set[int]],
+    contexts: Sequence[Setting],
+    what: str,
 ) -> list[str]:
-    """What a main effect leaves out: settings that no seed has on both sides, and those that some seeds lack."""
+    """What a main effect leaves out: settings that no seed has on both sides, and those that some
+    seeds lack.
+    """
     notes, there = [], [index for index, both in enumerate(shared) if both]
     if len(there) < len(contexts):
-        lost = "; ".join(", ".join(context) for index, context in enumerate(contexts) if index not in there)
-        notes.append(f"unbalanced: over {len(there)} of {len(contexts)} {what}, without {lost}, where one side has no scores")
+        lost = "; ".join(
+            ", ".join(context) for index, context in enumerate(contexts) if index not in there
+        )
+        notes.append(
+            f"unbalanced: over {len(there)} of {len(contexts)} {what}, without {lost}, where one side has no scores"
+        )
     notes += [
         f"unbalanced: seed {seed} is over {len(use)} of {len(there)} {what}"
         for seed, use in zip(seeds, used, strict=True)
@@ -129,15 +169,23 @@ def unbalanced(
 
 
 def name(axes: Axes, setting: Setting, base: Setting) -> str:
-    """Of a cell: its label, and where there are several axes, axis and label of each on which it differs from the baseline."""
+    """Of a cell: its label, and where there are several axes, axis and label of each on which it
+    differs from the baseline.
+    """
     if len(axes) == 1 or setting == base:
         return ", ".join(setting)
-    return ", ".join(f"{short(axes, axis)} {own}" for axis, own, other in zip(axes, setting, base, strict=True) if own != other)
+    return ", ".join(
+        f"{short(axes, axis)} {own}"
+        for axis, own, other in zip(axes, setting, base, strict=True)
+        if own != other
+    )
 
 
 def against(setting: Setting, base: Setting) -> str:
     """The baseline's labels on the axes where a cell differs from it."""
-    return ", ".join(other for own, other in zip(setting, base, strict=True) if own != other) or ", ".join(base)
+    return ", ".join(
+        other for own, other in zip(setting, base, strict=True) if own != other
+    ) or ", ".join(base)
 
 
 def short(axes: Axes, axis: str) -> str:

@@ -1,4 +1,6 @@
-"""Which settings of a sweep are better than its baseline by one metric: means, differences paired by seed, verdicts."""
+"""Which settings of a sweep are better than its baseline by one metric: means, differences paired
+by seed, verdicts.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ Verdict = Literal["baseline", "better", "worse", "not distinguishable", "not jud
 
 @dataclass(frozen=True)
 class Judged:
-    """A cell against the baseline, or one value of an axis against the baseline's value of it. None where a number does not exist.
+    """A cell against the baseline, or one value of an axis against the baseline's value of it. None
+    where a number does not exist.
 
     Attributes:
         labels: of the cell by axis; of an axis' value, that axis alone.
         seeds: how many seeds the mean is over.
         mean, low, high: the mean over seeds and its 95 % interval.
-        difference, difference_low, difference_high: to the baseline, over the seeds that both have, with its 95 % interval.
-        p, p_corrected: of the paired t test; as it is, and by Holm for all comparisons of the metric.
+        difference, difference_low, difference_high: to the baseline, over the seeds that both have,
+            with its 95 % interval.
+        p, p_corrected: of the paired t test; as it is, and by Holm for all comparisons of the
+            metric.
         verdict: by the corrected p.
         sentence: all of it in plain English.
         notes: what is missing, one sentence each.
@@ -49,7 +54,9 @@ class Judged:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What one metric says of each cell and of each value of each axis, corrected for so many comparisons."""
+    """What one metric says of each cell and of each value of each axis, corrected for so many
+    comparisons.
+    """
 
     metric: str
     mode: Mode
@@ -59,19 +66,27 @@ class Verdicts:
     comparisons: int
 
 
-def judge(rows: Iterable[Mapping[str, Any]], axes: Axes, baseline: Mapping[str, str], metric: str, mode: Mode) -> Verdicts:
+def judge(
+    rows: Iterable[Mapping[str, Any]],
+    axes: Axes,
+    baseline: Mapping[str, str],
+    metric: str,
+    mode: Mode,
+) -> Verdicts:
     """Compare every cell and every value of every axis with the baseline, seed by seed.
 
     Args:
-        rows: of ``runs.csv``, a run each: a label for each axis, ``seed``, ``status``, ``reason``, metrics.
+        rows: of ``runs.csv``, a run each: a label for each axis, ``seed``, ``status``, ``reason``,
+            metrics.
         axes: the labels of each axis.
         baseline: its label on each axis; the first where none is given.
         metric: the column to judge by.
         mode: whether small or large is better.
 
     Returns:
-        Cells in the order of the rows, values of axes in the order of ``axes``. Where no cell differs from the baseline on more than one
-        axis, a value's verdict is its cell's, and counts once.
+        Cells in the order of the rows, values of axes in the order of ``axes``. Where no cell
+        differs from the baseline on more than one axis, a value's verdict is its cell's, and counts
+        once.
     """
     base = effects.baseline(axes, baseline)
     scores = gather(rows, axes, metric)
@@ -81,7 +96,10 @@ def judge(rows: Iterable[Mapping[str, Any]], axes: Axes, baseline: Mapping[str, 
     tests = [interval(one.differences) if one.is_testable else None for one in family]
     p = iter(holm([test.p for test in tests if test is not None]))
     count = sum(test is not None for test in tests)
-    judged = [conclude(one, test, None if test is None else float(next(p)), count, mode) for one, test in zip(family, tests, strict=True)]
+    judged = [
+        conclude(one, test, None if test is None else float(next(p)), count, mode)
+        for one, test in zip(family, tests, strict=True)
+    ]
     return Verdicts(
         metric,
         mode,
@@ -92,13 +110,19 @@ def judge(rows: Iterable[Mapping[str, Any]], axes: Axes, baseline: Mapping[str, 
     )
 
 
-def conclude(one: Comparison, test: Interval | None, corrected: float | None, comparisons: int, mode: Mode) -> Judged:
+def conclude(
+    one: Comparison, test: Interval | None, corrected: float | None, comparisons: int, mode: Mode
+) -> Judged:
     """Numbers, verdict and sentence of one comparison."""
     values = list(one.own.values())
     around = interval(values) if len(values) > 1 and spreads(values, one.scale) else None
     difference = fmean(one.differences) if one.pairs and not one.is_baseline else None
     verdict = decide(one, test, corrected, mode)
-    text = sentences.untold(one) if test is None or corrected is None else sentences.told(one, verdict, test, corrected, comparisons)
+    text = (
+        sentences.untold(one)
+        if test is None or corrected is None
+        else sentences.told(one, verdict, test, corrected, comparisons)
+    )
     notes = [*one.notes, *one.unpaired()]
     if len(values) == 1:
         notes.append("one seed: no interval")
@@ -141,20 +165,35 @@ def singles(judged: Sequence[Judged], axes: Axes, base: Setting) -> Iterator[Jud
                 yield replace(found, labels={axis: label})
 
 
-def remarks(scores: Scores, axes: Axes, base: Setting, metric: str, compared: Sequence[Comparison], tested: int) -> list[str]:
+def remarks(
+    scores: Scores,
+    axes: Axes,
+    base: Setting,
+    metric: str,
+    compared: Sequence[Comparison],
+    tested: int,
+) -> list[str]:
     """What is to be said of the sweep as a whole."""
     notes = []
     if not any(scores.values.values()):
         notes.append(f"no finished run has a {metric}")
     elif not scores.of(base):
-        notes.append(f"the baseline ({', '.join(base)}) has no finished run with a {metric}: no cell can be compared with it")
+        notes.append(
+            f"the baseline ({', '.join(base)}) has no finished run with a {metric}: no cell can be compared with it"
+        )
     for place, (axis, labels) in enumerate(axes.items()):
         there = dict.fromkeys(setting[place] for setting in scores.values)
         notes += [f"{axis}: {label} has no run" for label in labels if label not in there]
-        notes += [f"{axis}: {label} has runs, but is no value of this axis" for label in there if label not in labels]
+        notes += [
+            f"{axis}: {label} has runs, but is no value of this axis"
+            for label in there
+            if label not in labels
+        ]
     cells = prod(len(labels) for labels in axes.values())
     if effects.is_grid(scores, base) and len(scores.values) < cells:
         notes.append(f"{cells - len(scores.values)} of the grid's {cells} cells are not there")
     if tested < len(compared):
-        notes.append(f"{len(compared) - tested} of {len(compared)} comparisons have no test; the correction is for the other {tested}")
+        notes.append(
+            f"{len(compared) - tested} of {len(compared)} comparisons have no test; the correction is for the other {tested}"
+        )
     return notes

@@ -15,7 +15,15 @@ LONGEST = 120
 BEFORE = ("cell",)
 TOLD = ("seed", "tuned", "status", "reason")
 MEASURED = (
-    *("parameters", "train_tokens", "steps", "tokens_per_second", "decoded_per_second", "train_seconds", "peak_memory"),
+    *(
+        "parameters",
+        "train_tokens",
+        "steps",
+        "tokens_per_second",
+        "decoded_per_second",
+        "train_seconds",
+        "peak_memory",
+    ),
     *("checkpoint_path", "run_folder", "hostname"),
 )
 """The columns of ``runs.csv``: before the axes, after them, and after the scores."""
@@ -41,7 +49,9 @@ def text(value: Any) -> str:
 
 
 def combine(axes: Axes, mode: str, baseline: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The labels of each cell: all combinations, or the baseline and what differs from it in one axis."""
+    """The labels of each cell: all combinations, or the baseline and what differs from it in one
+    axis.
+    """
     if mode == "grid":
         for labels in product(*axes.values()):
             yield dict(zip(axes, labels, strict=True))
@@ -57,7 +67,9 @@ def settings(axes: Axes, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def keys(settings: Mapping[str, Any]) -> Iterator[str]:
-    """The keys that are set, also those of options: ``{model.norm: {name: rms, eps: 1}}`` sets ``model.norm`` and ``model.norm.eps``."""
+    """The keys that are set, also those of options: ``{model.norm: {name: rms, eps: 1}}`` sets
+    ``model.norm`` and ``model.norm.eps``.
+    """
     for key, value in settings.items():
         yield key
         if isinstance(value, Mapping):
@@ -65,7 +77,9 @@ def keys(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def name(labels: Mapping[str, str]) -> str:
-    """The folder of a cell: ``norm=layer,width=one_head``. Axes are named by the last part of their key, where one alone has it."""
+    """The folder of a cell: ``norm=layer,width=one_head``. Axes are named by the last part of their
+    key, where one alone has it.
+    """
     last = [axis.rpartition(".")[2] for axis in labels]
     short = [end if last.count(end) == 1 else axis for axis, end in zip(labels, last, strict=True)]
     pairs = [f"{axis}={one}" for axis, one in zip(short, labels.values(), strict=True)]

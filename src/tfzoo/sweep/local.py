@@ -23,8 +23,8 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, told: Told) -> int:
     """Bring runs to their end, ``jobs`` at a time; ``told`` is called at each change.
 
-    Returns 0, or the exit code of the signal that stopped it: 130 after Ctrl-C, 75 after SIGTERM. The runs under way then end with a
-    checkpoint; at a second signal at once.
+    Returns 0, or the exit code of the signal that stopped it: 130 after Ctrl-C, 75 after SIGTERM.
+    The runs under way then end with a checkpoint; at a second signal at once.
     """
     stop, free = Stop(), SimpleQueue[dict[str, str]]()
     for place in places(plan, jobs):
@@ -46,8 +46,12 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, told: Told) ->
             while waiting:
                 if stop.code and stop.children and not said:
                     said = True
-                    say("stopping: what is running ends with a checkpoint; at once at another Ctrl-C")
-                done, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)  # a moment, so that signals are taken
+                    say(
+                        "stopping: what is running ends with a checkpoint; at once at another Ctrl-C"
+                    )
+                done, waiting = wait(
+                    waiting, timeout=1, return_when=FIRST_COMPLETED
+                )  # a moment, so that signals are taken
                 for future in done:
                     future.result()
         except BaseException:
@@ -73,14 +77,21 @@ def signals(stop: Stop) -> Iterator[None]:
 
 
 def places(plan: Plan, jobs: int) -> list[dict[str, str]]:
-    """What the environment of each job says: threads, and where there are accelerators those that are its own."""
+    """What the environment of each job says: threads, and where there are accelerators those that
+    are its own.
+    """
     threads = str(plan.threads or max(1, cores() // jobs))
     common = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     devices, each = visible(), plan.devices or 1
     if not devices:
         return [common] * jobs
-    groups = [devices[start : start + each] for start in range(0, len(devices) - each + 1, each)] or [devices]
-    return [{**common, "CUDA_VISIBLE_DEVICES": ",".join(groups[job % len(groups)])} for job in range(jobs)]
+    groups = [
+        devices[start : start + each] for start in range(0, len(devices) - each + 1, each)
+    ] or [devices]
+    return [
+        {**common, "CUDA_VISIBLE_DEVICES": ",".join(groups[job % len(groups)])}
+        for job in range(jobs)
+    ]
 
 
 def visible(environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -1,6 +1,8 @@
-"""Two settings compared seed by seed: the t test of Student (1908), Holm's correction (1979), and how many seeds would do.
+"""Two settings compared seed by seed: the t test of Student (1908), Holm's correction (1979), and
+how many seeds would do.
 
-Everything works along the last axis, so that one sweep and a thousand simulated ones go through the same lines.
+Everything works along the last axis, so that one sweep and a thousand simulated ones go through the
+same lines.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 ALPHA = 0.05
-"""How often a sweep in which nothing matters may call something better or worse; an interval misses as often."""
+"""How often a sweep in which nothing matters may call something better or worse; an interval misses
+as often.
+"""
 
 POWER = 0.8
 MOST_SEEDS = 1000
@@ -37,7 +41,8 @@ class Interval:
 
 
 def interval(values: ArrayLike) -> Interval:
-    """Student (1908): ``mean +- t(0.975, n - 1) sd / sqrt(n)`` and ``p = 2 P(T > |mean| sqrt(n) / sd)``, over ``(..., n)`` values.
+    """Student (1908): ``mean +- t(0.975, n - 1) sd / sqrt(n)`` and ``p = 2 P(T > |mean| sqrt(n) /
+    sd)``, over ``(..., n)`` values.
 
     >>> found = interval([1.0, 2.0, 3.0])
     >>> [round(float(value), 3) for value in (found.mean, found.low, found.high, found.p)]
@@ -58,7 +63,8 @@ def spreads(values: ArrayLike, scale: float) -> bool:
 
 
 def holm(p: ArrayLike) -> Floats:
-    """Holm (1979): the i-th smallest of m is multiplied by ``m - i + 1``, and none falls below a smaller one's; over ``(..., m)``.
+    """Holm (1979): the i-th smallest of m is multiplied by ``m - i + 1``, and none falls below a
+    smaller one's; over ``(..., m)``.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
@@ -72,21 +78,28 @@ def holm(p: ArrayLike) -> Floats:
 
 
 def power(size: float, spread: float, seeds: int, comparisons: int = 1) -> float:
-    """How often ``seeds`` tell a true mean difference of ``size`` when differences have the standard deviation ``spread``.
+    """How often ``seeds`` tell a true mean difference of ``size`` when differences have the
+    standard deviation ``spread``.
 
-    The noncentral t distribution, with ``n - 1`` degrees of freedom and noncentrality ``size sqrt(n) / spread``, beyond the value that
-    Holm asks of the smallest of so many p: ``P(|Z + shift| > bar S)`` with a normal ``Z``, averaged over equally likely ``S``, the square
-    roots of a chi-square over its degrees of freedom. (SciPy's own distribution is not a number in its far tails.)
+    The noncentral t distribution, with ``n - 1`` degrees of freedom and noncentrality ``size
+    sqrt(n) / spread``, beyond the value that
+    Holm asks of the smallest of so many p: ``P(|Z + shift| > bar S)`` with a normal ``Z``, averaged
+    over equally likely ``S``, the square roots of a chi-square over its degrees of freedom.
+    (SciPy's own distribution is not a number in its far tails.)
     """
     from scipy.special import chdtri, ndtr, stdtrit
 
     free, shift = seeds - 1, abs(size) * seeds**0.5 / spread
-    bar = -stdtrit(free, ALPHA / comparisons / 2) * np.sqrt(chdtri(free, (np.arange(NODES) + 0.5) / NODES) / free)
+    bar = -stdtrit(free, ALPHA / comparisons / 2) * np.sqrt(
+        chdtri(free, (np.arange(NODES) + 0.5) / NODES) / free
+    )
     return float(np.mean(ndtr(shift - bar) + ndtr(-shift - bar)))
 
 
 def seeds_needed(size: float, spread: float, comparisons: int = 1) -> int | None:
-    """The fewest seeds that tell a difference of ``size`` in four of five sweeps; None beyond 1,000."""
+    """The fewest seeds that tell a difference of ``size`` in four of five sweeps; None beyond
+    1,000.
+    """
     counts = range(2, MOST_SEEDS + 1)
     place = bisect_left(counts, POWER, key=lambda seeds: power(size, spread, seeds, comparisons))
     return counts[place] if place < len(counts) else None

@@ -18,7 +18,8 @@ from tfzoo.sweep.fields import Fields
 class Cell:
     """One combination of what is varied; ``name`` is that of its folder.
 
-    ``recipes`` holds its resolved configuration, by the label of the tuned value (``""`` where nothing is tuned).
+    ``recipes`` holds its resolved configuration, by the label of the tuned value (``""`` where
+    nothing is tuned).
     """
 
     labels: dict[str, str]
@@ -47,20 +48,35 @@ class Budget:
     @property
     def settings(self) -> dict[str, Any]:
         """The keys of the recipe that say it."""
-        days = self.time and (self.time if self.time.count(":") == 3 else f"00:{self.time}")  # as Lightning has it
-        keys = {"trainer.max_steps": self.steps, "train_tokens": self.tokens, "trainer.max_time": days}
+        days = self.time and (
+            self.time if self.time.count(":") == 3 else f"00:{self.time}"
+        )  # as Lightning has it
+        keys = {
+            "trainer.max_steps": self.steps,
+            "train_tokens": self.tokens,
+            "trainer.max_time": days,
+        }
         return {key: value for key, value in keys.items() if value is not None}
 
     @property
     def seconds(self) -> float:
         """Of the time; infinite where there is none."""
         parts = [int(part) for part in (self.time or "").split(":") if part]
-        return sum(part * unit for part, unit in zip(reversed(parts), (1, 60, 3600, 86400), strict=False)) if parts else inf
+        return (
+            sum(
+                part * unit
+                for part, unit in zip(reversed(parts), (1, 60, 3600, 86400), strict=False)
+            )
+            if parts
+            else inf
+        )
 
 
 @dataclass(frozen=True)
 class Tune:
-    """A key whose best value is found for each cell alone, among ``values`` by label, with a seed that nothing is judged by."""
+    """A key whose best value is found for each cell alone, among ``values`` by label, with a seed
+    that nothing is judged by.
+    """
 
     key: str
     values: dict[str, Any]
@@ -69,7 +85,9 @@ class Tune:
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep file, checked, with all its cells. ``axes`` holds the settings of each label of each axis."""
+    """A sweep file, checked, with all its cells. ``axes`` holds the settings of each label of each
+    axis.
+    """
 
     file: Path
     recipe: str
@@ -92,7 +110,9 @@ class Plan:
         settings = {**self.fixed, **cell.settings}
         if self.tune and tuned:
             settings[self.tune.key] = self.tune.values[tuned]
-        ordered = sorted(settings, key=lambda key: key.count("."))  # a component before its options, which it would drop
+        ordered = sorted(
+            settings, key=lambda key: key.count(".")
+        )  # a component before its options, which it would drop
         return [self.recipe, *(f"--{key}={layout.text(settings[key])}" for key in ordered)]
 
     @property
@@ -103,7 +123,11 @@ class Plan:
 
     def tree(self) -> dict[str, Any]:
         """The sweep file with all defaults filled in: a sweep file again."""
-        tune = self.tune and {"key": self.tune.key, "values": list(self.tune.values.values()), "seed": self.tune.seed}
+        tune = self.tune and {
+            "key": self.tune.key,
+            "values": list(self.tune.values.values()),
+            "seed": self.tune.seed,
+        }
         found = {
             "recipe": self.recipe,
             "overrides": self.overrides,
@@ -123,7 +147,8 @@ class Plan:
 
 
 def load(path: str | Path, number: int | None = None) -> Plan:
-    """Read and check a sweep file, given by packaged name or by path: each cell's recipe is parsed and its model tried, no data is read.
+    """Read and check a sweep file, given by packaged name or by path: each cell's recipe is parsed
+    and its model tried, no data is read.
 
     Clashes are cells that are ``refused``. With the ``number`` of a run, its cell alone is tried.
 
@@ -149,7 +174,9 @@ def draft(file: Path, tree: Mapping[str, Any]) -> Plan:
     seeds = fields.seeds()
     mode: Any = fields.choice("mode", ("grid", "one_at_a_time"))
     baseline = fields.baseline(axes)
-    budget = Budget(fields.count("budget.steps"), fields.count("budget.tokens"), fields.time("budget.time"))
+    budget = Budget(
+        fields.count("budget.steps"), fields.count("budget.tokens"), fields.time("budget.time")
+    )
     metrics = [Metric(name, mode) for name, mode in fields.metrics()]
     key, values, seed = fields.tune(seeds)
     plan = Plan(
@@ -168,8 +195,19 @@ def draft(file: Path, tree: Mapping[str, Any]) -> Plan:
         tune=Tune(key, values, seed) if key else None,
         claim=fields.text("claim"),
     )
-    keys = {axis: {key for sets in labels.values() for key in layout.keys(sets)} for axis, labels in axes.items()}
-    own = {"budget": budget.settings, "devices": plan.fixed.keys() - plan.overrides.keys() - budget.settings.keys()}
-    fields.once({"overrides": layout.keys(plan.overrides), **own, "tune": [key] if key else [], **keys})
-    cells = [Cell(labels, layout.settings(axes, labels), name=layout.name(labels)) for labels in fields.combined(axes, mode, baseline)]
+    keys = {
+        axis: {key for sets in labels.values() for key in layout.keys(sets)}
+        for axis, labels in axes.items()
+    }
+    own = {
+        "budget": budget.settings,
+        "devices": plan.fixed.keys() - plan.overrides.keys() - budget.settings.keys(),
+    }
+    fields.once(
+        {"overrides": layout.keys(plan.overrides), **own, "tune": [key] if key else [], **keys}
+    )
+    cells = [
+        Cell(labels, layout.settings(axes, labels), name=layout.name(labels))
+        for labels in fields.combined(axes, mode, baseline)
+    ]
     return replace(plan, cells=cells)

@@ -1,4 +1,6 @@
-"""The runs of a sweep as tasks of a Ray cluster. What a lost machine was working on runs again elsewhere, from its last checkpoint."""
+"""The runs of a sweep as tasks of a Ray cluster. What a lost machine was working on runs again
+elsewhere, from its last checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from uuid import uuid4
 
 from tfzoo.commands.output import say
 from tfzoo.errors import BadRun
-from tfzoo.sweep import element, state
+from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Stop, Told
-from tfzoo.sweep.element import PATIENCE, Account, Element, Ended, fail, gpus, library, threads
+from tfzoo.sweep.job import PATIENCE, Ended, Job, RetryPolicy, fail, gpus, library, threads
 from tfzoo.sweep.local import signals
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
@@ -25,9 +27,16 @@ ANSWER = 120.0
 """Seconds that a machine has to say whether it sees the folder: Ray starts a process there."""
 
 
-def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, told: Told, address: str | None = None) -> int:
-    """Bring runs to their end on the cluster at ``address`` (none: that of ``RAY_ADDRESS``, else this machine alone), ``jobs`` at a time
-    (none: as many as it has room for).
+def run(
+    plan: Plan,
+    folder: Path,
+    runs: Sequence[Run],
+    jobs: int | None,
+    told: Told,
+    address: str | None = None,
+) -> int:
+    """Bring runs to their end on the cluster at ``address`` (none: that of ``RAY_ADDRESS``, else
+    this machine alone), ``jobs`` at a time (none: as many as it has room for).
 
     Returns as :func:`tfzoo.sweep.local.run` does; on a signal the runs end with a checkpoint.
 
@@ -40,7 +49,8 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, told: T
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError) as error:
         raise BadRun(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
-    # Ray prints what goes wrong on any machine on our standard output, by the page, and has no switch for it
+    # Ray prints what goes wrong on any machine on our standard output, by the page, and has no
+    # switch for it
     ray._private.worker.print_to_stdstream = lambda *words, **more: None
     try:
         visible(ray, folder, threads(plan), gpus(plan))
@@ -54,11 +64,14 @@ class Tasks:
 
     def __init__(self, ray: Any, plan: Plan, folder: Path, told: Told) -> None:
         self.ray, self.folder, self.told = ray, folder, told
-        # Ray would repeat what it ended itself for want of memory, for ever; which ones run again is decided here
-        self.remote = ray.remote(num_cpus=threads(plan), num_gpus=gpus(plan), max_retries=0)(element.work)
+        # Ray would repeat what it ended itself for want of memory, for ever; which ones run again
+        # is decided here
+        self.remote = ray.remote(num_cpus=threads(plan), num_gpus=gpus(plan), max_retries=0)(
+            job.work
+        )
         self.waiting: dict[Any, Run] = {}
         self.seen: set[int] = set()
-        self.account = Account()
+        self.account = RetryPolicy()
 
     def finish(self, runs: Sequence[Run], most: int) -> int:
         """Run all, at most so many at a time; returns the exit code of a signal, else 0."""
@@ -72,7 +85,7 @@ class Tasks:
         return stop.code
 
     def begin(self, run: Run) -> None:
-        self.waiting[self.remote.remote(Element(self.folder, element.words(self.folder, run)))] = run
+        self.waiting[self.remote.remote(Job(self.folder, job.words(self.folder, run)))] = run
 
     def look(self) -> list[Run]:
         """Wait a moment; returns the runs whose tasks have ended."""
@@ -107,7 +120,9 @@ class Tasks:
         try:
             ended: Ended = self.ray.get(ref)
         except errors.OutOfMemoryError as error:
-            return Ended("", OUT_OF_MEMORY, f"Ray ended it, as its machine had none left: {first(error)}")
+            return Ended(
+                "", OUT_OF_MEMORY, f"Ray ended it, as its machine had none left: {first(error)}"
+            )
         except errors.RayTaskError as error:
             raise BadRun(f"a task of Ray failed: {str(error).strip().splitlines()[-1]}") from None
         except errors.RayError:
@@ -131,12 +146,17 @@ def visible(ray: Any, folder: Path, cores: int, gpus: int) -> None:
     probe, word = folder / f".probe-{uuid4().hex}", uuid4().hex
     probe.write_text(word)
     near = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    asks = ray.remote(num_cpus=0, max_retries=0)(element.read)
+    asks = ray.remote(num_cpus=0, max_retries=0)(job.read)
     try:
         fit = [node for node in ray.nodes() if node["Alive"] and room(node, cores, gpus)]
         if not fit:
-            say(f"Ray: no machine has {cores} cores{f' and {gpus} GPUs' if gpus else ''} yet; waiting for one")
-        asked = [(node, asks.options(scheduling_strategy=near(node["NodeID"], soft=False)).remote(probe)) for node in fit]
+            say(
+                f"Ray: no machine has {cores} cores{f' and {gpus} GPUs' if gpus else ''} yet; waiting for one"
+            )
+        asked = [
+            (node, asks.options(scheduling_strategy=near(node["NodeID"], soft=False)).remote(probe))
+            for node in fit
+        ]
         end = time.monotonic() + ANSWER
         for node, ref in asked:
             name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
@@ -145,14 +165,18 @@ def visible(ray: Any, folder: Path, cores: int, gpus: int) -> None:
             except Exception as error:  # no tfzoo there, another Python, no answer
                 raise BadRun(f"Ray's machine {name} cannot run tfzoo: {first(error)}") from None
             if found != word:
-                raise BadRun(f"Ray's machine {name} does not see {folder}: name a folder that all machines share with --run")
+                raise BadRun(
+                    f"Ray's machine {name} does not see {folder}: name a folder that all machines share with --run"
+                )
     finally:
         probe.unlink(missing_ok=True)
 
 
 def room(node: dict[str, Any], cores: int, gpus: int) -> bool:
     """Whether a machine can take a run at all."""
-    return bool(node["Resources"].get("CPU", 0) >= cores and node["Resources"].get("GPU", 0) >= gpus)
+    return bool(
+        node["Resources"].get("CPU", 0) >= cores and node["Resources"].get("GPU", 0) >= gpus
+    )
 
 
 def first(error: Exception) -> str:

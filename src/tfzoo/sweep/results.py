@@ -58,7 +58,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Results:
-    """All runs of one or more folders of the same sweep. ``verdicts`` has one entry a metric, the sweep's own first."""
+    """All runs of one or more folders of the same sweep. ``verdicts`` has one entry a metric, the
+    sweep's own first.
+    """
 
     folders: list[Folder]
     rows: list[Row]
@@ -84,7 +86,11 @@ class Results:
 
     def told(self, judged: Judged) -> str:
         """The title of a cell, or an axis and its value."""
-        return title(judged.labels, self.axes, self.baseline, self.file) if len(judged.labels) > 1 else self.told_value(judged)
+        return (
+            title(judged.labels, self.axes, self.baseline, self.file)
+            if len(judged.labels) > 1
+            else self.told_value(judged)
+        )
 
     def told_value(self, judged: Judged) -> str:
         """An axis and its value."""
@@ -103,14 +109,20 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
     for other in folders[1:]:
         agree(folders[0], other)
     rows, notes = merge(folders)
-    cells = list({cell["name"]: cell for folder in reversed(folders) for cell in reversed(folder.cells)}.values())[::-1]
+    cells = list(
+        {
+            cell["name"]: cell for folder in reversed(folders) for cell in reversed(folder.cells)
+        }.values()
+    )[::-1]
     axes: dict[str, list[str]] = {}
     for cell in cells:
         for axis, label in cell["labels"].items():
             axes.setdefault(axis, []).extend([label] if label not in axes.get(axis, []) else [])
     file = folders[0].file
     baseline = dict(zip(axes, effects.baseline(axes, file.get("baseline") or {}), strict=True))
-    verdicts = [judge(rows, axes, baseline, name, mode) for name, mode in metrics(file, rows, metric)]
+    verdicts = [
+        judge(rows, axes, baseline, name, mode) for name, mode in metrics(file, rows, metric)
+    ]
     made = [
         Cell(
             cell["name"],
@@ -119,12 +131,20 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
             cell["settings"],
             cell["refused"],
             [row for row in rows if row["cell"] == cell["name"]],
-            [next((one for one in found.cells if one.labels == cell["labels"]), None) for found in verdicts],
+            [
+                next((one for one in found.cells if one.labels == cell["labels"]), None)
+                for found in verdicts
+            ],
         )
         for cell in cells
     ]
-    here = [{**row, "run_folder": row["run_folder"] and str(folders[0].path / row["run_folder"])} for row in rows]
-    return Results(folders, rows, axes, baseline, verdicts, made, bootstrap(here, axes, baseline), notes)
+    here = [
+        {**row, "run_folder": row["run_folder"] and str(folders[0].path / row["run_folder"])}
+        for row in rows
+    ]
+    return Results(
+        folders, rows, axes, baseline, verdicts, made, bootstrap(here, axes, baseline), notes
+    )
 
 
 def agree(first: Folder, other: Folder) -> None:
@@ -136,23 +156,35 @@ def agree(first: Folder, other: Folder) -> None:
     for key in SAME:
         if (first.file.get(key) or None) != (other.file.get(key) or None):
             said = f"{key} is {first.file.get(key)} in one, {other.file.get(key)} in the other"
-            raise BadRun(f"{first.path} and {other.path} cannot be compared: {said}. Report each alone")
+            raise BadRun(
+                f"{first.path} and {other.path} cannot be compared: {said}. Report each alone"
+            )
     axes = [{axis for cell in folder.cells for axis in cell["labels"]} for folder in (first, other)]
     if axes[0] != axes[1]:
-        raise BadRun(f"{first.path} varies {', '.join(sorted(axes[0]))}; {other.path}, {', '.join(sorted(axes[1]))}. Report each alone")
+        raise BadRun(
+            f"{first.path} varies {', '.join(sorted(axes[0]))}; {other.path}, {', '.join(sorted(axes[1]))}. Report each alone"
+        )
     settings = {cell["name"]: cell["settings"] for cell in first.cells}
     tuned = (first.file.get("tune") or {}).get("key", "")
     for cell in other.cells:
         if settings.get(cell["name"], cell["settings"]) != cell["settings"]:
-            raise BadRun(f"cell {cell['name']} is not the same in {first.path} and {other.path}. Report each alone")
+            raise BadRun(
+                f"cell {cell['name']} is not the same in {first.path} and {other.path}. Report each alone"
+            )
         one, two = (folder.recipe(cell["name"]) for folder in (first, other))
-        for key, *values in state.differences(one, two, "seed", tuned, *ELSEWHERE) if one and two else ():
+        for key, *values in (
+            state.differences(one, two, "seed", tuned, *ELSEWHERE) if one and two else ()
+        ):
             said = f"{key} is {values[0]} in one, {values[1]} in the other"
-            raise BadRun(f"{first.path} and {other.path} cannot be compared: in {cell['name']}, {said}. Report each alone")
+            raise BadRun(
+                f"{first.path} and {other.path} cannot be compared: in {cell['name']}, {said}. Report each alone"
+            )
 
 
 def merge(folders: Sequence[Folder]) -> tuple[list[Row], list[str]]:
-    """All rows, one a cell and seed: of two, the completed one, else the first folder's. Paths are from the first folder."""
+    """All rows, one a cell and seed: of two, the completed one, else the first folder's. Paths are
+    from the first folder.
+    """
     top, found, twice = folders[0].path, dict[tuple[str, Any], Row](), 0
     for folder in folders:
         for row in table(folder):
@@ -161,28 +193,49 @@ def merge(folders: Sequence[Folder]) -> tuple[list[Row], list[str]]:
                     row[key] = os.path.relpath(folder.path / row[key], top)
             run = (row["cell"], row["seed"])
             twice += run in found and found[run]["status"] == row["status"] == "completed"
-            if run not in found or (found[run]["status"] != "completed" and row["status"] == "completed"):
+            if run not in found or (
+                found[run]["status"] != "completed" and row["status"] == "completed"
+            ):
                 found[run] = row
     order = {name: place for place, name in enumerate(dict.fromkeys(name for name, _ in found))}
-    rows = sorted(found.values(), key=lambda row: (order[row["cell"]], row["seed"] or 0) if len(folders) > 1 else (0, 0))
-    return even(rows), [f"{twice} runs are in more than one folder; the first folder's count"] if twice else []
+    rows = sorted(
+        found.values(),
+        key=lambda row: (order[row["cell"]], row["seed"] or 0) if len(folders) > 1 else (0, 0),
+    )
+    return even(rows), [
+        f"{twice} runs are in more than one folder; the first folder's count"
+    ] if twice else []
 
 
-def metrics(file: Mapping[str, Any], rows: Sequence[Row], asked: str | None) -> Iterator[tuple[str, Mode]]:
+def metrics(
+    file: Mapping[str, Any], rows: Sequence[Row], asked: str | None
+) -> Iterator[tuple[str, Mode]]:
     """By what is judged: name and direction."""
     own = [file["metric"], *(file.get("also") or [])]
     if asked is None:
         yield from ((str(one["name"]), one["mode"]) for one in own)
         return
-    numbers = [key for key in rows[0] if any(isinstance(row[key], int | float) for row in rows)] if rows else []
+    numbers = (
+        [key for key in rows[0] if any(isinstance(row[key], int | float) for row in rows)]
+        if rows
+        else []
+    )
     known = [key for key in numbers if "/" in key or key in MEASURED]
     if asked not in known:
         raise UnknownName("metric", asked, known, "the columns of runs.csv")
     said = {str(one["name"]): one["mode"] for one in own}
-    yield asked, said.get(asked, "min" if asked.endswith(SMALL) and asked != "train_tokens" else "max")
+    yield (
+        asked,
+        said.get(asked, "min" if asked.endswith(SMALL) and asked != "train_tokens" else "max"),
+    )
 
 
-def title(labels: Mapping[str, str], axes: Mapping[str, Sequence[str]], baseline: Mapping[str, str], file: Mapping[str, Any]) -> str:
+def title(
+    labels: Mapping[str, str],
+    axes: Mapping[str, Sequence[str]],
+    baseline: Mapping[str, str],
+    file: Mapping[str, Any],
+) -> str:
     """A cell in few words: ``rms · rotary``, or what it has other than the baseline."""
     shown = dict(labels)
     if file.get("mode") == "one_at_a_time":

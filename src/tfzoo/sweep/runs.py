@@ -42,7 +42,9 @@ class Folder:
         """
         path = Path(given)
         if not path.is_dir():
-            raise BadRun(f"no folder {given}. Name the folder of a sweep: tfzoo report runs/position")
+            raise BadRun(
+                f"no folder {given}. Name the folder of a sweep: tfzoo report runs/position"
+            )
         if not (path / state.CELLS).is_file():
             inside = sorted(str(found.parent) for found in path.glob(f"*/{state.CELLS}"))
             hint = f"Did you mean {inside[0]}?" if inside else "tfzoo sweep FILE makes one"
@@ -50,10 +52,14 @@ class Folder:
         try:
             cells = json.loads((path / state.CELLS).read_text("utf-8"))
             file = yaml.safe_load((path / state.SWEEP).read_text("utf-8"))
-            return cls(path, str(cells["command"]), dict(file), [cell_of(cell) for cell in cells["cells"]])
+            return cls(
+                path, str(cells["command"]), dict(file), [cell_of(cell) for cell in cells["cells"]]
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
             why = " ".join(str(error).split())[:120]
-            raise BadRun(f"{given} is damaged: {type(error).__name__}: {why}. Start its tfzoo sweep again, which writes it anew") from None
+            raise BadRun(
+                f"{given} is damaged: {type(error).__name__}: {why}. Start its tfzoo sweep again, which writes it anew"
+            ) from None
 
     @property
     def seeds(self) -> list[int]:
@@ -76,11 +82,17 @@ class Folder:
 def cell_of(cell: Mapping[str, Any]) -> dict[str, Any]:
     """One entry of ``cells.json``, in full."""
     labels = {str(axis): str(label) for axis, label in cell["labels"].items()}
-    return {"name": str(cell["name"]), "labels": labels, "settings": dict(cell["settings"]), "refused": str(cell.get("refused") or "")}
+    return {
+        "name": str(cell["name"]),
+        "labels": labels,
+        "settings": dict(cell["settings"]),
+        "refused": str(cell.get("refused") or ""),
+    }
 
 
 def table(folder: str | Path | Folder) -> list[Row]:
-    """The rows of a sweep's folder: one per cell and seed, in the order of the plan; a refused cell has one without a seed.
+    """The rows of a sweep's folder: one per cell and seed, in the order of the plan; a refused cell
+    has one without a seed.
 
     All rows have the same keys; None is what does not exist.
     """
@@ -114,13 +126,25 @@ def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
         "run_folder": path.relative_to(folder.path).as_posix() if fit else None,
         "hostname": fit.get("hostname"),
     }
-    return {**first, "tuned": tuned(path.parent), "status": status, "reason": reason, **scores, **measured}
+    return {
+        **first,
+        "tuned": tuned(path.parent),
+        "status": status,
+        "reason": reason,
+        **scores,
+        **measured,
+    }
 
 
 def explained(path: Path) -> dict[str, float]:
-    """What ``explain: true`` logged, each the mean over the steps at which it was; empty where nothing was."""
+    """What ``explain: true`` logged, each the mean over the steps at which it was; empty where
+    nothing was.
+    """
     found: dict[str, list[float]] = {}
-    with suppress(OSError, ValueError), (path / METRICS).open(newline="", encoding="utf-8") as stream:
+    with (
+        suppress(OSError, ValueError),
+        (path / METRICS).open(newline="", encoding="utf-8") as stream,
+    ):
         for row in csv.DictReader(stream):
             for key, text in row.items():
                 if key.startswith("explain/") and text:
@@ -162,14 +186,18 @@ def even(rows: Sequence[Row]) -> list[Row]:
     axes = list(known)[1 : list(known).index("seed")] if "seed" in known else []
     fixed = {*BEFORE, *axes, *TOLD, *MEASURED}
     scores = sorted(key for key in known if key not in fixed)
-    return [{key: row.get(key) for key in (*BEFORE, *axes, *TOLD, *scores, *MEASURED)} for row in rows]
+    return [
+        {key: row.get(key) for key in (*BEFORE, *axes, *TOLD, *scores, *MEASURED)} for row in rows
+    ]
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows under their name in one step; a number reads back as it was."""
     draft = path.with_suffix(".tmp")
     with draft.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]) if rows else [*BEFORE, *TOLD, *MEASURED], lineterminator="\n")
+        writer = csv.DictWriter(
+            stream, list(rows[0]) if rows else [*BEFORE, *TOLD, *MEASURED], lineterminator="\n"
+        )
         writer.writeheader()
         writer.writerows(rows)
     os.replace(draft, path)
@@ -181,7 +209,13 @@ def read_csv(path: Path) -> list[Row]:
         reader = csv.DictReader(stream)
         names = list(reader.fieldnames or [])
         axes = names[1 : names.index("seed")] if "seed" in names else []
-        return [{key: text or None if key in (*WORDS, *axes) else value(text) for key, text in row.items()} for row in reader]
+        return [
+            {
+                key: text or None if key in (*WORDS, *axes) else value(text)
+                for key, text in row.items()
+            }
+            for row in reader
+        ]
 
 
 def value(text: str) -> Any:

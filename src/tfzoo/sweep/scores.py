@@ -1,4 +1,6 @@
-"""The rows of a sweep's table as one metric by setting and seed, and what is missing from it, in words."""
+"""The rows of a sweep's table as one metric by setting and seed, and what is missing from it, in
+words.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ BySeed = dict[int, float]
 
 @dataclass
 class Scores:
-    """What the finished runs of each setting scored, by seed; ``notes`` says of each setting what is missing, and why."""
+    """What the finished runs of each setting scored, by seed; ``notes`` says of each setting what
+    is missing, and why.
+    """
 
     values: dict[Setting, BySeed] = field(default_factory=dict)
     notes: dict[Setting, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -27,7 +31,9 @@ class Scores:
 
 
 def gather(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) -> Scores:
-    """One metric of all rows; values may be text, as from a CSV. Of a seed that stands more than once the mean counts."""
+    """One metric of all rows; values may be text, as from a CSV. Of a seed that stands more than
+    once the mean counts.
+    """
     axes, scores = list(axes), Scores()
     several: dict[tuple[Setting, int], list[float]] = defaultdict(list)
     for row in rows:
@@ -40,7 +46,9 @@ def gather(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) 
         elif seed is None:
             scores.notes[setting].append(f"a run without a seed is left out ({status})")
         elif status == "failed":
-            scores.notes[setting].append(f"seed {seed} failed and is left out: {why or 'no reason given'}")
+            scores.notes[setting].append(
+                f"seed {seed} failed and is left out: {why or 'no reason given'}"
+            )
         elif status != "completed":
             scores.notes[setting].append(f"seed {seed} has not finished ({status})")
         elif value is None:
@@ -52,7 +60,9 @@ def gather(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) 
     for (setting, seed), found in several.items():
         scores.values[setting][seed] = sum(found) / len(found)
         if len(found) > 1:
-            scores.notes[setting].append(f"seed {seed} stands {len(found)} times: their mean counts")
+            scores.notes[setting].append(
+                f"seed {seed} stands {len(found)} times: their mean counts"
+            )
     return scores
 
 

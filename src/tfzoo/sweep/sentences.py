@@ -9,14 +9,18 @@ from tfzoo.sweep.effects import Comparison
 from tfzoo.sweep.paired import ALPHA, MOST_SEEDS, Interval, seeds_needed
 
 WORTH = 0.01
-"""The least difference that is asked for when none as large was seen: this part of the baseline's mean."""
+"""The least difference that is asked for when none as large was seen: this part of the baseline's
+mean.
+"""
 
 
 def told(one: Comparison, verdict: str, test: Interval, corrected: float, comparisons: int) -> str:
     """The sentence of a comparison that has a test."""
     p = chance(corrected, comparisons)
     if verdict != "not distinguishable":
-        low, high = sorted((abs(float(test.low)), abs(float(test.high))))  # of one sign, as p is below 5 %
+        low, high = sorted(
+            (abs(float(test.low)), abs(float(test.high)))
+        )  # of one sign, as p is below 5 %
         return f"{one.name}: {verdict} than {one.against} by {measured(abs(float(test.mean)), low, high)}, {p}"
     if float(test.p) < ALPHA:
         p += f" ({p_value(float(test.p))} before)"
@@ -27,12 +31,19 @@ def told(one: Comparison, verdict: str, test: Interval, corrected: float, compar
 
 
 def needed(one: Comparison, comparisons: int) -> str:
-    """How many seeds would tell the difference that was seen, or one worth telling where that is larger."""
-    seen, worth = abs(fmean(one.differences)), WORTH * abs(fmean(one.base[seed] for seed in one.pairs))
+    """How many seeds would tell the difference that was seen, or one worth telling where that is
+    larger.
+    """
+    seen, worth = (
+        abs(fmean(one.differences)),
+        WORTH * abs(fmean(one.base[seed] for seed in one.pairs)),
+    )
     size = max(seen, worth)
     if not size:
         return ""
-    which = "the size of this one" if seen >= worth else f"{WORTH * 100:g} % of {one.against}'s mean"
+    which = (
+        "the size of this one" if seen >= worth else f"{WORTH * 100:g} % of {one.against}'s mean"
+    )
     seeds = seeds_needed(size, stdev(one.differences), comparisons)
     if seeds is None:
         return f"; more than {MOST_SEEDS:,} seeds would be needed to tell a difference of {brief(size)} ({which})"
@@ -42,15 +53,15 @@ def needed(one: Comparison, comparisons: int) -> str:
 
 
 def untold(one: Comparison) -> str:
-    """The sentence of a comparison without a test: the baseline, too few seeds, or no spread at all."""
+    """The sentence of a comparison without a test: the baseline, too few seeds, or no spread at
+    all.
+    """
     if one.is_baseline:
         return f"{one.name}: the baseline"
     if not one.own or not one.base:
         return f"{one.name}: not judged: {one.name if not one.own else one.against} has no finished run with a score"
     if len(one.pairs) < 2:
-        return (
-            f"{one.name}: not judged: {len(one.pairs)} seed{'s' * (len(one.pairs) != 1)} in common with {one.against}, and a test needs 2"
-        )
+        return f"{one.name}: not judged: {len(one.pairs)} seed{'s' * (len(one.pairs) != 1)} in common with {one.against}, and a test needs 2"
     if one.is_same:
         return f"{one.name}: the same as {one.against} in each of {len(one.pairs)} seeds; without any spread there is no test"
     return (
@@ -64,7 +75,9 @@ def measured(value: float, low: float, high: float) -> str:
     half = (high - low) / 2
     digits = max(0, -math.floor(math.log10(half / 3))) if half > 0 else 3
     # "-0.0" says nothing that "0.0" does not.
-    return "{} ({} to {})".format(*(f"{round(number, digits) + 0.0:,.{digits}f}" for number in (value, low, high)))
+    return "{} ({} to {})".format(
+        *(f"{round(number, digits) + 0.0:,.{digits}f}" for number in (value, low, high))
+    )
 
 
 def p_value(p: float) -> str:
@@ -77,7 +90,11 @@ def p_value(p: float) -> str:
 
 def chance(p: float, comparisons: int) -> str:
     """A corrected p, and for how many comparisons."""
-    return f"{p_value(p)} after correction for {comparisons} comparisons" if comparisons > 1 else p_value(p)
+    return (
+        f"{p_value(p)} after correction for {comparisons} comparisons"
+        if comparisons > 1
+        else p_value(p)
+    )
 
 
 def brief(size: float) -> str:

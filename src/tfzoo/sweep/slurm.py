@@ -1,4 +1,6 @@
-"""The runs of a sweep as an array of SLURM jobs, through submitit. Jobs go on without us: a sweep that is started again finds them."""
+"""The runs of a sweep as an array of SLURM jobs, through submitit. Jobs go on without us: a sweep
+that is started again finds them.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from typing import Any
 
 from tfzoo.commands.output import say
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.sweep import element, state
+from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Stop, Told
-from tfzoo.sweep.element import Account, Element, Ended, gpus, library, parts, threads
+from tfzoo.sweep.job import Ended, Job, RetryPolicy, gpus, library, parts, threads
 from tfzoo.sweep.local import signals
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
@@ -26,18 +28,28 @@ LOGS = "slurm"
 LOOK = 2.0
 """Seconds between two looks at the folder."""
 HOURS = 4
-"""Of a job without ``budget.time``: one that needs more is started again and goes on from its checkpoint."""
+"""Of a job without ``budget.time``: one that needs more is started again and goes on from its
+checkpoint.
+"""
 START = 600
 """Seconds that a job has beside ``budget.time``, to start, validate and test."""
 LARGEST = 1000
 """Jobs of an array: SLURM takes 1001, if nobody changed that."""
 
 
-def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, told: Told, cluster: str = "slurm") -> int:
-    """Bring runs to their end as jobs, at most ``jobs`` at a time (none: as many as SLURM starts). A run whose job is queued or running
-    gets no second one.
+def run(
+    plan: Plan,
+    folder: Path,
+    runs: Sequence[Run],
+    jobs: int | None,
+    told: Told,
+    cluster: str = "slurm",
+) -> int:
+    """Bring runs to their end as jobs, at most ``jobs`` at a time (none: as many as SLURM starts).
+    A run whose job is queued or running gets no second one.
 
-    Returns 0, or the exit code of the signal that ended the watching: the jobs go on. ``cluster`` is submitit's name for who runs them.
+    Returns 0, or the exit code of the signal that ended the watching: the jobs go on. ``cluster``
+    is submitit's name for who runs them.
 
     Raises:
         BadOption: submitit or SLURM is not there.
@@ -45,7 +57,9 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, told: T
     """
     submitit = library("slurm", "submitit")
     if cluster == "slurm" and not (shutil.which("sbatch") and shutil.which("srun")):
-        raise BadOption("--engine slurm needs SLURM's commands (sbatch, srun, sacct), which are not here: start it where you submit jobs")
+        raise BadOption(
+            "--engine slurm needs SLURM's commands (sbatch, srun, sacct), which are not here: start it where you submit jobs"
+        )
     array = Array(submitit, plan, folder, told, cluster, jobs)
     array.find(runs)
     array.submit([run for run in runs if run.number not in array.jobs])
@@ -55,9 +69,13 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, told: T
 class Array:
     """The jobs under way."""
 
-    def __init__(self, submitit: Any, plan: Plan, folder: Path, told: Told, cluster: str, jobs: int | None) -> None:
+    def __init__(
+        self, submitit: Any, plan: Plan, folder: Path, told: Told, cluster: str, jobs: int | None
+    ) -> None:
         self.submitit, self.folder, self.told, self.cluster = submitit, folder, told, cluster
-        self.executor = submitit.AutoExecutor(folder / LOGS, cluster=cluster, slurm_max_num_timeout=1000)
+        self.executor = submitit.AutoExecutor(
+            folder / LOGS, cluster=cluster, slurm_max_num_timeout=1000
+        )
         cores = threads(plan)
         self.executor.update_parameters(
             name=f"tfzoo-{folder.name}",
@@ -67,21 +85,29 @@ class Array:
             cpus_per_task=cores,
             gpus_per_node=gpus(plan) or None,
             slurm_array_parallelism=jobs or LARGEST,
-            slurm_srun_args=[f"--cpus-per-task={cores}"],  # since SLURM 22.05 srun does not take it from sbatch
+            slurm_srun_args=[
+                f"--cpus-per-task={cores}"
+            ],  # since SLURM 22.05 srun does not take it from sbatch
         )
         self.runs: dict[int, Run] = {}
         self.jobs: dict[int, Any] = {}
         self.seen: set[int] = set()
-        self.account = Account()
+        self.account = RetryPolicy()
 
     def find(self, runs: Sequence[Run]) -> None:
-        """Take up the jobs of an earlier start that are queued or running. One that SLURM knows nothing of counts as over: should it live
-        after all, the lock of its run keeps a second one out."""
+        """Take up the jobs of an earlier start that are queued or running. One that SLURM knows
+        nothing of counts as over: should it live after all, the lock of its run keeps a second one
+        out.
+        """
         known = recorded(self.folder)
         if self.cluster != "slurm" or not known:
             return
         job = self.submitit.SlurmJob
-        found = {run.number: job(self.folder / LOGS, known[key]) for run in runs if (key := self.key(run)) in known}
+        found = {
+            run.number: job(self.folder / LOGS, known[key])
+            for run in runs
+            if (key := self.key(run)) in known
+        }
         job.watcher.update()  # asks for all at once
         self.jobs = {number: one for number, one in found.items() if alive(one)}
         self.runs = {run.number: run for run in runs if run.number in self.jobs}
@@ -92,14 +118,22 @@ class Array:
         """Send runs to SLURM, and write down their jobs."""
         for part in parts(runs, LARGEST):
             try:
-                jobs = self.executor.submit_array([Element(self.folder, element.words(self.folder, run)) for run in part])
+                jobs = self.executor.submit_array(
+                    [Job(self.folder, job.words(self.folder, run)) for run in part]
+                )
             except (RuntimeError, OSError) as error:
                 lines = [line for line in str(error).splitlines() if line.strip()]
-                raise BadRun(f"SLURM did not take the jobs: {lines[-1] if lines else error}") from None
-            for run, job in zip(part, jobs, strict=True):
-                self.runs[run.number], self.jobs[run.number] = run, job
-            ids = {self.key(run): job.job_id for run, job in zip(part, jobs, strict=True)}
-            state.write(self.folder / FILE, json.dumps({**recorded(self.folder), **ids}, indent=1) + "\n")
+                raise BadRun(
+                    f"SLURM did not take the jobs: {lines[-1] if lines else error}"
+                ) from None
+            for run, submitted in zip(part, jobs, strict=True):
+                self.runs[run.number], self.jobs[run.number] = run, submitted
+            ids = {
+                self.key(run): submitted.job_id for run, submitted in zip(part, jobs, strict=True)
+            }
+            state.write(
+                self.folder / FILE, json.dumps({**recorded(self.folder), **ids}, indent=1) + "\n"
+            )
             say(f"SLURM: {len(part)} runs submitted as {self.names(jobs)}")
 
     def watch(self) -> int:
@@ -107,12 +141,18 @@ class Array:
         stop = Stop()
         with signals(stop):
             while self.jobs and not stop.code:
-                again = [self.runs[number] for number in list(self.jobs) if not self.over(self.runs[number])]
+                again = [
+                    self.runs[number]
+                    for number in list(self.jobs)
+                    if not self.over(self.runs[number])
+                ]
                 self.submit(again)
                 time.sleep(LOOK if self.jobs else 0)
         if self.jobs:
             names = self.names(self.jobs.values())
-            say(f"SLURM: {len(self.jobs)} runs go on without us. To end them: scancel {names}. The same command again watches them")
+            say(
+                f"SLURM: {len(self.jobs)} runs go on without us. To end them: scancel {names}. The same command again watches them"
+            )
         return stop.code
 
     def over(self, run: Run) -> bool:
@@ -145,7 +185,9 @@ class Array:
         try:
             ended: Ended = job.result()
         except self.submitit.core.utils.UncompletedJobError:
-            return Ended("SLURM", 1, f"job {job.job_id} ended as {job.state}; its output: {job.paths.stderr}")
+            return Ended(
+                "SLURM", 1, f"job {job.job_id} ended as {job.state}; its output: {job.paths.stderr}"
+            )
         return ended
 
     def key(self, run: Run) -> str:

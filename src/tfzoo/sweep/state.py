@@ -1,4 +1,6 @@
-"""What a sweep's folder says of its runs: the folder is the truth, and nobody keeps another account."""
+"""What a sweep's folder says of its runs: the folder is the truth, and nobody keeps another
+account.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,17 @@ LOCK = "lock"
 SWEEP, CELLS = "sweep.yaml", "cells.json"
 Status = Literal["completed", "failed", "running", "half", "missing"]
 ANY = {
-    *(f"trainer.{key}" for key in ("max_time", "logger", "log_every_n_steps", "enable_progress_bar", "enable_model_summary", "profiler")),
+    *(
+        f"trainer.{key}"
+        for key in (
+            "max_time",
+            "logger",
+            "log_every_n_steps",
+            "enable_progress_bar",
+            "enable_model_summary",
+            "profiler",
+        )
+    ),
     *("trainer.accelerator", "data.workers", "timeout", "explain"),
 }
 """What may differ between a run that is there and the sweep file: it changes no score."""
@@ -33,9 +45,11 @@ ANY = {
 
 @dataclass(frozen=True)
 class Run:
-    """One training of a sweep: a cell with a seed, in a folder. ``number`` is its place among all, those of refused cells counted.
+    """One training of a sweep: a cell with a seed, in a folder. ``number`` is its place among all,
+    those of refused cells counted.
 
-    ``tuned`` is the label of the tuned value, once it is chosen; a trial that helps to choose it has the number -1.
+    ``tuned`` is the label of the tuned value, once it is chosen; a trial that helps to choose it
+    has the number -1.
     """
 
     cell: Cell
@@ -47,7 +61,9 @@ class Run:
     @property
     def name(self) -> str:
         """As a person is told of it."""
-        return f"{self.cell.name} seed {self.seed}" + (f" (trying {self.tuned})" if self.number < 0 else "")
+        return f"{self.cell.name} seed {self.seed}" + (
+            f" (trying {self.tuned})" if self.number < 0 else ""
+        )
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -56,7 +72,9 @@ class Run:
 
 
 def runs(plan: Plan, folder: Path) -> list[Run]:
-    """All runs of a plan but those of refused cells: all cells with the first seed, then with the next."""
+    """All runs of a plan but those of refused cells: all cells with the first seed, then with the
+    next.
+    """
     count = len(plan.seeds)
     return [
         Run(cell, seed, folder / cell.name / f"seed-{seed}", place * count + offset)
@@ -114,7 +132,8 @@ def score(folder: Path, metric: str) -> float:
 
 @contextmanager
 def lock(folder: Path) -> Iterator[int | None]:
-    """Hold a run's folder against all other processes; gives the open lock, to be handed on to a child, or None where another has it.
+    """Hold a run's folder against all other processes; gives the open lock, to be handed on to a
+    child, or None where another has it.
 
     It is free when all who hold it have ended, however they did.
     """
@@ -138,7 +157,10 @@ def taken(held: int) -> bool:
 def fail(folder: Path, reason: str, code: int) -> None:
     """Record that a run failed, in one line."""
     attempts = 1 + int(failure(folder).get("attempts", 0))
-    write(folder / FAILED, json.dumps({"reason": " ".join(reason.split()), "exit": code, "attempts": attempts}) + "\n")
+    write(
+        folder / FAILED,
+        json.dumps({"reason": " ".join(reason.split()), "exit": code, "attempts": attempts}) + "\n",
+    )
 
 
 def failure(folder: Path) -> dict[str, Any]:
@@ -170,21 +192,34 @@ def begin(plan: Plan, folder: Path, command: str) -> None:
         for run in runs(plan, folder):
             differs(run, plan)
         write(folder / SWEEP, yaml.safe_dump(plan.tree(), sort_keys=False, allow_unicode=True))
-        write(folder / CELLS, json.dumps({"command": command, "cells": cells(plan)}, indent=1, ensure_ascii=False) + "\n")
+        write(
+            folder / CELLS,
+            json.dumps({"command": command, "cells": cells(plan)}, indent=1, ensure_ascii=False)
+            + "\n",
+        )
     except OSError as error:
         raise BadRun(f"cannot make the sweep's folder {folder}: {error.strerror}") from None
 
 
 def cells(plan: Plan) -> list[dict[str, Any]]:
     """What ``cells.json`` says of them."""
-    return [{"name": one.name, "labels": one.labels, "settings": one.settings, "refused": one.refused} for one in plan.cells]
+    return [
+        {"name": one.name, "labels": one.labels, "settings": one.settings, "refused": one.refused}
+        for one in plan.cells
+    ]
 
 
 def is_laid_out(plan: Plan, folder: Path) -> bool:
     """Whether the folder is this plan's already, but for which cells are refused."""
     try:
-        tree, found = yaml.load((folder / SWEEP).read_text("utf-8"), FAST), json.loads((folder / CELLS).read_text("utf-8"))
-        return bool(tree == plain(plan.tree()) and [one["name"] for one in found["cells"]] == [one.name for one in plan.cells])
+        tree, found = (
+            yaml.load((folder / SWEEP).read_text("utf-8"), FAST),
+            json.loads((folder / CELLS).read_text("utf-8")),
+        )
+        return bool(
+            tree == plain(plan.tree())
+            and [one["name"] for one in found["cells"]] == [one.name for one in plan.cells]
+        )
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
         return False
 
@@ -203,14 +238,22 @@ def differs(run: Run, plan: Plan) -> None:
     found = differences(before, wanted, plan.tune.key if plan.tune and not run.tuned else "")
     if found:
         said = "; ".join(f"{name} was {old}, is {new}" for name, old, new in found[:3])
-        raise BadRun(f"{run.folder} was run with other settings: {said}. Name another folder with --run, or remove that run")
+        raise BadRun(
+            f"{run.folder} was run with other settings: {said}. Name another folder with --run, or remove that run"
+        )
 
 
-def differences(one: Mapping[str, Any], other: Mapping[str, Any], *allowed: str) -> list[tuple[str, Any, Any]]:
+def differences(
+    one: Mapping[str, Any], other: Mapping[str, Any], *allowed: str
+) -> list[tuple[str, Any, Any]]:
     """Where two recipes differ in what changes a score: the key and its two values."""
     old, new = (config.leaves(plain(recipe)) for recipe in (one, other))
     free = {*ANY, *allowed}
-    names = [name for name in sorted(old.keys() | new.keys()) if name not in free and not name.startswith("trainer.logger.")]
+    names = [
+        name
+        for name in sorted(old.keys() | new.keys())
+        if name not in free and not name.startswith("trainer.logger.")
+    ]
     pairs = [(name, old.get(name, "not set"), new.get(name, "not set")) for name in names]
     return [pair for pair in pairs if pair[1] != pair[2]]
 

@@ -1,4 +1,6 @@
-"""What a person sees of a sweep while it runs: a live table on a terminal, else a line for each change."""
+"""What a person sees of a sweep while it runs: a live table on a terminal, else a line for each
+change.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,16 @@ from tfzoo.sweep.state import Run
 
 
 class Table:
-    """Told of each change of a run, it shows what is done, what is running and since when, what failed and why, and the time left."""
+    """Told of each change of a run, it shows what is done, what is running and since when, what
+    failed and why, and the time left.
+    """
 
     def __init__(self, plan: Plan, every: Sequence[Run], jobs: int) -> None:
         self.plan, self.every, self.jobs = plan, every, jobs
         self.statuses: dict[str, str] = {run.name: state.status(run) for run in every}
-        self.seconds = {run.name: seconds(run.folder) for run in every if self.statuses[run.name] == "completed"}
+        self.seconds = {
+            run.name: seconds(run.folder) for run in every if self.statuses[run.name] == "completed"
+        }
         self.running: dict[str, tuple[Run, float]] = {}
         self.reasons: dict[str, str] = {}
         self.lock = Lock()
@@ -39,16 +45,28 @@ class Table:
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
-            self.live = Live(get_renderable=self.draw, console=Console(stderr=True), refresh_per_second=1, transient=True)
+            self.live = Live(
+                get_renderable=self.draw,
+                console=Console(stderr=True),
+                refresh_per_second=1,
+                transient=True,
+            )
             self.live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self.live is not None:
             self.live.stop()
 
     def told(self, run: Run, status: str) -> None:
-        """A run changed: ``running``, ``completed``, ``failed`` or ``half``. May be called from any thread."""
+        """A run changed: ``running``, ``completed``, ``failed`` or ``half``. May be called from any
+        thread.
+        """
         with self.lock:
             if status == "running":
                 self.running[run.name] = run, monotonic()
@@ -89,7 +107,10 @@ class Table:
     def draw(self) -> Group:
         """The live table."""
         with self.lock:
-            count = {one: sum(status == one for status in self.statuses.values()) for one in ("completed", "failed")}
+            count = {
+                one: sum(status == one for status in self.statuses.values())
+                for one in ("completed", "failed")
+            }
             waiting = len(self.every) - sum(count.values()) - len(self.running)
             left = f", about {clock(self.left())} left" if self.left() else ""
             head = f"{count['completed']} done, {len(self.running)} running, {count['failed']} failed, {max(0, waiting)} to come{left}"
@@ -97,7 +118,11 @@ class Table:
             for name, (run, began) in self.running.items():
                 rows.add_row(Text(name), f"step {step(run.folder)}", clock(monotonic() - began))
             for name, reason in list(self.reasons.items())[-5:]:
-                rows.add_row(Text(name), Text("failed", "red"), Text(reason, overflow="ellipsis", no_wrap=True))
+                rows.add_row(
+                    Text(name),
+                    Text("failed", "red"),
+                    Text(reason, overflow="ellipsis", no_wrap=True),
+                )
         return Group(Text(head, "bold"), rows)
 
 

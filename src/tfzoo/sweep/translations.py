@@ -1,4 +1,6 @@
-"""The translations of a test set that ``tfzoo predict`` wrote into a run's folder, with sacreBLEU's statistics of each sentence."""
+"""The translations of a test set that ``tfzoo predict`` wrote into a run's folder, with sacreBLEU's
+statistics of each sentence.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from numpy.typing import NDArray
 from tfzoo.errors import BadData
 
 SCRIPTS = {"ja-mecab": "[\u3040-\u30ff]", "ko-mecab": "[\uac00-\ud7af]", "zh": "[\u4e00-\u9fff]"}
-"""sacreBLEU's tokenizers for text without spaces or with joined words, by letters that only such text has many of."""
+"""sacreBLEU's tokenizers for text without spaces or with joined words, by letters that only such
+text has many of.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,34 +34,50 @@ class Translations:
     @cached_property
     def statistics(self) -> NDArray[np.float32]:
         """``(sentences, 10)``: lengths, and n-grams that match and that there are."""
-        found = scorer(tokenizer(self.references))._extract_corpus_statistics(list(self.texts), [list(self.references)])
+        found = scorer(tokenizer(self.references))._extract_corpus_statistics(
+            list(self.texts), [list(self.references)]
+        )
         return np.array(found, np.float32)
 
     def bleu(self, counts: NDArray[np.float32]) -> NDArray[np.float64]:
-        """BLEU of draws of the sentences; ``counts`` ``(draws, sentences)`` says how often each is in a draw."""
+        """BLEU of draws of the sentences; ``counts`` ``(draws, sentences)`` says how often each is
+        in a draw.
+        """
         metric = scorer(tokenizer(self.references))
-        return np.array([metric._compute_score_from_stats(sums).score for sums in (counts @ self.statistics).tolist()])
+        return np.array(
+            [
+                metric._compute_score_from_stats(sums).score
+                for sums in (counts @ self.statistics).tolist()
+            ]
+        )
 
 
 def read(folder: Path) -> dict[str, Translations]:
-    """By the name of the test set; of a set in both formats the ``.jsonl``. Predictions that are no translations are left out.
+    """By the name of the test set; of a set in both formats the ``.jsonl``. Predictions that are no
+    translations are left out.
 
     Raises:
         BadData: a file that cannot be read.
     """
     found = {}
-    for path in sorted((folder / "predictions").glob("*.*"), key=lambda path: path.suffix == ".jsonl"):
+    for path in sorted(
+        (folder / "predictions").glob("*.*"), key=lambda path: path.suffix == ".jsonl"
+    ):
         if path.suffix in (".tsv", ".jsonl"):
             try:
                 rows = list(lines(path))
-                texts, references = (tuple(row[column] for row in rows) for column in ("translation", "reference"))
+                texts, references = (
+                    tuple(row[column] for row in rows) for column in ("translation", "reference")
+                )
                 if not all(isinstance(text, str) for text in (*texts, *references)):
                     raise ValueError("a row is cut off")
                 found[path.stem] = Translations(texts, references)
             except KeyError:
                 continue
             except (OSError, ValueError, TypeError) as error:
-                raise BadData(f"{path} cannot be read as tfzoo predict writes it: {error}") from None
+                raise BadData(
+                    f"{path} cannot be read as tfzoo predict writes it: {error}"
+                ) from None
     return {name: translations for name, translations in found.items() if translations.texts}
 
 
@@ -66,15 +86,24 @@ def lines(path: Path) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8", newline="") as stream:
         if path.suffix == ".jsonl":
             return [json.loads(line) for line in stream.read().split("\n") if line]
-        return list(csv.DictReader(stream.read().rstrip("\n").split("\n"), delimiter="\t", quoting=csv.QUOTE_NONE))
+        return list(
+            csv.DictReader(
+                stream.read().rstrip("\n").split("\n"), delimiter="\t", quoting=csv.QUOTE_NONE
+            )
+        )
 
 
 @cache
 def tokenizer(references: Sequence[str]) -> str:
-    """sacreBLEU's tokenizer by the script that references are written in, as the task has it by language."""
+    """sacreBLEU's tokenizer by the script that references are written in, as the task has it by
+    language.
+    """
     text = "".join(references)
     letters = len(re.findall(r"\w", text))
-    return next((name for name, script in SCRIPTS.items() if len(re.findall(script, text)) > letters / 5), "13a")
+    return next(
+        (name for name, script in SCRIPTS.items() if len(re.findall(script, text)) > letters / 5),
+        "13a",
+    )
 
 
 @cache

@@ -1,4 +1,6 @@
-"""A sweep for the agents of Weights & Biases: its server hands out the numbers of our cells, the folder stays the truth."""
+"""A sweep for the agents of Weights & Biases: its server hands out the numbers of our cells, the
+folder stays the truth.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,23 @@ GOALS = {"min": "minimize", "max": "maximize"}
 
 
 def export(plan: Plan, folder: Path) -> str:
-    """The YAML for ``wandb sweep``: a grid over one parameter, ``cell``. Each ``wandb agent`` runs ``tfzoo sweep ... --cell=I``."""
+    """The YAML for ``wandb sweep``: a grid over one parameter, ``cell``. Each ``wandb agent`` runs
+    ``tfzoo sweep ... --cell=I``.
+    """
     numbers = [run.number for run in state.runs(plan, folder)]
     configuration: dict[str, Any] = {
         "name": folder.name,
         "method": "grid",
         "metric": {"name": plan.metric.name, "goal": GOALS[plan.metric.mode]},
         "parameters": {"cell": {"values": numbers}},
-        "command": ["${env}", "tfzoo", "sweep", str(plan.file), "--run", str(folder.absolute()), "${args}"],
+        "command": [
+            "${env}",
+            "tfzoo",
+            "sweep",
+            str(plan.file),
+            "--run",
+            str(folder.absolute()),
+            "${args}",
+        ],
     }
     return yaml.safe_dump(configuration, sort_keys=False, allow_unicode=True)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tfzoo.data.classification import ClassificationData, text_batches
-from tfzoo.data.labelled import Labelled, LabelledSet, Vocabulary
+from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.tasks.class_scores import ClassScores
+from tfzoo.tasks.classification_scores import ClassificationScores
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.confusion import confusion_picture
 from tfzoo.tasks.loss import Loss, class_losses
@@ -62,11 +62,18 @@ class ClassificationTask(Task):
         seed: int = 0,
     ) -> None:
         weighing = loss or Loss()
-        super().__init__(model, tokenizer, {"optim": optim or Optim(), "loss": weighing, "compute": compute or Compute()}, seed)
+        super().__init__(
+            model,
+            tokenizer,
+            {"optim": optim or Optim(), "loss": weighing, "compute": compute or Compute()},
+            seed,
+        )
         self.weighing = weighing
         weights = weighing.weights(self.labels)
         # In the checkpoint: balanced weights are those of the text that was trained on.
-        self.register_buffer("class_weights", torch.ones(len(self.labels)) if weights is None else weights)
+        self.register_buffer(
+            "class_weights", torch.ones(len(self.labels)) if weights is None else weights
+        )
         self.confusion: dict[str, Tensor] = {}
 
     @property
@@ -75,7 +82,9 @@ class ClassificationTask(Task):
         return list(self.tokenizer.labels)
 
     @classmethod
-    def sizes(cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def sizes(
+        cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         if tokenizer is None:
             return {"vocab_size": SMALL, "classes": 2}
         return {"vocab_size": len(tokenizer.tokenizer), "classes": len(tokenizer.labels)}
@@ -87,23 +96,29 @@ class ClassificationTask(Task):
     def on_fit_start(self) -> None:
         """Balanced weights need the number of texts of each class."""
         trained = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
-        found = counts(trained, len(self.labels)).tolist() if isinstance(trained, LabelledSet) else None
+        found = (
+            counts(trained, len(self.labels)).tolist()
+            if isinstance(trained, ClassificationDataset)
+            else None
+        )
         weights = self.weighing.weights(self.labels, found)
         if weights is None:
-            raise BadOption("loss.class_weights: balanced needs ClassificationData, which counts labels; else give a weight by label")
+            raise BadOption(
+                "loss.class_weights: balanced needs ClassificationData, which counts labels; else give a weight by label"
+            )
         self.class_weights.copy_(weights)
 
     def limits(self) -> tuple[int | None, int | None]:
         return self.model.longest, self.model.longest
 
-    def logits(self, batch: Labelled) -> Tensor:
+    def logits(self, batch: ClassificationBatch) -> Tensor:
         """Of each class: ``(b c)``."""
         return self.model(batch.text, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
 
-    def read(self, batch: Labelled) -> object:
+    def read(self, batch: ClassificationBatch) -> object:
         return self.logits(batch)
 
-    def training_step(self, batch: Labelled, batch_idx: int) -> Tensor:
+    def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
         logits = self.logits(batch)
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         weights = self.class_weights[batch.label]
@@ -112,10 +127,10 @@ class ClassificationTask(Task):
         self.log_training({"train/accuracy": right}, tokens)
         return self.summed((weights * smoothed).sum(), weights.sum())
 
-    def new_scores(self) -> ClassScores:
-        return ClassScores(len(self.labels))
+    def new_scores(self) -> ClassificationScores:
+        return ClassificationScores(len(self.labels))
 
-    def score(self, batch: Labelled, scores: ClassScores) -> None:
+    def score(self, batch: ClassificationBatch, scores: ClassificationScores) -> None:
         with self.pace.timed(self.device):
             logits = self.logits(batch)
         self.pace.made += len(batch.label)
@@ -140,7 +155,9 @@ class ClassificationTask(Task):
                     show(logger, f"{name}/confusion", draw, self.trainer.global_step)
 
     def verdict(self, data: Any, scores: Mapping[str, float]) -> str:
-        """``majority 0.120  root operator 0.250  accuracy 0.610``: beside what is right without reading the text, or little of it."""
+        """``majority 0.120  root operator 0.250  accuracy 0.610``: beside what is right without
+        reading the text, or little of it.
+        """
         if "test/accuracy" not in scores:
             return ""
         name = "test" if "test" in data.test_names else data.test_names[0]
@@ -148,27 +165,43 @@ class ClassificationTask(Task):
         said = {"majority": float((data.sets[name].classes == most).mean())}
         if hasattr(data.made, "baselines"):
             said |= data.made.baselines(data.splits["train"], data.splits[name])
-        return "  ".join(f"{what} {share:.3f}" for what, share in {**said, "accuracy": scores["test/accuracy"]}.items())
+        return "  ".join(
+            f"{what} {share:.3f}"
+            for what, share in {**said, "accuracy": scores["test/accuracy"]}.items()
+        )
 
     def draw(self, folder: Path) -> list[Path]:
-        """The confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png`` where there are several."""
+        """The confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png``
+        where there are several.
+        """
         from matplotlib.image import imsave
 
         paths = []
         for name, matrix in self.confusion.items():
-            path = folder / ("confusion.png" if name == "test" or len(self.confusion) == 1 else f"confusion_{name}.png")
+            path = folder / (
+                "confusion.png"
+                if name == "test" or len(self.confusion) == 1
+                else f"confusion_{name}.png"
+            )
             imsave(path, confusion_picture(matrix, self.labels, name))
             paths.append(path)
         return paths
 
-    def rows(self, batch: Labelled) -> list[dict[str, Any]]:
+    def rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         found = zip(batch.source_text, batch.label.tolist(), self._best(batch), strict=True)
         return [
-            {"text": text, "label": self.labels[label], "prediction": taken, "probability": probability}
+            {
+                "text": text,
+                "label": self.labels[label],
+                "prediction": taken,
+                "probability": probability,
+            }
             for text, label, (taken, probability) in found
         ]
 
-    def predict_step(self, batch: Labelled, batch_idx: int, dataloader_idx: int = 0) -> list[tuple[str, float]]:
+    def predict_step(
+        self, batch: ClassificationBatch, batch_idx: int, dataloader_idx: int = 0
+    ) -> list[tuple[str, float]]:
         return self._best(batch)
 
     def classify(
@@ -179,11 +212,15 @@ class ClassificationTask(Task):
         progress: Callable[[int], object] | None = None,
         cut: Callable[[int], object] | None = None,
     ) -> list[tuple[str, float]]:
-        """The label of each line and its probability, in order; batches hold at most ``max_tokens`` tokens.
+        """The label of each line and its probability, in order; batches hold at most ``max_tokens``
+        tokens.
 
-        A line is cut where training cut its texts, and ``cut`` is told how many are; ``progress``, how many lines each batch finished.
+        A line is cut where training cut its texts, and ``cut`` is told how many are; ``progress``,
+        how many lines each batch finished.
         """
-        limits = [limit for limit in (self.model.longest, self.longest_trained) if limit is not None]
+        limits = [
+            limit for limit in (self.model.longest, self.longest_trained) if limit is not None
+        ]
         batches = text_batches(lines, self.tokenizer, max_tokens, min(limits, default=None), cut)
         return self.in_order(batches, self._best, progress)
 
@@ -193,12 +230,14 @@ class ClassificationTask(Task):
         longest: int | None = self.recipe.get("data", {}).get("max_length")
         return None if longest is None else longest + 1
 
-    def _best(self, batch: Labelled) -> list[tuple[str, float]]:
+    def _best(self, batch: ClassificationBatch) -> list[tuple[str, float]]:
         probability, index = self.logits(batch).float().softmax(-1).max(-1)
-        return [(self.labels[i], p) for i, p in zip(index.tolist(), probability.tolist(), strict=True)]
+        return [
+            (self.labels[i], p) for i, p in zip(index.tolist(), probability.tolist(), strict=True)
+        ]
 
 
-def counts(texts: LabelledSet, classes: int) -> NDArray[np.int64]:
+def counts(texts: ClassificationDataset, classes: int) -> NDArray[np.int64]:
     """How many of the texts that are used have each class."""
     return np.bincount(texts.classes[texts.rows], minlength=classes)
 

@@ -12,12 +12,13 @@ from tfzoo.errors import BadOption
 
 @dataclass
 class Compute:
-    """What training does with each layer of a model. Neither changes what is learned, but for rounding.
+    """What training does with each layer of a model. Neither changes what is learned, but for
+    rounding.
 
     Args:
         compile: compile the layers (``torch.compile``): the first steps wait for the compiler.
-        activation_checkpointing: keep only the layers' inputs for the backward and compute the rest again: the time
-            of one more forward, for the memory of all layers but one.
+        activation_checkpointing: keep only the layers' inputs for the backward and compute the rest
+            again: the time of one more forward, for the memory of all layers but one.
 
     Raises:
         BadOption: both; what is compiled for one length need not keep what is compiled for all.
@@ -28,7 +29,9 @@ class Compute:
 
     def __post_init__(self) -> None:
         if self.compile and self.activation_checkpointing:
-            raise BadOption("compile and activation_checkpointing do not go together (pytorch/pytorch#166926); choose one")
+            raise BadOption(
+                "compile and activation_checkpointing do not go together (pytorch/pytorch#166926); choose one"
+            )
 
     def apply(self, model: nn.Module) -> None:
         """Tell the layers."""

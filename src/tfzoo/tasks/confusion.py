@@ -18,19 +18,25 @@ NUMBERED = 24
 LONGEST = 24
 
 
-def confusion_picture(matrix: Tensor, labels: Sequence[str], title: str, dpi: int = 120) -> NDArray[np.uint8]:
+def confusion_picture(
+    matrix: Tensor, labels: Sequence[str], title: str, dpi: int = 120
+) -> NDArray[np.uint8]:
     """The pixels of :func:`confusion_figure`, red, green, blue and opacity: ``(height width 4)``."""
     figure = confusion_figure(matrix, labels, title)
     figure.set_dpi(dpi)
     canvas: Any = figure.canvas
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a label in a script that the font lacks
+        warnings.filterwarnings(
+            "ignore", "Glyph .* missing"
+        )  # a label in a script that the font lacks
         canvas.draw()
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)
 
 
 def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figure:
-    """Rows are the classes that texts have, columns those that they were given; the shade is the share of the row: ``(c c)``."""
+    """Rows are the classes that texts have, columns those that they were given; the shade is the
+    share of the row: ``(c c)``.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -50,7 +56,15 @@ def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figur
         for row in range(len(names)):
             for column in range(len(names)):
                 colour = "white" if shares[row, column] > 0.5 else "black"
-                axes.text(column, row, f"{int(counts[row, column])}", ha="center", va="center", color=colour, fontsize=8)
+                axes.text(
+                    column,
+                    row,
+                    f"{int(counts[row, column])}",
+                    ha="center",
+                    va="center",
+                    color=colour,
+                    fontsize=8,
+                )
     return figure
 
 

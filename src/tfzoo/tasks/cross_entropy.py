@@ -11,12 +11,16 @@ ROWS = 512
 """Logits of so many tokens are held at a time: they stay in the processor's cache."""
 
 
-def cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float = 0.0, pad: int = 0) -> tuple[Tensor, Tensor]:
-    """Sums over tokens of ``-sum_j q_j log p_j`` and of ``-log p_y``, in nats: ``(t d), (v d), (t) -> (), ()``.
+def cross_entropy(
+    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float = 0.0, pad: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Sums over tokens of ``-sum_j q_j log p_j`` and of ``-log p_y``, in nats: ``(t d), (v d), (t)
+    -> (), ()``.
 
-    ``p = softmax(hidden weight^T)``; ``q`` is ``1 - smoothing`` at the target ``y``, 0 at ``pad`` and ``smoothing / (v - 2)`` elsewhere
-    (Szegedy et al. 2016, section 7). Only the first sum has gradients. They are computed with the loss, chunk by chunk, in place of
-    the logits, so that memory does not grow with ``t v``.
+    ``p = softmax(hidden weight^T)``; ``q`` is ``1 - smoothing`` at the target ``y``, 0 at ``pad``
+    and ``smoothing / (v - 2)`` elsewhere (Szegedy et al. 2016, section 7). Only the first sum has
+    gradients. They are computed with the loss, chunk by chunk, in place of the logits, so that
+    memory does not grow with ``t v``.
     """
     if torch.is_autocast_enabled(hidden.device.type):
         dtype = torch.get_autocast_dtype(hidden.device.type)
@@ -25,10 +29,20 @@ def cross_entropy(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: flo
 
 
 class CrossEntropy(torch.autograd.Function):
-    """``sum_j q_j log p_j`` is taken apart into sums that cost no pass over the logits: that of all logits is ``h . sum_j w_j``."""
+    """``sum_j q_j log p_j`` is taken apart into sums that cost no pass over the logits: that of all
+    logits is ``h . sum_j w_j``.
+    """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int, train: bool) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        smoothing: float,
+        pad: int,
+        train: bool,
+    ) -> tuple[Tensor, Tensor]:
         v = len(weight)
         spread = smoothing / max(v - 2, 1)
         weight_sum = weight.sum(0, dtype=torch.float32)
@@ -43,13 +57,21 @@ class CrossEntropy(torch.autograd.Function):
                 h, y = hidden[start : start + ROWS], target[start : start + ROWS, None]
                 logits = torch.mm(h, weight.mT, out=chunk[: len(y)])
                 log_p = torch.log_softmax(logits, 1, dtype=torch.float32, out=chunk_p[: len(y)])
-                log_p_y, logit_y, logit_pad = log_p.gather(1, y), logits.gather(1, y).float(), logits[:, pad].float()
+                log_p_y, logit_y, logit_pad = (
+                    log_p.gather(1, y),
+                    logits.gather(1, y).float(),
+                    logits[:, pad].float(),
+                )
                 nll -= log_p_y.sum()
                 # - sum_j q_j log p_j = log Z - sum_j q_j logit_j, and log Z = logit_y - log p_y
                 others = (h.float() @ weight_sum).sum() - logit_y.sum() - logit_pad.sum()
-                loss += (logit_y - log_p_y).sum() - (1 - smoothing) * logit_y.sum() - spread * others
+                loss += (
+                    (logit_y - log_p_y).sum() - (1 - smoothing) * logit_y.sum() - spread * others
+                )
                 if d_hidden is not None and d_weight is not None:
-                    p = log_p.exp_().scatter_add_(1, y, torch.full_like(log_p_y, spread + smoothing - 1))
+                    p = log_p.exp_().scatter_add_(
+                        1, y, torch.full_like(log_p_y, spread + smoothing - 1)
+                    )
                     p[:, pad] += spread
                     p = p.to(h.dtype)
                     torch.mm(p, weight, out=d_hidden[start : start + ROWS])
@@ -63,6 +85,15 @@ class CrossEntropy(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+    def backward(
+        ctx: Any, scale: Tensor, _: Tensor
+    ) -> tuple[Tensor, Tensor, None, None, None, None]:
         d_hidden, d_weight = ctx.saved_tensors
-        return d_hidden * scale.to(d_hidden.dtype), d_weight * scale.to(d_weight.dtype), None, None, None, None
+        return (
+            d_hidden * scale.to(d_hidden.dtype),
+            d_weight * scale.to(d_weight.dtype),
+            None,
+            None,
+            None,
+            None,
+        )

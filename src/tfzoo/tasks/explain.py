@@ -1,4 +1,6 @@
-"""What explains a training: how attention looks, how much embeddings vary, and which components the gradient reaches."""
+"""What explains a training: how attention looks, how much embeddings vary, and which components the
+gradient reaches.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from tfzoo.blocks.multihead import MultiHead, SelfAttention
 from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
 from tfzoo.masks import Mask
-from tfzoo.models.shard import gather, scatter, whole
+from tfzoo.models.fsdp import gather, scatter, whole
 
 ROWS = 8
 """Texts of a batch that are looked at."""
@@ -29,7 +31,8 @@ KINDS = {
     "pooling": Pooling,
     "embedding": nn.Embedding,
 }
-"""What a parameter counts to: the first of these that it lies in; ``output`` where it lies in none."""
+"""What a parameter counts to: the first of these that it lies in; ``output`` where it lies in none.
+"""
 
 Found = dict[str, list[Tensor]]
 
@@ -37,44 +40,69 @@ Found = dict[str, list[Tensor]]
 class Explain(L.Callback):
     """Logs, at the Trainer's logging steps alone, what explains the scores of a run.
 
-    The first texts of the batch pass through the model once more, in evaluation mode: without dropout, and with a batch norm's running
-    statistics. Attention is seen by the reference path that every attention has, so that the numbers are the same whatever kernel trains.
-    Nothing that training uses is changed, and nothing random is drawn: the weights afterwards are those of a run without it, bit for bit.
+    The first texts of the batch pass through the model once more, in evaluation mode: without
+    dropout, and with a batch norm's running statistics. Attention is seen by the reference path
+    that every attention has, so that the numbers are the same whatever kernel trains.
+    Nothing that training uses is changed, and nothing random is drawn: the weights afterwards are
+    those of a run without it, bit for bit.
 
-    - ``explain/SIDE/entropy``: of a query's weights, in nats; ``SIDE`` is ``encoder`` or ``decoder`` (self-attention) or ``cross``
+    - ``explain/SIDE/entropy``: of a query's weights, in nats; ``SIDE`` is ``encoder`` or
+      ``decoder`` (self-attention) or ``cross``
     - ``explain/SIDE/largest_weight``: of each query
     - ``explain/SIDE/own_token``: how often that is on the query's own token; not for ``cross``
-    - ``explain/SIDE/score_variance``: over the keys that a query may look at, of scores divided by the temperature, before any bias
-    - ``explain/SIDE/embedding_variance``: of what enters the stack, before positions; not for ``cross``
-    - ``explain/gradient/KIND``: norm of the gradient, before clipping, of all parameters of attention blocks, norms, feed-forward layers,
-      positions, embeddings, poolings, and ``output``, all others
+    - ``explain/SIDE/score_variance``: over the keys that a query may look at, of scores divided by
+      the temperature, before any bias
+    - ``explain/SIDE/embedding_variance``: of what enters the stack, before positions; not for
+      ``cross``
+    - ``explain/gradient/KIND``: norm of the gradient, before clipping, of all parameters of
+      attention blocks, norms, feed-forward layers, positions, embeddings, poolings, and ``output``,
+      all others
 
-    Means over layers, heads and real tokens; of several processes, the first one's texts. What it costs: ``benchmarks/explain.py``.
+    Means over layers, heads and real tokens; of several processes, the first one's texts. What it
+    costs: ``benchmarks/explain.py``.
     """
 
     def __init__(self) -> None:
         self.seen: dict[str, Tensor] = {}
         self.gradients: dict[str, Tensor] = {}
 
-    def on_train_batch_start(self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
         every = getattr(trainer, "log_every_n_steps", 0)
         if not self.seen and every and (trainer.global_step + 1) % every == 0:
             self.seen = look(trainer, pl_module, batch)
 
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer) -> None:
+    def on_before_optimizer_step(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
         task: Any = pl_module
         if self.seen:
             self.gradients = gradient_norms(task.model)
 
-    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
         task: Any = pl_module
         if not self.gradients:
             return
         norms = torch.stack([*self.gradients.values()])
-        norms = norms * (task.step.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny))  # of the mean loss, not of the sum
-        values = torch.stack([*(value.float() for value in self.seen.values())]).tolist() + norms.tolist()
+        norms = norms * (
+            task.step.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny)
+        )  # of the mean loss, not of the sum
+        values = (
+            torch.stack([*(value.float() for value in self.seen.values())]).tolist()
+            + norms.tolist()
+        )
         names = [*self.seen, *(f"gradient/{kind}" for kind in self.gradients)]
-        pl_module.log_dict({f"explain/{name}": value for name, value in zip(names, values, strict=True)})
+        pl_module.log_dict(
+            {f"explain/{name}": value for name, value in zip(names, values, strict=True)}
+        )
         self.seen, self.gradients = {}, {}
 
 
@@ -84,7 +112,11 @@ def look(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
     found: Found = defaultdict(list)
     gather(task.model)
     try:
-        with evaluating(task.model), watched(task.model, found), trainer.precision_plugin.train_step_context():
+        with (
+            evaluating(task.model),
+            watched(task.model, found),
+            trainer.precision_plugin.train_step_context(),
+        ):
             task.read(batch.first(ROWS))
     finally:
         scatter(task.model)
@@ -118,12 +150,20 @@ def watched(model: nn.Module, found: Found) -> Iterator[None]:
                 for block in stack.modules():
                     if isinstance(block, MultiHead):
                         own = isinstance(block, SelfAttention)
-                        hook(block.attention, partial(attended, name if own else "cross", own, found, valid))
+                        hook(
+                            block.attention,
+                            partial(attended, name if own else "cross", own, found, valid),
+                        )
         yield
 
 
 def entered(
-    side: str, found: Found, valid: list[Tensor | None], stack: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any]
+    side: str,
+    found: Found,
+    valid: list[Tensor | None],
+    stack: nn.Module,
+    given: tuple[Any, ...],
+    named: Mapping[str, Any],
 ) -> None:
     """A stack's hook: ``x`` ``(b n d)`` enters it, of which ``valid`` ``(b n)`` is real."""
     x, real = given[0], given[1] if len(given) > 1 else named.get("valid")
@@ -140,12 +180,18 @@ def attended(
     given: tuple[Tensor, ...],
     named: Mapping[str, Any],
 ) -> None:
-    """An attention's hook: of ``q`` and ``k``, ``(b h q c), (b h k *)``, their weights by the reference path."""
+    """An attention's hook: of ``q`` and ``k``, ``(b h q c), (b h k *)``, their weights by the
+    reference path.
+    """
     q, k = given[:2]
     mask: Mask = named["mask"]
     temperature: float = named.get("temperature", 1.0)
     weights = attention.weights(q, k, mask=mask, bias=named.get("bias"), temperature=temperature)
-    real = torch.ones_like(weights[..., 0]) if valid[0] is None else valid[0][:, None].expand(weights.shape[:-1]).float()
+    real = (
+        torch.ones_like(weights[..., 0])
+        if valid[0] is None
+        else valid[0][:, None].expand(weights.shape[:-1]).float()
+    )
 
     def tell(name: str, value: Tensor) -> None:
         found[f"{side}/{name}"].append((value * real).sum() / real.sum())
@@ -154,7 +200,10 @@ def attended(
     tell("entropy", torch.special.entr(weights).sum(-1))
     tell("largest_weight", largest)
     if own:
-        tell("own_token", (place == mask.start + torch.arange(place.shape[-1], device=place.device)).float())
+        tell(
+            "own_token",
+            (place == mask.start + torch.arange(place.shape[-1], device=place.device)).float(),
+        )
     tell("score_variance", variance(attention.scores(q, k).float() / temperature, mask))
 
 
@@ -165,7 +214,9 @@ def variance(scores: Tensor, mask: Mask) -> Tensor:
         return scores.var(-1, unbiased=False)
     count = visible.sum(-1, keepdim=True).clamp(min=1)
     mean = scores.masked_fill(~visible, 0.0).sum(-1, keepdim=True) / count
-    return ((scores - mean).square().masked_fill(~visible, 0.0).sum(-1, keepdim=True) / count)[..., 0]
+    return ((scores - mean).square().masked_fill(~visible, 0.0).sum(-1, keepdim=True) / count)[
+        ..., 0
+    ]
 
 
 def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
@@ -179,4 +230,6 @@ def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
     for parameter in model.parameters():
         if parameter.grad is not None:
             gradients[kinds.get(parameter, "output")].append(parameter.grad)
-    return {kind: whole(nn.utils.get_total_norm(gradients[kind])).float() for kind in sorted(gradients)}
+    return {
+        kind: whole(nn.utils.get_total_norm(gradients[kind])).float() for kind in sorted(gradients)
+    }

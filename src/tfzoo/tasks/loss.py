@@ -17,8 +17,9 @@ class Loss:
     """How much the classes weigh in the loss.
 
     Args:
-        class_weights: a weight by label, ``{NUM: 2.0}``, 1 for a label that is not named; or ``balanced``: of ``n`` texts in ``c`` classes,
-            a class of ``n_y`` texts weighs ``n / (c n_y)``. The loss is the weighted mean, so that only their ratios matter.
+        class_weights: a weight by label, ``{NUM: 2.0}``, 1 for a label that is not named; or
+            ``balanced``: of ``n`` texts in ``c`` classes, a class of ``n_y`` texts weighs ``n / (c
+            n_y)``. The loss is the weighted mean, so that only their ratios matter.
 
     Raises:
         BadOption: a weight that is negative, or weights that are all zero.
@@ -28,15 +29,22 @@ class Loss:
 
     def __post_init__(self) -> None:
         if isinstance(self.class_weights, Mapping):
-            self.class_weights = {str(label): float(weight) for label, weight in self.class_weights.items()}
+            self.class_weights = {
+                str(label): float(weight) for label, weight in self.class_weights.items()
+            }
             for label, weight in self.class_weights.items():
                 if not 0 <= weight < float("inf"):
-                    raise BadOption(f"class_weights: {label!r} weighs {weight}; a weight is at least 0")
+                    raise BadOption(
+                        f"class_weights: {label!r} weighs {weight}; a weight is at least 0"
+                    )
         elif self.class_weights not in (None, "balanced"):
-            raise BadOption(f"class_weights={self.class_weights!r} is neither 'balanced' nor a weight by label, such as {{NUM: 2.0}}")
+            raise BadOption(
+                f"class_weights={self.class_weights!r} is neither 'balanced' nor a weight by label, such as {{NUM: 2.0}}"
+            )
 
     def weights(self, labels: Sequence[str], counts: Sequence[int] | None = None) -> Tensor | None:
-        """One weight a class, ``(c)``; ``counts`` are the training texts of each class. None where balanced weights lack the counts.
+        """One weight a class, ``(c)``; ``counts`` are the training texts of each class. None where
+        balanced weights lack the counts.
 
         Raises:
             BadOption: a label that the data does not have, or no label with a weight.
@@ -45,7 +53,9 @@ class Loss:
             return torch.ones(len(labels))
         if isinstance(self.class_weights, Mapping):
             for label in self.class_weights.keys() - set(labels):
-                raise BadOption(f"loss.class_weights: no label {label!r}.{did_you_mean(label, labels)} Labels: {listing(labels)}")
+                raise BadOption(
+                    f"loss.class_weights: no label {label!r}.{did_you_mean(label, labels)} Labels: {listing(labels)}"
+                )
             weights = torch.tensor([self.class_weights.get(label, 1.0) for label in labels])
             if not bool(weights.any()):
                 raise BadOption("loss.class_weights: no label has a weight")
@@ -57,9 +67,11 @@ class Loss:
 
 
 def class_losses(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """``-sum_j q_j log p_j`` and ``-log p_y`` of each text, in nats and fp32: ``(b c), (b) -> (b), (b)``.
+    """``-sum_j q_j log p_j`` and ``-log p_y`` of each text, in nats and fp32: ``(b c), (b) -> (b),
+    (b)``.
 
-    ``q`` is ``1 - smoothing`` at the label ``y`` and ``smoothing / (c - 1)`` elsewhere (Szegedy et al. 2016, section 7).
+    ``q`` is ``1 - smoothing`` at the label ``y`` and ``smoothing / (c - 1)`` elsewhere (Szegedy et
+    al. 2016, section 7).
     """
     log_p = logits.float().log_softmax(-1)
     nll = -log_p.gather(-1, label[:, None])[:, 0]

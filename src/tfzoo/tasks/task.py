@@ -1,4 +1,6 @@
-"""What every task does alike: how it is built from a recipe, what its checkpoints hold, and how it is scored."""
+"""What every task does alike: how it is built from a recipe, what its checkpoints hold, and how it
+is scored.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from torchmetrics import SumMetric
 
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption, BadRun, TfzooError
-from tfzoo.models.shard import shard
-from tfzoo.models.start import start
+from tfzoo.models.fsdp import shard
+from tfzoo.models.initialise import start
 from tfzoo.runs import bounds, checkpoints
 from tfzoo.tasks.compute import Compute
+from tfzoo.tasks.inference_throughput import InferenceThroughput
 from tfzoo.tasks.learner import Learner
-from tfzoo.tasks.pace import Pace
 
 FORMAT = 1
 """The version of what a checkpoint's key ``tfzoo`` holds."""
@@ -34,11 +36,13 @@ T = TypeVar("T")
 class Task(Learner):
     """A model, its loss and its optimiser, for any ``lightning.pytorch.Trainer``.
 
-    The random state of a step is a function of the seed, the batches trained on and the rank; what was drawn before does not matter.
-    ``recipe`` is the configuration that a checkpoint carries, together with the tokenizer: all that is needed to build the task again.
+    The random state of a step is a function of the seed, the batches trained on and the rank; what
+    was drawn before does not matter. ``recipe`` is the configuration that a checkpoint carries,
+    together with the tokenizer: all that is needed to build the task again.
 
-    A task says what it is in its class attributes, trains in ``training_step`` and writes :meth:`sizes`, :meth:`restore_tokenizer`,
-    :meth:`read`, :meth:`new_scores`, :meth:`score` and :meth:`rows`. Its constructor takes the model, the tokenizer and, after the star,
+    A task says what it is in its class attributes, trains in ``training_step`` and writes
+    :meth:`sizes`, :meth:`restore_tokenizer`, :meth:`read`, :meth:`new_scores`, :meth:`score` and
+    :meth:`rows`. Its constructor takes the model, the tokenizer and, after the star,
     its settings: dataclasses, a section of the recipe each.
     """
 
@@ -50,7 +54,9 @@ class Task(Learner):
     command: ClassVar[str]
     """The command that uses a trained run on text."""
     monitor: ClassVar[str]
-    """The score of which more is better, by which the best checkpoint is chosen unless a recipe says another."""
+    """The score of which more is better, by which the best checkpoint is chosen unless a recipe
+    says another.
+    """
     measures: ClassVar[tuple[str, ...]]
     """The scores of one set, by name."""
     of_training: ClassVar[frozenset[str]] = frozenset({"optim", "compute"})
@@ -58,42 +64,60 @@ class Task(Learner):
     model: Any
     tokenizer: Any
 
-    def __init__(self, model: nn.Module, tokenizer: Any, settings: Mapping[str, Any], seed: int) -> None:
+    def __init__(
+        self, model: nn.Module, tokenizer: Any, settings: Mapping[str, Any], seed: int
+    ) -> None:
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
         self.optim = settings["optim"]
         self.compute: Compute = settings.get("compute", Compute())
         self.seed = seed
-        config = {key: value for key, value in self.model.config.items() if key not in self.sizes(tokenizer)}
+        config = {
+            key: value
+            for key, value in self.model.config.items()
+            if key not in self.sizes(tokenizer)
+        }
         self.recipe: dict[str, Any] = {"task": self.name, "seed": seed, "model": config}
         self.recipe |= {section: asdict(value) for section, value in settings.items()}
         self.scores = nn.ModuleList()
         self.items = nn.ModuleList()
-        self.pace = Pace()  # of the last scoring
+        self.pace = InferenceThroughput()  # of the last scoring
 
     @classmethod
     def sizes(cls, tokenizer: Any = None, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What the tokenizer says to the model's constructor, and a recipe therefore does not.
 
-        Without a tokenizer, small numbers in their place: to see before any data is read whether a recipe's model can be built.
+        Without a tokenizer, small numbers in their place: to see before any data is read whether a
+            recipe's model can be built.
         """
         raise NotImplementedError
 
     @classmethod
     def settings(cls) -> dict[str, type]:
-        """The sections of a recipe besides model and data: dataclasses after the star of the constructor."""
+        """The sections of a recipe besides model and data: dataclasses after the star of the
+        constructor.
+        """
         hints = get_type_hints(cls.__init__)
-        named = [key for key, one in inspect.signature(cls.__init__).parameters.items() if one.kind is one.KEYWORD_ONLY]
+        named = [
+            key
+            for key, one in inspect.signature(cls.__init__).parameters.items()
+            if one.kind is one.KEYWORD_ONLY
+        ]
         pairs = [(key, part) for key in named for part in (get_args(hints[key]) or (hints[key],))]
         return {key: part for key, part in pairs if isinstance(part, type) and is_dataclass(part)}
 
     @classmethod
     def build(cls, recipe: Mapping[str, Any], tokenizer: Any) -> Self:
         """The task that a recipe describes, its parameters started from the recipe's seed."""
-        model, seed = cls.Model(**cls.sizes(tokenizer), **recipe.get("model", {})), recipe.get("seed", 0)
+        model, seed = (
+            cls.Model(**cls.sizes(tokenizer), **recipe.get("model", {})),
+            recipe.get("seed", 0),
+        )
         start(model, seed)
-        settings = {key: setting(**(recipe.get(key) or {})) for key, setting in cls.settings().items()}
+        settings = {
+            key: setting(**(recipe.get(key) or {})) for key, setting in cls.settings().items()
+        }
         task = cls(model, tokenizer, seed=seed, **settings)
         task.recipe = dict(recipe)
         return task
@@ -117,7 +141,9 @@ class Task(Learner):
         return None, None
 
     def new_scores(self) -> nn.Module:
-        """All that is measured on one set; its ``compute()`` gives numbers by name, over all processes."""
+        """All that is measured on one set; its ``compute()`` gives numbers by name, over all
+        processes.
+        """
         raise NotImplementedError
 
     def score(self, batch: Any, scores: Any) -> None:
@@ -125,7 +151,9 @@ class Task(Learner):
         raise NotImplementedError
 
     def rows(self, batch: Any) -> list[dict[str, Any]]:
-        """What the model says of each item of a batch, beside what is known of it: the columns of ``tfzoo predict``."""
+        """What the model says of each item of a batch, beside what is known of it: the columns of
+        ``tfzoo predict``.
+        """
         raise NotImplementedError
 
     def verdict(self, data: Any, scores: Mapping[str, float]) -> str:
@@ -141,7 +169,8 @@ class Task(Learner):
         """A trained run, or one checkpoint of it, ready to use; a folder means its best checkpoint.
 
         Raises:
-            BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint of tfzoo.
+            BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
+                of tfzoo.
         """
         path = checkpoints.resolve(run)
         return cls.from_checkpoint(checkpoints.read(path, task=cls.name))
@@ -151,10 +180,14 @@ class Task(Learner):
         """The task that a checkpoint, already read and checked, holds."""
         kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
         try:
-            bounds.numbers(kept["recipe"], "the checkpoint's recipe", layers=min(bounds.LAYERS, len(state)))
+            bounds.numbers(
+                kept["recipe"], "the checkpoint's recipe", layers=min(bounds.LAYERS, len(state))
+            )
             tokenizer = cls.restore_tokenizer(kept["tokenizer"])
             with torch.device("meta"):  # no memory is taken before it is known to be what is stored
-                bounds.fitting(cls.Model(**cls.sizes(tokenizer), **kept["recipe"].get("model", {})), state)
+                bounds.fitting(
+                    cls.Model(**cls.sizes(tokenizer), **kept["recipe"].get("model", {})), state
+                )
             task = cls.build(kept["recipe"], tokenizer)
             task.load_state_dict(state)
             task.batches = int(kept["batches"])
@@ -162,11 +195,15 @@ class Task(Learner):
             raise
         except Exception as error:  # of any kind: whoever put it together chose it
             why = " ".join(str(error).split())[:200]
-            raise BadRun(f"the checkpoint does not fit together: {type(error).__name__}: {why}") from None
+            raise BadRun(
+                f"the checkpoint does not fit together: {type(error).__name__}: {why}"
+            ) from None
         return task.eval()
 
     def configure_model(self) -> None:
-        """Compute the model as ``compute`` says, spread over the processes where the strategy does that."""
+        """Compute the model as ``compute`` says, spread over the processes where the strategy does
+        that.
+        """
         self.compute.apply(self.model)
         if self.device_mesh is not None:
             shard(self.model, self.device_mesh)
@@ -191,7 +228,8 @@ class Task(Learner):
         """See that the model can read this data.
 
         Raises:
-            BadOption: the data is of another tokenizer, whose ids mean other words, or has a text that is longer than the model can read.
+            BadOption: the data is of another tokenizer, whose ids mean other words, or has a text
+                that is longer than the model can read.
         """
         for name, texts in data.sets.items() if isinstance(data, TextData) else ():
             for widths, limit in zip(texts.widths(), self.limits(), strict=True):
@@ -201,7 +239,11 @@ class Task(Learner):
                         f"{name} has a text of {tokens:,} tokens, and the model's positions end at {limit:,}: raise model.max_length"
                     )
         theirs = getattr(data, self.tokenizer_of_data, None)
-        if theirs is not None and theirs is not self.tokenizer and theirs.state() != self.tokenizer_state():
+        if (
+            theirs is not None
+            and theirs is not self.tokenizer
+            and theirs.state() != self.tokenizer_state()
+        ):
             raise BadOption(
                 f"the data was prepared with another tokenizer than the model's; set data.{self.tokenizer_of_data} = task.tokenizer before "
                 "data.prepare_data()"
@@ -209,15 +251,24 @@ class Task(Learner):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if checkpoint["tfzoo"]["tokenizer"] != self.tokenizer_state():
-            raise BadRun("the checkpoint has another tokenizer than this training's data; go on with the text that it was trained on")
+            raise BadRun(
+                "the checkpoint has another tokenizer than this training's data; go on with the text that it was trained on"
+            )
         text = checkpoint["tfzoo"].get("text")
         if text and self._content() not in ("", text):
-            raise BadRun("training's text has changed since the checkpoint was written; go on with the text that it was trained on")
-        self.batches, self.skipped = checkpoint["tfzoo"]["batches"], checkpoint["tfzoo"].get("skipped", 0)
+            raise BadRun(
+                "training's text has changed since the checkpoint was written; go on with the text that it was trained on"
+            )
+        self.batches, self.skipped = (
+            checkpoint["tfzoo"]["batches"],
+            checkpoint["tfzoo"].get("skipped", 0),
+        )
 
     def _content(self) -> str:
         """A name for the text that is trained on, where the data has one."""
-        return getattr(getattr(self._trainer, "datamodule", None), "content", "")  # `trainer` raises where there is none
+        return getattr(
+            getattr(self._trainer, "datamodule", None), "content", ""
+        )  # `trainer` raises where there is none
 
     def on_validation_start(self) -> None:
         self._start_scoring(1)
@@ -253,8 +304,14 @@ class Task(Learner):
         return self.in_order(data.test_dataloader()[data.test_names.index(name)], self.rows)
 
     @torch.no_grad()
-    def in_order(self, batches: Iterable[Any], use: Callable[[Any], list[T]], progress: Callable[[int], object] | None = None) -> list[T]:
-        """What the model makes of each item of some batches, by the items' ``index``; ``progress`` is told how many each batch finished.
+    def in_order(
+        self,
+        batches: Iterable[Any],
+        use: Callable[[Any], list[T]],
+        progress: Callable[[int], object] | None = None,
+    ) -> list[T]:
+        """What the model makes of each item of some batches, by the items' ``index``; ``progress``
+        is told how many each batch finished.
 
         In evaluation mode; the mode is afterwards what it was.
         """
@@ -271,7 +328,7 @@ class Task(Learner):
         return [found[index] for index in sorted(found)]
 
     def _start_scoring(self, sets: int) -> None:
-        self.scores, self.items, self.pace = nn.ModuleList(), nn.ModuleList(), Pace()
+        self.scores, self.items, self.pace = nn.ModuleList(), nn.ModuleList(), InferenceThroughput()
         for _ in range(sets):
             self._add_set()
 
@@ -288,5 +345,7 @@ class Task(Learner):
     def _log_results(self, prefix: str, index: int, prog_bar: bool = False) -> None:
         """Log the scores of a set, and how many items they are of, over all processes."""
         results: dict[str, Tensor] = self.scores[index].compute()  # type: ignore[operator]  # scores have it
-        self.log_dict({f"{prefix}/{name}": value for name, value in results.items()}, prog_bar=prog_bar)
+        self.log_dict(
+            {f"{prefix}/{name}": value for name, value in results.items()}, prog_bar=prog_bar
+        )
         self.log(f"{prefix}/items", self.items[index].compute())  # type: ignore[operator]

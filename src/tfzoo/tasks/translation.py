@@ -8,23 +8,25 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from tfzoo.data.batch import Pairs
-from tfzoo.data.tokenizer import Languages
+from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData, translation_batches
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.cross_entropy import cross_entropy
-from tfzoo.tasks.metrics import TranslationScores
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import SMALL, Task
+from tfzoo.tasks.translation_scores import TranslationScores
 
 EXAMPLES = 4
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A sentence and its score: the log probability that search ranks by, divided by its length penalty."""
+    """A sentence and its score: the log probability that search ranks by, divided by its length
+    penalty.
+    """
 
     text: str
     score: float
@@ -50,12 +52,12 @@ class TranslationTask(Task):
     monitor = "val/bleu"
     measures = ("loss", "perplexity", "bleu", "chrf", "exact")
     model: Transformer
-    tokenizer: Languages
+    tokenizer: TokenizerPair
 
     def __init__(
         self,
         model: Transformer,
-        tokenizer: Languages,
+        tokenizer: TokenizerPair,
         *,
         optim: Optim | None = None,
         search: Search | None = None,
@@ -63,37 +65,60 @@ class TranslationTask(Task):
         seed: int = 0,
     ) -> None:
         how = search or Search()
-        super().__init__(model, tokenizer, {"optim": optim or Optim(), "search": how, "compute": compute or Compute()}, seed)
+        super().__init__(
+            model,
+            tokenizer,
+            {"optim": optim or Optim(), "search": how, "compute": compute or Compute()},
+            seed,
+        )
         self.search = how
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @classmethod
-    def sizes(cls, tokenizer: Languages | None = None, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def sizes(
+        cls, tokenizer: TokenizerPair | None = None, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         if tokenizer is None:
-            return {"vocab_size": SMALL, "source_vocab_size": None if (data or {}).get("joint", True) else SMALL}
-        return {"vocab_size": len(tokenizer.target), "source_vocab_size": None if tokenizer.joint else len(tokenizer.source)}
+            return {
+                "vocab_size": SMALL,
+                "source_vocab_size": None if (data or {}).get("joint", True) else SMALL,
+            }
+        return {
+            "vocab_size": len(tokenizer.target),
+            "source_vocab_size": None if tokenizer.joint else len(tokenizer.source),
+        }
 
     @classmethod
-    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Languages:
-        return Languages.restore(state)
+    def restore_tokenizer(cls, state: Mapping[str, Any]) -> TokenizerPair:
+        return TokenizerPair.restore(state)
 
-    def loss(self, batch: Pairs) -> tuple[Tensor, Tensor, int]:
-        """The smoothed loss and the cross entropy, summed over the real tokens, in nats, and how many these are."""
+    def loss(self, batch: ParallelBatch) -> tuple[Tensor, Tensor, int]:
+        """The smoothed loss and the cross entropy, summed over the real tokens, in nats, and how
+        many these are.
+        """
         source_padding = "right" if batch.source_padding else "none"
         target_padding = "right" if batch.target_padding else "none"
         wanted = batch.target[:, 1:]
-        # The end of a sentence predicts nothing: the longest has none here, so that others must not either where a norm counts tokens.
+        # The end of a sentence predicts nothing: the longest has none here, so that others must not
+        # either where a norm counts tokens.
         inputs, wanted = batch.target[:, :-1] * (wanted != self.model.pad), wanted.flatten()
-        hidden = self.model.hidden(batch.source, inputs, source_padding=source_padding, target_padding=target_padding)  # type: ignore[arg-type]
+        hidden = self.model.hidden(
+            batch.source, inputs, source_padding=source_padding, target_padding=target_padding
+        )  # type: ignore[arg-type]
         # Only real tokens are worth a column of logits.
-        hidden, wanted = hidden.flatten(0, 1).index_select(0, batch.real), wanted.index_select(0, batch.real)
-        smoothed, nll = cross_entropy(hidden, self.model.output_weight, wanted, self.optim.label_smoothing, self.model.pad)
+        hidden, wanted = (
+            hidden.flatten(0, 1).index_select(0, batch.real),
+            wanted.index_select(0, batch.real),
+        )
+        smoothed, nll = cross_entropy(
+            hidden, self.model.output_weight, wanted, self.optim.label_smoothing, self.model.pad
+        )
         return smoothed, nll, len(batch.real)
 
-    def read(self, batch: Pairs) -> object:
+    def read(self, batch: ParallelBatch) -> object:
         return self.loss(batch)
 
-    def training_step(self, batch: Pairs, batch_idx: int) -> Tensor:
+    def training_step(self, batch: ParallelBatch, batch_idx: int) -> Tensor:
         smoothed, nll, tokens = self.loss(batch)
         self.log_training({"train/perplexity": (nll / tokens).exp()}, tokens)
         return self.summed(smoothed, tokens)
@@ -112,39 +137,67 @@ class TranslationTask(Task):
     def new_scores(self) -> TranslationScores:
         return TranslationScores(self.tokenizer.target_language)
 
-    def score(self, batch: Pairs, scores: TranslationScores) -> None:
+    def score(self, batch: ParallelBatch, scores: TranslationScores) -> None:
         smoothed, nll, tokens = self.loss(batch)
         texts = self._decode(batch.source, replace(self.search, n_best=1))
         scores.update(texts, batch.target_text, smoothed, nll, tokens)
-        for index, *example in zip(batch.index, batch.source_text, texts, batch.target_text, strict=True):
+        for index, *example in zip(
+            batch.index, batch.source_text, texts, batch.target_text, strict=True
+        ):
             if index < EXAMPLES:  # the same sentences each time
                 self._examples[index] = (example[0], example[1], example[2])
 
-    def rows(self, batch: Pairs) -> list[dict[str, Any]]:
-        best = self.translations(batch.source_text, replace(self.search, n_best=1))  # which also knows what to do with too long a text
+    def rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
+        best = self.translations(
+            batch.source_text, replace(self.search, n_best=1)
+        )  # which also knows what to do with too long a text
         columns = zip(batch.source_text, best, batch.target_text, strict=True)
-        return [{"source": source, "translation": one.text, "reference": target, "score": one.score} for source, (one,), target in columns]
+        return [
+            {"source": source, "translation": one.text, "reference": target, "score": one.score}
+            for source, (one,), target in columns
+        ]
 
-    def predict_step(self, batch: Pairs, batch_idx: int, dataloader_idx: int = 0) -> list[str]:
+    def predict_step(
+        self, batch: ParallelBatch, batch_idx: int, dataloader_idx: int = 0
+    ) -> list[str]:
         return self._decode(batch.source, replace(self.search, n_best=1))
 
-    def translate(self, lines: Iterable[str], search: Search | None = None, *, max_tokens: int = 4096) -> list[str]:
-        """The best translation of each line, in order; batches hold at most ``max_tokens`` source tokens."""
+    def translate(
+        self, lines: Iterable[str], search: Search | None = None, *, max_tokens: int = 4096
+    ) -> list[str]:
+        """The best translation of each line, in order; batches hold at most ``max_tokens`` source
+        tokens.
+        """
         return [best[0].text for best in self.translations(lines, search, max_tokens=max_tokens)]
 
     def translations(
-        self, lines: Iterable[str], search: Search | None = None, *, max_tokens: int = 4096, progress: Callable[[int], object] | None = None
+        self,
+        lines: Iterable[str],
+        search: Search | None = None,
+        *,
+        max_tokens: int = 4096,
+        progress: Callable[[int], object] | None = None,
     ) -> list[list[Translation]]:
-        """The ``n_best`` translations of each line, best first; ``progress`` is told how many lines each batch finished."""
-        batches = translation_batches(lines, self.tokenizer, max_tokens=max_tokens, longest=self.model.encoder.longest)
-        return self.in_order(batches, lambda batch: self._search(batch.source, search or self.search), progress)
+        """The ``n_best`` translations of each line, best first; ``progress`` is told how many lines
+        each batch finished.
+        """
+        batches = translation_batches(
+            lines, self.tokenizer, max_tokens=max_tokens, longest=self.model.encoder.longest
+        )
+        return self.in_order(
+            batches, lambda batch: self._search(batch.source, search or self.search), progress
+        )
 
     def _search(self, source: Tensor, how: Search) -> list[list[Translation]]:
         with self.pace.timed(self.device):
             found = search(self.model, source, how)
         self.pace.made += sum(len(best[0].ids) + best[0].finished for best in found)
-        texts = iter(self.tokenizer.target.decode([hypothesis.ids for best in found for hypothesis in best]))
-        return [[Translation(next(texts), hypothesis.score) for hypothesis in best] for best in found]
+        texts = iter(
+            self.tokenizer.target.decode([hypothesis.ids for best in found for hypothesis in best])
+        )
+        return [
+            [Translation(next(texts), hypothesis.score) for hypothesis in best] for best in found
+        ]
 
     def _decode(self, source: Tensor, how: Search) -> list[str]:
         return [best[0].text for best in self._search(source, how)]
@@ -153,8 +206,13 @@ class TranslationTask(Task):
         examples = [self._examples[index] for index in sorted(self._examples)]
         for source, translation, reference in examples:
             right = "right" if translation == reference else "wrong"
-            self.print(f"  {source}\n    -> {translation}  ({right})" + ("" if right == "right" else f"\n    =  {reference}"))
+            self.print(
+                f"  {source}\n    -> {translation}  ({right})"
+                + ("" if right == "right" else f"\n    =  {reference}")
+            )
         for logger in self.loggers:
             if self.trainer.is_global_zero and hasattr(logger, "log_table"):
                 rows: list[Any] = [list(row) for row in examples]
-                logger.log_table("val/examples", columns=["source", "translation", "reference"], data=rows)
+                logger.log_table(
+                    "val/examples", columns=["source", "translation", "reference"], data=rows
+                )

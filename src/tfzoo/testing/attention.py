@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.contracts import Attention, Turn
+from tfzoo.contracts import Attention, Rotation
 from tfzoo.masks import Mask
 from tfzoo.registry import Entry
-from tfzoo.testing.promise import Broken, differ, finite, promise, same
+from tfzoo.testing.promise import Violation, differ, finite, promise, same
 from tfzoo.testing.samples import SIZES, lengths_to_valid, make
 
 B, H, Q, K, C, E = 3, SIZES["heads"], 5, 7, SIZES["head_dim"], 6
@@ -38,7 +38,15 @@ class Call:
     def __call__(self, attention: Attention, dropout: float = 0.0) -> Tensor:
         mask = Mask(self.causal, self.valid, self.start)
         keys = attention.keys(self.k)
-        return attention.forward(self.q, keys, self.v, mask=mask, bias=self.bias, temperature=self.temperature, dropout=dropout)
+        return attention.forward(
+            self.q,
+            keys,
+            self.v,
+            mask=mask,
+            bias=self.bias,
+            temperature=self.temperature,
+            dropout=dropout,
+        )
 
     def visible(self) -> Tensor:
         """True where a query may look at a key, written down one by one: ``(b q k)``."""
@@ -64,7 +72,9 @@ class Call:
 
 def draw(q: int = Q, k: int = K, e: int = E, **options: Any) -> Call:
     """A call with random queries, keys and values."""
-    return Call(torch.randn(B, H, q, C), torch.randn(B, H, k, C), torch.randn(B, H, k, e), **options)
+    return Call(
+        torch.randn(B, H, q, C), torch.randn(B, H, k, C), torch.randn(B, H, k, e), **options
+    )
 
 
 def calls() -> Iterator[tuple[str, Call]]:
@@ -74,9 +84,15 @@ def calls() -> Iterator[tuple[str, Call]]:
     yield "cached step", draw(q=1, causal=True, start=K - 1)
     yield "cached steps", draw(q=3, causal=True, start=2)
     yield "padding on the right", draw(valid=lengths_to_valid([7, 5, 1], K))
-    yield "padding on the left, causal", draw(q=K, valid=lengths_to_valid([7, 5, 1], K, left=True), causal=True)
+    yield (
+        "padding on the left, causal",
+        draw(q=K, valid=lengths_to_valid([7, 5, 1], K, left=True), causal=True),
+    )
     yield "bias", draw(bias=torch.randn(1, H, Q, K))
-    yield "bias, padding and temperature", draw(bias=torch.randn(B, H, Q, K), valid=lengths_to_valid([7, 5, 0], K), temperature=0.4)
+    yield (
+        "bias, padding and temperature",
+        draw(bias=torch.randn(B, H, Q, K), valid=lengths_to_valid([7, 5, 0], K), temperature=0.4),
+    )
     yield "temperature", draw(temperature=2.5)
     yield "middle text", draw(q=MIDDLE, k=MIDDLE)
     yield "middle text, causal", draw(q=MIDDLE, k=MIDDLE, e=C, causal=True)
@@ -91,7 +107,10 @@ def calls() -> Iterator[tuple[str, Call]]:
         ),
     )
     yield "long text", draw(k=FAR, e=C)
-    yield "long text, padding", draw(k=FAR, e=C, valid=lengths_to_valid([FAR, 7, 0], FAR), temperature=1.7)
+    yield (
+        "long text, padding",
+        draw(k=FAR, e=C, valid=lengths_to_valid([FAR, 7, 0], FAR), temperature=1.7),
+    )
     yield "long text, cached steps", draw(q=3, k=FAR, e=C, causal=True, start=FAR - 6)
     yield "long text, causal", draw(q=FAR // 2, k=FAR // 2, causal=True)
 
@@ -101,11 +120,17 @@ def a_score_for_each_query_and_key(entry: Entry) -> None:
     attention, call = make(entry), draw()
     keys = attention.keys(call.k)
     if keys.shape[:3] != (B, H, K):
-        raise Broken(f"keys(k) must keep batch, heads and tokens: {tuple(keys.shape)} of {tuple(call.k.shape)}")
+        raise Violation(
+            f"keys(k) must keep batch, heads and tokens: {tuple(keys.shape)} of {tuple(call.k.shape)}"
+        )
     if attention.scores(call.q, keys).shape != (B, H, Q, K):
-        raise Broken(f"scores(q, keys(k)) must be (b h q k): {tuple(attention.scores(call.q, keys).shape)}")
+        raise Violation(
+            f"scores(q, keys(k)) must be (b h q k): {tuple(attention.scores(call.q, keys).shape)}"
+        )
     if call(attention).shape != (B, H, Q, E):
-        raise Broken(f"the output must be (b h q e), values of their own width: {tuple(call(attention).shape)}")
+        raise Violation(
+            f"the output must be (b h q e), values of their own width: {tuple(call(attention).shape)}"
+        )
 
 
 @promise("attention")
@@ -133,9 +158,15 @@ def the_map_is_what_the_output_is_made_with(entry: Entry) -> None:
     attention = make(entry)
     for name, call in calls():
         mask = Mask(call.causal, call.valid, call.start)
-        weights = attention.weights(call.q, attention.keys(call.k), mask=mask, bias=call.bias, temperature=call.temperature)
+        weights = attention.weights(
+            call.q, attention.keys(call.k), mask=mask, bias=call.bias, temperature=call.temperature
+        )
         same(weights @ call.v, call(attention), f"weights @ v, {name}")
-        same(weights.sum(-1), call.visible().any(-1)[:, None].expand(weights.shape[:-1]).float(), f"weights add up to one, {name}")
+        same(
+            weights.sum(-1),
+            call.visible().any(-1)[:, None].expand(weights.shape[:-1]).float(),
+            f"weights add up to one, {name}",
+        )
 
 
 @promise("attention")
@@ -148,7 +179,11 @@ def hidden_keys_have_no_influence(entry: Entry) -> None:
         bias = torch.zeros(B, H, *hidden.shape[1:]) if call.bias is None else call.bias
         lifted = replace(call, bias=bias.masked_fill(hidden[:, None], 1e5))
         same(lifted(attention), call(attention), f"hidden scores of 100,000, {name}")
-        other = replace(call, k=torch.where(never, 50 * torch.randn_like(call.k), call.k), v=torch.where(never, 1e4, call.v))
+        other = replace(
+            call,
+            k=torch.where(never, 50 * torch.randn_like(call.k), call.k),
+            v=torch.where(never, 1e4, call.v),
+        )
         same(other(attention), call(attention), f"other hidden keys and values, {name}")
 
 
@@ -162,22 +197,29 @@ def every_visible_key_has_influence(entry: Entry) -> None:
             v[:, :, key] += 100.0
             changed = (replace(call, v=v)(attention) - before).abs().amax((1, 3)) > 1e-6
             if not torch.equal(changed, sees[:, :, key]):
-                raise Broken(f"key {key} reaches queries {changed.nonzero().tolist()}, visible to {sees[:, :, key].nonzero().tolist()}")
+                raise Violation(
+                    f"key {key} reaches queries {changed.nonzero().tolist()}, visible to {sees[:, :, key].nonzero().tolist()}"
+                )
 
 
 @promise("attention")
 def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
     attention = make(entry)
-    blind = [draw(valid=lengths_to_valid([7, 3, 0], K)), draw(k=FAR, e=C, valid=lengths_to_valid([FAR, 3, 0], FAR))]
+    blind = [
+        draw(valid=lengths_to_valid([7, 3, 0], K)),
+        draw(k=FAR, e=C, valid=lengths_to_valid([FAR, 3, 0], FAR)),
+    ]
     blind.append(draw(q=K, causal=True, valid=lengths_to_valid([7, 3, 1], K, left=True)))
     blind.append(replace(blind[0], bias=torch.randn(B, H, Q, K)))
     for call in blind:
         nothing = ~call.visible().any(-1)
-        inputs = [x.requires_grad_() for x in (call.q, call.k, call.v, call.bias) if x is not None] + list(attention.parameters())
+        inputs = [
+            x.requires_grad_() for x in (call.q, call.k, call.v, call.bias) if x is not None
+        ] + list(attention.parameters())
         for dropout in (0.0, 0.5):
             out = call(attention, dropout)
             if bool(out.transpose(1, 2)[nothing].ne(0).any()):
-                raise Broken("not zero where nothing is visible")
+                raise Violation("not zero where nothing is visible")
             for gradient in torch.autograd.grad(out.square().sum(), inputs):
                 finite(gradient, "gradient where nothing is visible")
 
@@ -203,7 +245,7 @@ def dropout_drops_weights_and_scales_the_others(entry: Entry) -> None:
         same(dropped, torch.where(dropped == 0, 0.0, weights / 0.75), "weights that are kept")
         share = ((dropped == 0) & (weights > 0)).float().mean().item()
         if not abs(share - 0.25) < (0.12 if k == K else 0.03):
-            raise Broken(f"dropout of 0.25 drops {share:.0%} of the weights")
+            raise Violation(f"dropout of 0.25 drops {share:.0%} of the weights")
 
 
 @promise("attention")
@@ -211,16 +253,23 @@ def gradients_pass_the_weights_that_dropout_kept(entry: Entry) -> None:
     attention = make(entry)
     for k in (K, 2 * MIDDLE):
         call = draw(k=k, e=k, valid=lengths_to_valid([k, k - 2, 1], k))
-        inputs = [x.requires_grad_() for x in (call.q, call.k, call.v)] + list(attention.parameters())
+        inputs = [x.requires_grad_() for x in (call.q, call.k, call.v)] + list(
+            attention.parameters()
+        )
         torch.manual_seed(4)
         kept = replace(call, v=torch.eye(k).expand(B, H, k, k))(attention, 0.3).detach() != 0
         torch.manual_seed(4)
         out = call(attention, 0.3)
         mask = Mask(call.causal, call.valid, call.start)
-        expected = attention.weights(call.q, attention.keys(call.k), mask=mask) * kept / 0.7 @ call.v
+        expected = (
+            attention.weights(call.q, attention.keys(call.k), mask=mask) * kept / 0.7 @ call.v
+        )
         same(out, expected, "the same draw", 1e-3)
         upstream = torch.randn_like(out)
-        pairs = zip(*(torch.autograd.grad((one * upstream).sum(), inputs) for one in (out, expected)), strict=True)
+        pairs = zip(
+            *(torch.autograd.grad((one * upstream).sum(), inputs) for one in (out, expected)),
+            strict=True,
+        )
         for one, other in pairs:
             same(one, other, "gradient under dropout", 1e-3)
 
@@ -240,12 +289,21 @@ def rotatable_says_the_truth(entry: Entry) -> None:
     for halves in (False, True):
         call = draw()
         angles = torch.rand(1, 1, 1, C // 2) * 6.28
-        turn = Turn(angles.cos(), angles.sin(), halves)
+        turn = Rotation(angles.cos(), angles.sin(), halves)
         turned = replace(call, q=turn(call.q), k=turn(call.k))
         if claimed:
-            same(turned(attention), call(attention), "claims to be rotatable, but a common turn changes the output")
+            same(
+                turned(attention),
+                call(attention),
+                "claims to be rotatable, but a common turn changes the output",
+            )
         else:
-            differ(turned(attention), call(attention), "is rotatable, but does not claim it", least=1e-5)
+            differ(
+                turned(attention),
+                call(attention),
+                "is rotatable, but does not claim it",
+                least=1e-5,
+            )
 
 
 @promise("attention")
@@ -253,9 +311,18 @@ def a_text_does_not_see_the_others_of_its_batch(entry: Entry) -> None:
     attention, call = make(entry), draw(valid=lengths_to_valid([7, 5, 2], K))
     together = call(attention)
     order = torch.tensor([2, 0, 1])
-    shuffled = Call(call.q[order], call.k[order], call.v[order], valid=call.valid[order] if call.valid is not None else None)
+    shuffled = Call(
+        call.q[order],
+        call.k[order],
+        call.v[order],
+        valid=call.valid[order] if call.valid is not None else None,
+    )
     same(shuffled(attention), together[order], "another order")
-    same(Call(call.q[1:2], call.k[1:2, :, :5], call.v[1:2, :, :5])(attention), together[1:2], "alone and without padding")
+    same(
+        Call(call.q[1:2], call.k[1:2, :, :5], call.v[1:2, :, :5])(attention),
+        together[1:2],
+        "alone and without padding",
+    )
 
 
 @promise("attention")
@@ -266,7 +333,7 @@ def half_precision_under_autocast_is_close(entry: Entry) -> None:
         with torch.autocast("cpu", torch.bfloat16):
             out = replace(call, q=low[0], k=low[1], v=low[2])(attention)
         if out.dtype != torch.bfloat16:
-            raise Broken(f"bfloat16 in, {out.dtype} out, {name}")
+            raise Violation(f"bfloat16 in, {out.dtype} out, {name}")
         expected = replace(call, q=low[0].float(), k=low[1].float(), v=low[2].float())(attention)
         same(out, expected, f"bfloat16, {name}", 6e-2)
 
@@ -281,5 +348,5 @@ def double_precision_in_double_precision_out(entry: Entry) -> None:
         out = double(attention.double())
         attention.float()
         if out.dtype != torch.float64:
-            raise Broken(f"float64 in, {out.dtype} out, {name}")
+            raise Violation(f"float64 in, {out.dtype} out, {name}")
         same(out, expected, f"float64, {name}")

@@ -65,13 +65,19 @@ def every_token_has_influence(subject: Subject) -> None:
     differ(out[1:], out[:1].expand(6, -1), "another token", 1e-6)
 
 
-def order_matters_if_and_only_if_there_are_positions_or_an_ordered_pooling(subject: Subject) -> None:
+def order_matters_if_and_only_if_there_are_positions_or_an_ordered_pooling(
+    subject: Subject,
+) -> None:
     text = FULL[:1]
     moved = text[:, [3, 0, 4, 2, 1, 5]]
     if hooks(subject.position.name) or "ordered" in pooling_of(subject).traits:
         differ(subject(moved, "none"), subject(text, "none"), "tokens in another order", 1e-6)
     else:
-        same(subject(moved, "none"), subject(text, "none"), "tokens in another order, without positions")
+        same(
+            subject(moved, "none"),
+            subject(text, "none"),
+            "tokens in another order, without positions",
+        )
 
 
 def turned_scores_depend_on_distance_alone(subject: Subject) -> None:

@@ -37,10 +37,13 @@ class Choice:
 
     def __str__(self) -> str:
         parts = [self.attention, self.norm, self.position, self.residual, self.pooling]
-        return "-".join(parts + [self.feedforward] * (self.feedforward != CLASSIFIER["feedforward"]))
+        return "-".join(
+            parts + [self.feedforward] * (self.feedforward != CLASSIFIER["feedforward"])
+        )
 
     def build(self, allow: Collection[str] = ()) -> Subject:
-        """A small model of it without dropout, every parameter drawn at random; raises Clash where it is refused.
+        """A small model of it without dropout, every parameter drawn at random; raises Clash where
+        it is refused.
 
         Of one layer: stacks are checked with two.
         """

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.errors import BadOption
-from tfzoo.models.start import start
+from tfzoo.models.initialise import start
 from tfzoo.registry import Entry
 from tfzoo.testing.probes import PROBES, inputs, probe
-from tfzoo.testing.promise import Broken, promise, same
+from tfzoo.testing.promise import Violation, promise, same
 from tfzoo.testing.samples import fresh, make, variants
 from tfzoo.values import Option, members
 
@@ -31,10 +31,12 @@ every_component = promise(*MODULES)
 def it_says_what_it_does(entry: Entry) -> None:
     text = inspect.getdoc(entry.cls) if "__doc__" in vars(entry.cls) else ""
     if not text or "``" not in text:
-        raise Broken("the docstring should begin with what it does and hold its formula in double backquotes")
+        raise Violation(
+            "the docstring should begin with what it does and hold its formula in double backquotes"
+        )
     for option in entry.options:
         if option not in text:
-            raise Broken(f"the docstring does not name option {option!r}")
+            raise Violation(f"the docstring does not name option {option!r}")
 
 
 @every_component
@@ -52,7 +54,7 @@ def every_parameter_is_started_from_the_seed(entry: Entry) -> None:
             empty = fresh(entry)
     for name, value in built.state_dict().items():
         if bool(value.isnan().any()):
-            raise Broken(f"the constructor leaves {name} as it found the memory")
+            raise Violation(f"the constructor leaves {name} as it found the memory")
     with torch.no_grad():
         for value in again.state_dict().values():
             value.fill_(float("nan")) if value.is_floating_point() else value.fill_(-1)
@@ -63,7 +65,7 @@ def every_parameter_is_started_from_the_seed(entry: Entry) -> None:
     for name, value in built.state_dict().items():
         for other in (again, filled):
             if bool(other.state_dict()[name].isnan().any()):
-                raise Broken(f"reset_parameters leaves {name} as it is")
+                raise Violation(f"reset_parameters leaves {name} as it is")
             same(other.state_dict()[name], value, f"{name}, started twice from one seed", 0.0)
     same_probe(entry, filled, built, "built without memory and filled later")
 
@@ -90,10 +92,12 @@ def every_option_changes_something(entry: Entry) -> None:
             except BadOption:
                 continue  # refused with a word is fine, as long as some value is not
         if not any(changed for _, changed in changes):
-            raise Broken(f"option {name!r} is accepted and not used: {', '.join(repr(value) for value, _ in changes)} change nothing")
+            raise Violation(
+                f"option {name!r} is accepted and not used: {', '.join(repr(value) for value, _ in changes)} change nothing"
+            )
         for value, changed in changes:
             if isinstance(value, bool | str) and not changed:
-                raise Broken(f"option {name!r}: {value!r} is the same as {option.default!r}")
+                raise Violation(f"option {name!r}: {value!r} is the same as {option.default!r}")
 
 
 @every_component
@@ -111,18 +115,24 @@ def a_value_that_cannot_be_is_refused(entry: Entry) -> None:
                 made = fresh(entry, {name: value})
             except BadOption as error:
                 if name not in str(error):
-                    raise Broken(f"{name}={value!r} is refused without naming {name!r}: {error}") from None
+                    raise Violation(
+                        f"{name}={value!r} is refused without naming {name!r}: {error}"
+                    ) from None
                 continue
             if value not in (0, -1) or not same_or_finite(entry, made):
-                raise Broken(f"{name}={value!r} is accepted")
+                raise Violation(f"{name}={value!r} is accepted")
     for typo in ("no_such_option", *(f"{name}x" for name in entry.options)):
         try:
             fresh(entry, {typo: 1})
         except BadOption as error:
-            if typo.removesuffix("x") in entry.options and f"Did you mean {typo.removesuffix('x')!r}" not in str(error):
-                raise Broken(f"misspelt option {typo!r} is refused without the right name: {error}") from None
+            if typo.removesuffix(
+                "x"
+            ) in entry.options and f"Did you mean {typo.removesuffix('x')!r}" not in str(error):
+                raise Violation(
+                    f"misspelt option {typo!r} is refused without the right name: {error}"
+                ) from None
             continue
-        raise Broken(f"misspelt option {typo!r} is accepted")
+        raise Violation(f"misspelt option {typo!r} is accepted")
 
 
 @every_component
@@ -130,13 +140,19 @@ def gradients_are_the_slopes_of_what_it_computes(entry: Entry) -> None:
     """Along random directions through all inputs and parameters, measured by small steps both ways."""
     for options in variants(entry):
         module = make(entry, options)
-        floats = {name: one.clone().requires_grad_() for name, one in inputs().items() if one.is_floating_point()}
+        floats = {
+            name: one.clone().requires_grad_()
+            for name, one in inputs().items()
+            if one.is_floating_point()
+        }
         through = [*floats.values(), *module.parameters()]
 
         def loss(module: Any = module, given: dict[str, Tensor] = floats) -> Tensor:
             outs = PROBES[entry.kind](module, {**inputs(), **given})
             draw = torch.Generator().manual_seed(2)
-            return torch.stack([(one * torch.randn(one.shape, generator=draw)).sum() for one in outs]).sum()
+            return torch.stack(
+                [(one * torch.randn(one.shape, generator=draw)).sum() for one in outs]
+            ).sum()
 
         value = loss()
         if not value.requires_grad:
@@ -144,8 +160,19 @@ def gradients_are_the_slopes_of_what_it_computes(entry: Entry) -> None:
         gradients = torch.autograd.grad(value, through, allow_unused=True)
         for _ in range(4):
             steps = [5e-4 * torch.randn_like(one) for one in through]
-            expected = sum(float((g * step).sum()) for g, step in zip(gradients, steps, strict=True) if g is not None)
-            size = sum(float((g * step).square().sum()) for g, step in zip(gradients, steps, strict=True) if g is not None) ** 0.5
+            expected = sum(
+                float((g * step).sum())
+                for g, step in zip(gradients, steps, strict=True)
+                if g is not None
+            )
+            size = (
+                sum(
+                    float((g * step).square().sum())
+                    for g, step in zip(gradients, steps, strict=True)
+                    if g is not None
+                )
+                ** 0.5
+            )
             sides = []
             with torch.no_grad():
                 for sign in (1, -2, 1):
@@ -154,7 +181,9 @@ def gradients_are_the_slopes_of_what_it_computes(entry: Entry) -> None:
                     sides.append(float(loss()))
             slope = (sides[0] - sides[1]) / 2
             if not abs(slope - expected) <= 0.05 * size + 1e-4:
-                raise Broken(f"a step that should change the output by {expected:.4g} changes it by {slope:.4g} {options or ''}")
+                raise Violation(
+                    f"a step that should change the output by {expected:.4g} changes it by {slope:.4g} {options or ''}"
+                )
 
 
 @every_component
@@ -163,7 +192,9 @@ def compiled_in_one_graph_it_computes_the_same(entry: Entry) -> None:
     expected = probe(entry.kind, deepcopy(module))
     torch.compiler.reset()
     try:
-        compiled = torch.compile(lambda given: PROBES[entry.kind](module, given), fullgraph=True, backend="aot_eager")
+        compiled = torch.compile(
+            lambda given: PROBES[entry.kind](module, given), fullgraph=True, backend="aot_eager"
+        )
         for number, (one, other) in enumerate(zip(compiled(dict(inputs())), expected, strict=True)):
             same(one, other, f"compiled, output {number}", 1e-4)
     finally:
@@ -171,7 +202,7 @@ def compiled_in_one_graph_it_computes_the_same(entry: Entry) -> None:
 
 
 def same_probe(entry: Entry, module: nn.Module, other: nn.Module, what: str) -> None:
-    """Raise :class:`Broken` unless two components compute the same."""
+    """Raise :class:`Violation` unless two components compute the same."""
     for one, two in zip(probe(entry.kind, module), probe(entry.kind, other), strict=True):
         same(one, two, what, 0.0)
 
@@ -179,11 +210,15 @@ def same_probe(entry: Entry, module: nn.Module, other: nn.Module, what: str) -> 
 def same_or_finite(entry: Entry, module: nn.Module) -> bool:
     """Whether a component with an odd number as option computes something of its own."""
     found = probe(entry.kind, module)
-    return all(bool(torch.isfinite(one).all()) for one in found) and differs(found, probe(entry.kind, fresh(entry)))
+    return all(bool(torch.isfinite(one).all()) for one in found) and differs(
+        found, probe(entry.kind, fresh(entry))
+    )
 
 
 def fingerprint(entry: Entry, options: dict[str, Any] | None = None) -> list[Tensor]:
-    """What a component starts as and what it computes with random parameters, drawn alike each time."""
+    """What a component starts as and what it computes with random parameters, drawn alike each
+    time.
+    """
     torch.manual_seed(5)
     started = [value.clone() for value in fresh(entry, options).state_dict().values()]
     torch.manual_seed(5)
@@ -193,7 +228,10 @@ def fingerprint(entry: Entry, options: dict[str, Any] | None = None) -> list[Ten
 def differs(one: list[Tensor], other: list[Tensor]) -> bool:
     if [x.shape for x in one] != [x.shape for x in other]:
         return True
-    return any(not torch.allclose(x.double(), y.double(), 1e-5, 1e-6, equal_nan=True) for x, y in zip(one, other, strict=True))
+    return any(
+        not torch.allclose(x.double(), y.double(), 1e-5, 1e-6, equal_nan=True)
+        for x, y in zip(one, other, strict=True)
+    )
 
 
 def other_values(option: Option) -> Iterator[Any]:
@@ -203,12 +241,18 @@ def other_values(option: Option) -> Iterator[Any]:
         if choice is bool:
             yield not default
         elif choice is int:
-            yield from (value for value in ((default or 10) + 2, (default or 10) * 2, (default or 10) // 2) if value != default)
+            yield from (
+                value
+                for value in ((default or 10) + 2, (default or 10) * 2, (default or 10) // 2)
+                if value != default
+            )
         elif choice is float:
             yield from (default + 0.1 if default is not None else 0.1, (default or 1.0) * 2)
         elif choice is str:
             yield "other"
-        elif (choice is not type(None) and choice != default) or (choice is type(None) and default is not None):
+        elif (choice is not type(None) and choice != default) or (
+            choice is type(None) and default is not None
+        ):
             yield None if choice is type(None) else choice
 
 

@@ -10,12 +10,23 @@ from tfzoo.testing.classifiers import CLASSIFIER, in_classifiers
 from tfzoo.testing.promise import PROMISES, Promise, Result, outcome
 from tfzoo.testing.stacks import PLAIN, in_stacks
 
-MODULES = ("component", "attention", "norm", "position", "feedforward", "pooling", "schedule", "tokenizer", "dataset")
+MODULES = (
+    "component",
+    "attention",
+    "norm",
+    "position",
+    "feedforward",
+    "pooling",
+    "schedule",
+    "tokenizer",
+    "dataset",
+)
 """Where promises are written down: those of every component, then those of a kind."""
 
 
 def check(kind: str, name: str) -> Iterator[Result]:
-    """Hold a component to every promise of its kind: alone, then in stacks with every other component.
+    """Hold a component to every promise of its kind: alone, then in stacks with every other
+    component.
 
     >>> all(result.ok for result in check("feedforward", "relu"))
     True

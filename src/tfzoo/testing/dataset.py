@@ -8,7 +8,7 @@ from functools import cache
 from itertools import combinations
 
 from tfzoo.registry import Entry, registry
-from tfzoo.testing.promise import Broken, promise
+from tfzoo.testing.promise import Violation, promise
 from tfzoo.testing.samples import fresh
 
 Splits = dict[str, list[tuple[str, str]]]
@@ -26,30 +26,36 @@ def there_are_pairs_to_train_on_to_validate_on_and_to_test_on(entry: Entry) -> N
     splits = drawn(entry.name, 1)
     for split in ("train", "val", "test"):
         if not splits.get(split):
-            raise Broken(f"there is no split {split!r}")
+            raise Violation(f"there is no split {split!r}")
     for split, pairs in splits.items():
         for pair in pairs:
-            if len(pair) != 2 or not all(isinstance(text, str) and text.strip() and "\n" not in text for text in pair):
-                raise Broken(f"{split} holds {pair!r}, which is no pair of lines")
+            if len(pair) != 2 or not all(
+                isinstance(text, str) and text.strip() and "\n" not in text for text in pair
+            ):
+                raise Violation(f"{split} holds {pair!r}, which is no pair of lines")
     made = fresh(entry)
     if not hasattr(made, "labels") and len(getattr(made, "languages", ())) != 2:
-        raise Broken("there are neither labels nor a pair of languages")
+        raise Violation("there are neither labels nor a pair of languages")
     said = {label for pairs in splits.values() for _, label in pairs}
     if hasattr(made, "labels") and said != set(made.labels):
-        raise Broken(f"labels are {sorted(said)}, not {sorted(made.labels)}")
+        raise Violation(f"labels are {sorted(said)}, not {sorted(made.labels)}")
 
 
 @promise("dataset")
 def no_sentence_is_in_two_splits(entry: Entry) -> None:
-    sources = {split: {source for source, _ in pairs} for split, pairs in drawn(entry.name, 1).items()}
+    sources = {
+        split: {source for source, _ in pairs} for split, pairs in drawn(entry.name, 1).items()
+    }
     for one, other in combinations(sources, 2):
         if shared := sources[one] & sources[other]:
-            raise Broken(f"{one} and {other} share {len(shared)} sentences, such as {min(shared)!r}")
+            raise Violation(
+                f"{one} and {other} share {len(shared)} sentences, such as {min(shared)!r}"
+            )
 
 
 @promise("dataset")
 def all_follows_from_the_seed(entry: Entry) -> None:
     if fresh(entry).splits(1) != drawn(entry.name, 1):
-        raise Broken("one seed gives two data sets")
+        raise Violation("one seed gives two data sets")
     if drawn(entry.name, 2)["train"] == drawn(entry.name, 1)["train"]:
-        raise Broken("two seeds give one data set")
+        raise Violation("two seeds give one data set")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 
 from tfzoo.registry import Entry
-from tfzoo.testing.promise import Broken, differ, finite, promise, same
+from tfzoo.testing.promise import Violation, differ, finite, promise, same
 from tfzoo.testing.samples import SIZES, make
 
 B, N, D = 3, 5, SIZES["dim"]
@@ -19,7 +19,7 @@ def each_token_by_itself(entry: Entry) -> None:
     for training in (True, False):
         out = layer.train(training)(x)
         if out.shape != x.shape:
-            raise Broken(f"(b n d) in, {tuple(out.shape)} out")
+            raise Violation(f"(b n d) in, {tuple(out.shape)} out")
         for place in range(N):
             same(layer(x[:, place : place + 1]), out[:, place : place + 1], f"token {place} alone")
         same(layer(x.flip(0)).flip(0), out, "another order of the batch")
@@ -61,11 +61,15 @@ def dropout_acts_as_given_and_not_otherwise(entry: Entry) -> None:
 def gradients_reach_every_parameter(entry: Entry) -> None:
     layer, x = make(entry), torch.randn(B, N, D, requires_grad=True)
     out = layer(x)
-    found = torch.autograd.grad((out * torch.randn_like(out)).sum(), [x, *layer.parameters()], allow_unused=True)
-    for name, gradient in zip(["x", *(name for name, _ in layer.named_parameters())], found, strict=True):
+    found = torch.autograd.grad(
+        (out * torch.randn_like(out)).sum(), [x, *layer.parameters()], allow_unused=True
+    )
+    for name, gradient in zip(
+        ["x", *(name for name, _ in layer.named_parameters())], found, strict=True
+    ):
         finite(gradient, f"gradient of {name}")
         if gradient is not None and not gradient.abs().max() > 1e-6:
-            raise Broken(f"no gradient reaches {name}")
+            raise Violation(f"no gradient reaches {name}")
 
 
 @promise("feedforward")
@@ -74,7 +78,7 @@ def half_precision_under_autocast_is_close(entry: Entry) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         out = layer(x)
     if out.dtype != torch.bfloat16:
-        raise Broken(f"bfloat16 in, {out.dtype} out")
+        raise Violation(f"bfloat16 in, {out.dtype} out")
     same(out, layer(x.float()), "bfloat16", 3e-2)
 
 
@@ -84,5 +88,5 @@ def double_precision_in_double_precision_out(entry: Entry) -> None:
     out = layer(x)
     double = layer.double()(x.double())
     if double.dtype != torch.float64:
-        raise Broken(f"float64 in, {double.dtype} out")
+        raise Violation(f"float64 in, {double.dtype} out")
     same(double, out, "float64", 1e-6)

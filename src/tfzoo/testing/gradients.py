@@ -10,7 +10,7 @@ from tfzoo.blocks.multihead import MultiHead, SelfAttention
 from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Attention, FeedForward, Norm
 from tfzoo.masks import Mask
-from tfzoo.testing.promise import Broken, finite
+from tfzoo.testing.promise import Violation, finite
 from tfzoo.testing.samples import SIZES
 from tfzoo.testing.subject import TEXT, Subject, hooks
 
@@ -24,56 +24,84 @@ def gradients_reach_every_parameter(subject: Subject) -> None:
         out = subject(TEXT)
         out = out[TEXT != 0] if out.dim() == 3 else out
         named = dict(subject.module.named_parameters())
-        found = torch.autograd.grad((out * torch.randn_like(out)).sum(), list(named.values()), allow_unused=True)
+        found = torch.autograd.grad(
+            (out * torch.randn_like(out)).sum(), list(named.values()), allow_unused=True
+        )
         excused = excuses(subject)
-    sizes = {name: 0.0 if gradient is None else gradient.abs().max().item() for name, gradient in zip(named, found, strict=True)}
+    sizes = {
+        name: 0.0 if gradient is None else gradient.abs().max().item()
+        for name, gradient in zip(named, found, strict=True)
+    }
     largest = max(sizes.values(), default=0.0)
     for (name, size), gradient in zip(sizes.items(), found, strict=True):
         if gradient is not None:
             finite(gradient, f"gradient of {name}")
         nearby = max(other for near, other in sizes.items() if sublayer(near) == sublayer(name))
         if (size <= NOTHING * nearby or size == 0) and name not in excused:
-            raise Broken(f"no gradient reaches {name} ({size:.2g})")
+            raise Violation(f"no gradient reaches {name} ({size:.2g})")
         if size > NOTHING * largest and name in excused:
-            raise Broken(f"{name} has a gradient ({size:.2g}), although {excused[name]}")
+            raise Violation(f"{name} has a gradient ({size:.2g}), although {excused[name]}")
 
 
 def sublayer(name: str) -> str:
-    """Which gradients to measure one against: without norms, those of different depths are of different sizes."""
+    """Which gradients to measure one against: without norms, those of different depths are of
+    different sizes.
+    """
     return name.rpartition(".inner.")[0] or name
 
 
 def excuses(subject: Subject) -> dict[str, str]:
-    """Parameters of a model in training mode that have no influence, each with the reason. The reasons are measured, not believed."""
+    """Parameters of a model in training mode that have no influence, each with the reason. The
+    reasons are measured, not believed.
+    """
     reasons: dict[str, str] = {}
     for name, stack in subject.module.named_modules():
         if isinstance(stack, Stack):
             found = _of_keys(stack) | _of_shifts(stack)
-            reasons |= {f"{name}.{parameter}" if name else parameter: reason for parameter, reason in found.items()}
+            reasons |= {
+                f"{name}.{parameter}" if name else parameter: reason
+                for parameter, reason in found.items()
+            }
     return reasons | (_of_memory(*subject.stacks) if len(subject.stacks) > 1 else {})
 
 
 def _of_keys(stack: Stack) -> dict[str, str]:
-    """One vector added to all keys adds one number to all scores of a query, and the softmax cancels it.
+    """One vector added to all keys adds one number to all scores of a query, and the softmax
+    cancels it.
 
-    Not where keys are turned afterwards, each by its own angle, and not in attentions that are not linear in the key.
+    Not where keys are turned afterwards, each by its own angle, and not in attentions that are not
+    linear in the key.
     """
     found = {}
     turned = "angles" in hooks(stack.position.entry.name)
     for name, part in stack.named_modules():
-        if isinstance(part, MultiHead) and not (turned and isinstance(part, SelfAttention)) and common_shift_cancels(part.attention):
+        if (
+            isinstance(part, MultiHead)
+            and not (turned and isinstance(part, SelfAttention))
+            and common_shift_cancels(part.attention)
+        ):
             found[f"{name}.key.bias"] = "one vector added to all keys changes no weight"
     return found
 
 
 def _of_shifts(stack: Stack) -> dict[str, str]:
-    """One vector added to all tokens is taken off again by a norm that subtracts the mean over tokens."""
+    """One vector added to all tokens is taken off again by a norm that subtracts the mean over
+    tokens.
+    """
     norms = [part for part in stack.modules() if isinstance(part, Norm)]
     if not norms or not subtracts_mean_over_tokens(norms[0]):
         return {}
-    last_is_read = first_layer(stack).self_attention.residual == "none"  # no norm follows the last sublayer
-    constant = [parameter for block in _constants(stack)[: -1 if last_is_read else None] for parameter in block]
-    return dict.fromkeys(constant, "a vector added to all tokens is taken off by the norm that follows")
+    last_is_read = (
+        first_layer(stack).self_attention.residual == "none"
+    )  # no norm follows the last sublayer
+    constant = [
+        parameter
+        for block in _constants(stack)[: -1 if last_is_read else None]
+        for parameter in block
+    ]
+    return dict.fromkeys(
+        constant, "a vector added to all tokens is taken off by the norm that follows"
+    )
 
 
 def first_layer(stack: Stack) -> Layer:
@@ -96,9 +124,15 @@ def _constants(stack: Stack) -> list[list[str]]:
 
 
 def _of_memory(encoder: Stack, decoder: Stack) -> dict[str, str]:
-    """One vector added to all of the memory adds one to all keys, and through the values one to all tokens of the decoder."""
+    """One vector added to all of the memory adds one to all keys, and through the values one to all
+    tokens of the decoder.
+    """
     cross = first_layer(decoder).cross_attention
-    if cross is None or not isinstance(cross.inner, MultiHead) or not common_shift_cancels(cross.inner.attention):
+    if (
+        cross is None
+        or not isinstance(cross.inner, MultiHead)
+        or not common_shift_cancels(cross.inner.attention)
+    ):
         return {}
     if not subtracts_mean_over_tokens(cross.norm):
         return {}
@@ -106,7 +140,10 @@ def _of_memory(encoder: Stack, decoder: Stack) -> dict[str, str]:
         return {}  # the last cross-attention is read as it is
     norms = [f"{name}.bias" for name, part in encoder.named_modules() if isinstance(part, Norm)]
     names = _constants(encoder)[-1] if cross.residual == "none" else norms[-1:]
-    return dict.fromkeys([f"encoder.{name}" for name in names], "a vector added to all of the memory is taken off by the decoder's norms")
+    return dict.fromkeys(
+        [f"encoder.{name}" for name in names],
+        "a vector added to all of the memory is taken off by the decoder's norms",
+    )
 
 
 @torch.no_grad()
@@ -114,7 +151,10 @@ def common_shift_cancels(attention: Attention) -> bool:
     """Whether weights stay when one vector is added to all keys."""
     heads, width = SIZES["heads"], SIZES["head_dim"]
     q, k = torch.randn(1, heads, 4, width), torch.randn(1, heads, 5, width)
-    before, after = (attention.weights(q, attention.keys(keys), mask=Mask()) for keys in (k, k + torch.randn(width)))
+    before, after = (
+        attention.weights(q, attention.keys(keys), mask=Mask())
+        for keys in (k, k + torch.randn(width))
+    )
     return bool((after - before).abs().max() < 1e-5)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from tfzoo.contracts import Position
 from tfzoo.errors import TfzooError
 from tfzoo.registry import Entry
-from tfzoo.testing.promise import Broken, differ, finite, promise, same
+from tfzoo.testing.promise import Violation, differ, finite, promise, same
 from tfzoo.testing.samples import SIZES, make
 from tfzoo.testing.subject import hooks
 
@@ -28,8 +28,12 @@ def both(entry: Entry) -> Iterator[Position]:
         yield make(entry, causal=True)
 
 
-def acts(position: Position, x: Tensor, pos: Tensor, length: Tensor | None = LENGTH) -> dict[str, Tensor]:
-    """What each hook that the position overrides does to a text at these places, row by row: ``(b n *)``."""
+def acts(
+    position: Position, x: Tensor, pos: Tensor, length: Tensor | None = LENGTH
+) -> dict[str, Tensor]:
+    """What each hook that the position overrides does to a text at these places, row by row: ``(b n
+    *)``.
+    """
     found: dict[str, Tensor] = {}
     b, n = x.shape[:2]
     turn, bias = position.angles(pos), position.bias(pos, pos)
@@ -51,13 +55,24 @@ def shapes_and_types_stay(entry: Entry) -> None:
                 x = torch.randn(B, N, D, dtype=dtype)
                 out = position.embed(x, pos, LENGTH)
                 if out.shape != x.shape or out.dtype != dtype:
-                    raise Broken(f"embed: (b n d) {dtype} in, {tuple(out.shape)} {out.dtype} out")
-                same(out, position.embed(x.float(), pos, LENGTH), f"embed in {dtype}", 2e-2 if dtype == torch.bfloat16 else 1e-5)
+                    raise Violation(
+                        f"embed: (b n d) {dtype} in, {tuple(out.shape)} {out.dtype} out"
+                    )
+                same(
+                    out,
+                    position.embed(x.float(), pos, LENGTH),
+                    f"embed in {dtype}",
+                    2e-2 if dtype == torch.bfloat16 else 1e-5,
+                )
             turn, bias = position.angles(pos), position.bias(pos[:, 2:5], pos)
-            if turn is not None and (turn.cos.dtype != torch.float32 or turn.cos.shape[:3] != (len(pos), 1, N)):
-                raise Broken(f"angles: (b|1 1 n c/2) float32 is wanted, not {tuple(turn.cos.shape)} {turn.cos.dtype}")
+            if turn is not None and (
+                turn.cos.dtype != torch.float32 or turn.cos.shape[:3] != (len(pos), 1, N)
+            ):
+                raise Violation(
+                    f"angles: (b|1 1 n c/2) float32 is wanted, not {tuple(turn.cos.shape)} {turn.cos.dtype}"
+                )
             if bias is not None and bias.shape != (len(pos), H, 3, N):
-                raise Broken(f"bias: (b|1 h q k) is wanted, not {tuple(bias.shape)}")
+                raise Violation(f"bias: (b|1 h q k) is wanted, not {tuple(bias.shape)}")
 
 
 @promise("position")
@@ -66,10 +81,18 @@ def what_it_does_to_a_token_depends_on_that_token_and_its_place_alone(entry: Ent
         x, pos = torch.randn(B, N, D), torch.arange(N)[None]
         whole, part = acts(position, x, pos), acts(position, x[:, 2:5], pos[:, 2:5])
         for hook, one in part.items():
-            same(one, whole[hook][:, 2:5, ..., 2:5] if hook == "bias" else whole[hook][:, 2:5], f"{hook} of a part of the text")
+            same(
+                one,
+                whole[hook][:, 2:5, ..., 2:5] if hook == "bias" else whole[hook][:, 2:5],
+                f"{hook} of a part of the text",
+            )
         bias = position.bias(pos[:, 4:], pos)
         if bias is not None:
-            same(bias.expand(B, -1, -1, -1).transpose(1, 2), whole["bias"][:, 4:], "bias of the last queries, as in a cached step")
+            same(
+                bias.expand(B, -1, -1, -1).transpose(1, 2),
+                whole["bias"][:, 4:],
+                "bias of the last queries, as in a cached step",
+            )
 
 
 @promise("position")
@@ -78,13 +101,17 @@ def rows_may_stand_at_places_of_their_own(entry: Entry) -> None:
         x, pos = torch.randn(B, N, D), torch.stack([torch.arange(N) + by for by in (0, 3, 20)])
         together = acts(position, x, pos)
         for row in range(B):
-            for hook, one in acts(position, x[row : row + 1], pos[row : row + 1], LENGTH[row : row + 1]).items():
+            for hook, one in acts(
+                position, x[row : row + 1], pos[row : row + 1], LENGTH[row : row + 1]
+            ).items():
                 same(one, together[hook][row : row + 1], f"{hook} of one row alone")
 
 
 @promise("position")
 def places_are_told_apart(entry: Entry) -> None:
-    """Two places differ in at least one of the hooks; a bias tells distances apart, at least the small ones."""
+    """Two places differ in at least one of the hooks; a bias tells distances apart, at least the
+    small ones.
+    """
     if not hooks(entry.name):
         return
     for position in both(entry):
@@ -93,11 +120,13 @@ def places_are_told_apart(entry: Entry) -> None:
         done = acts(position, x, pos, torch.tensor([[40]]))
         first = {hook: one[0] for hook, one in done.items() if hook != "bias"}
         if "bias" in done:
-            first["bias"] = done["bias"][0, -1].T[-6:].flip(0)  # the last query's view of what stands 0 to 5 places before it
+            first["bias"] = (
+                done["bias"][0, -1].T[-6:].flip(0)
+            )  # the last query's view of what stands 0 to 5 places before it
         for i, j in combinations(range(n), 2):
             seen = [one for one in first.values() if j < len(one)]
             if seen and all((one[i] - one[j]).abs().max() < 1e-5 for one in seen):
-                raise Broken(f"places {i} and {j} are not told apart")
+                raise Violation(f"places {i} and {j} are not told apart")
 
 
 @promise("position")
@@ -105,32 +134,45 @@ def needs_length_says_the_truth(entry: Entry) -> None:
     position, x, pos = make(entry), torch.randn(B, N, D), torch.arange(N)[None]
     if "needs_length" in entry.traits:
         differ(
-            position.embed(x, pos, LENGTH)[:, 1:], position.embed(x, pos, LENGTH + 9)[:, 1:], "claims to need the length, but ignores it"
+            position.embed(x, pos, LENGTH)[:, 1:],
+            position.embed(x, pos, LENGTH + 9)[:, 1:],
+            "claims to need the length, but ignores it",
         )
         try:
             position.embed(x, pos)
         except TfzooError:
             return
-        raise Broken("claims to need the length, but takes none without a word")
-    same(position.embed(x, pos, LENGTH), position.embed(x, pos), "reads the length, but does not claim it", 0.0)
+        raise Violation("claims to need the length, but takes none without a word")
+    same(
+        position.embed(x, pos, LENGTH),
+        position.embed(x, pos),
+        "reads the length, but does not claim it",
+        0.0,
+    )
 
 
 @promise("position")
 def bounded_says_the_truth(entry: Entry) -> None:
     for position in both(entry):
         x = torch.randn(1, 2, D)
-        for hook, one in acts(position, x, torch.tensor([[0, MOST - 1]]), torch.tensor([[MOST]])).items():
+        for hook, one in acts(
+            position, x, torch.tensor([[0, MOST - 1]]), torch.tensor([[MOST]])
+        ).items():
             finite(one, f"{hook} at the last place that max_length allows")
         try:
-            far = acts(position, x, torch.tensor([[0, MOST]])) | acts(position, x, torch.tensor([[10 * MOST, 100 * MOST]]))
+            far = acts(position, x, torch.tensor([[0, MOST]])) | acts(
+                position, x, torch.tensor([[10 * MOST, 100 * MOST]])
+            )
         except (IndexError, TfzooError):
             if "bounded" not in entry.traits:
-                raise Broken("cannot stand at max_length, but does not claim to be bounded") from None
+                raise Violation(
+                    "cannot stand at max_length, but does not claim to be bounded"
+                ) from None
             continue
         for hook, one in far.items():
             finite(one, f"{hook} far beyond max_length")
         if "bounded" in entry.traits:
-            raise Broken("claims to be bounded, but stands at max_length and beyond")
+            raise Violation("claims to be bounded, but stands at max_length and beyond")
 
 
 @promise("position")
@@ -140,13 +182,25 @@ def turning_keeps_lengths_and_makes_products_depend_on_distance_alone(entry: Ent
         near, far = (position.angles(torch.arange(8)[None] + by) for by in (0, 1000))
         if near is None or far is None:
             return
-        same(near(q.expand(1, 1, 8, C)).norm(dim=-1), q.norm(dim=-1).expand(1, 1, 8), "lengths after a turn", 1e-5)
-        products = [turn(q.expand(1, 1, 8, C)) @ turn(k.expand(1, 1, 8, C)).mT for turn in (near, far)]
+        same(
+            near(q.expand(1, 1, 8, C)).norm(dim=-1),
+            q.norm(dim=-1).expand(1, 1, 8),
+            "lengths after a turn",
+            1e-5,
+        )
+        products = [
+            turn(q.expand(1, 1, 8, C)) @ turn(k.expand(1, 1, 8, C)).mT for turn in (near, far)
+        ]
         same(products[1], products[0], "products 1000 places later", 2e-3)
         for distance in range(-6, 7):
             diagonal = products[0][0, 0].diagonal(distance)
             same(diagonal, diagonal[:1].expand_as(diagonal), f"products at distance {distance}")
-        differ(products[0][0, :, 0, 1:2], products[0][0, :, 0, :1], "products at distances 0 and 1", 1e-6)
+        differ(
+            products[0][0, :, 0, 1:2],
+            products[0][0, :, 0, :1],
+            "products at distances 0 and 1",
+            1e-6,
+        )
 
 
 @promise("position")
@@ -163,13 +217,20 @@ def angles_and_biases_are_as_exact_under_autocast(entry: Entry) -> None:
 def gradients_reach_every_parameter(entry: Entry) -> None:
     for position in both(entry):
         x, pos = torch.randn(B, N, D, requires_grad=True), torch.arange(N)[None]
-        loss = torch.stack([(one * torch.randn_like(one)).sum() for one in acts(position, x, pos).values()] or [x.sum()]).sum()
+        loss = torch.stack(
+            [(one * torch.randn_like(one)).sum() for one in acts(position, x, pos).values()]
+            or [x.sum()]
+        ).sum()
         if not loss.requires_grad:
             continue  # nothing is trained, and a bias does not depend on the text
-        found: tuple[Tensor | None, ...] = torch.autograd.grad(loss, [x, *position.parameters()], allow_unused=True)
-        for name, gradient in zip(["x", *(name for name, _ in position.named_parameters())], found, strict=True):
+        found: tuple[Tensor | None, ...] = torch.autograd.grad(
+            loss, [x, *position.parameters()], allow_unused=True
+        )
+        for name, gradient in zip(
+            ["x", *(name for name, _ in position.named_parameters())], found, strict=True
+        ):
             if name == "x" and gradient is None:
                 continue  # a bias alone
             finite(gradient, f"gradient of {name}")
             if not (gradient is not None and gradient.abs().max() > 1e-6):
-                raise Broken(f"no gradient reaches {name}")
+                raise Violation(f"no gradient reaches {name}")

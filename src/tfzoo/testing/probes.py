@@ -1,4 +1,6 @@
-"""What a component computes on fixed inputs, so that two can be compared without knowing their kind."""
+"""What a component computes on fixed inputs, so that two can be compared without knowing their
+kind.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from torch import Tensor
 
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
 from tfzoo.masks import Mask
-from tfzoo.testing.promise import Broken
+from tfzoo.testing.promise import Violation
 from tfzoo.testing.samples import SIZES, lengths_to_valid
 
 B, N, FAR = 3, 7, 400
@@ -35,7 +37,10 @@ def of_attention(attention: Attention, given: Mapping[str, Tensor]) -> list[Tens
     """Outputs and weights under a mask."""
     keys = attention.keys(given["k"])
     named: dict[str, Any] = {"mask": Mask(causal=True, keys=given["valid"]), "temperature": 1.3}
-    return [attention.forward(given["q"], keys, given["v"], **named), attention.weights(given["q"], keys, **named)]
+    return [
+        attention.forward(given["q"], keys, given["v"], **named),
+        attention.weights(given["q"], keys, **named),
+    ]
 
 
 def of_norm(norm: Norm, given: Mapping[str, Tensor]) -> list[Tensor]:
@@ -53,7 +58,11 @@ def of_norm(norm: Norm, given: Mapping[str, Tensor]) -> list[Tensor]:
 def of_position(position: Position, given: Mapping[str, Tensor]) -> list[Tensor]:
     """What each hook does near and far."""
     pos, far = given["pos"], given["far"]
-    turn, bias, distant = position.angles(pos), position.bias(pos, pos), position.bias(far[:, -1:], far)
+    turn, bias, distant = (
+        position.angles(pos),
+        position.bias(pos, pos),
+        position.bias(far[:, -1:], far),
+    )
     outs = [position.embed(given["x"], pos, given["length"])]
     if turn is not None:
         outs.append(turn(given["q"]))
@@ -80,12 +89,14 @@ PROBES: Mapping[str, Callable[..., list[Tensor]]] = {
 
 
 def probe(kind: str, module: Any, watch: bool = False) -> list[Tensor]:
-    """All that a component computes; with ``watch``, raises :class:`Broken` where it changes what it is given."""
+    """All that a component computes; with ``watch``, raises :class:`Violation` where it changes
+    what it is given.
+    """
     given = inputs()
     before = {name: one.clone() for name, one in given.items()} if watch else {}
     outs = PROBES[kind](module, given)
     for name, one in before.items():
         if not torch.equal(given[name], one):
             given[name].copy_(one)
-            raise Broken(f"it changes {name!r}, which it was given, in place")
+            raise Violation(f"it changes {name!r}, which it was given, in place")
     return outs

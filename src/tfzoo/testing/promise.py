@@ -27,12 +27,14 @@ class Result:
     message: str = ""
 
 
-class Broken(AssertionError):  # read as `raise Broken(...)`
+class Violation(AssertionError):  # read as `raise Broken(...)`
     """A promise that does not hold."""
 
 
 def promise(*kinds: str) -> Callable[[Promise], Promise]:
-    """Function decorator: a promise of every component of these kinds. The function's name is what it promises."""
+    """Function decorator: a promise of every component of these kinds. The function's name is what
+    it promises.
+    """
 
     def decorate(function: Promise) -> Promise:
         for kind in kinds:
@@ -48,7 +50,9 @@ def title(function: Callable[..., object]) -> str:
 
 
 def outcome(function: Promise, entry: Entry) -> Result:
-    """Whether a component keeps a promise. Drawn from one fixed seed; the caller's random state stays as it was."""
+    """Whether a component keeps a promise. Drawn from one fixed seed; the caller's random state
+    stays as it was.
+    """
     with alike():
         try:
             function(entry)
@@ -59,7 +63,8 @@ def outcome(function: Promise, entry: Entry) -> Result:
 
 @contextmanager
 def alike(seed: int = 0) -> Iterator[None]:
-    """The same every time: drawn from one seed, on one thread (several would only wait for each other over such small tensors).
+    """The same every time: drawn from one seed, on one thread (several would only wait for each
+    other over such small tensors).
 
     The caller's random state and threads stay as they were.
     """
@@ -76,28 +81,34 @@ def alike(seed: int = 0) -> Iterator[None]:
 def told(error: Exception) -> str:
     """The first line of an error, with its type unless it is a broken promise's own words."""
     line = str(error).strip().partition("\n")[0]
-    return line if isinstance(error, Broken) else f"{type(error).__name__}: {line}"
+    return line if isinstance(error, Violation) else f"{type(error).__name__}: {line}"
 
 
 def same(actual: Tensor, expected: Tensor, what: str, tolerance: float = 1e-4) -> None:
-    """Raise :class:`Broken` unless two tensors are equal up to rounding, measured by the largest number expected."""
+    """Raise :class:`Violation` unless two tensors are equal up to rounding, measured by the largest
+    number expected.
+    """
     if actual.shape != expected.shape:
-        raise Broken(f"{what}: shape {tuple(actual.shape)} instead of {tuple(expected.shape)}")
+        raise Violation(f"{what}: shape {tuple(actual.shape)} instead of {tuple(expected.shape)}")
     if actual.numel() == 0:
         return
     off = (actual.double() - expected.double()).abs().max().item()
-    if not off <= tolerance * max(1.0, expected.double().abs().max().item()):  # also where either is not a number
-        raise Broken(f"{what}: off by {off:.3g}")
+    if not off <= tolerance * max(
+        1.0, expected.double().abs().max().item()
+    ):  # also where either is not a number
+        raise Violation(f"{what}: off by {off:.3g}")
 
 
 def differ(actual: Tensor, other: Tensor, what: str, least: float = 1e-4) -> None:
-    """Raise :class:`Broken` unless each row (the first dimension) of two tensors differs clearly."""
+    """Raise :class:`Violation` unless each row (the first dimension) of two tensors differs
+    clearly.
+    """
     off = (actual.double() - other.double()).abs().flatten(1).amax(1)
     if not bool((off > least).all()):
-        raise Broken(f"{what}: nothing changed by more than {off.min().item():.3g}")
+        raise Violation(f"{what}: nothing changed by more than {off.min().item():.3g}")
 
 
 def finite(x: Tensor | None, what: str) -> None:
-    """Raise :class:`Broken` unless all numbers are finite."""
+    """Raise :class:`Violation` unless all numbers are finite."""
     if x is None or not bool(torch.isfinite(x).all()):
-        raise Broken(f"{what}: {'missing' if x is None else 'not finite'}")
+        raise Violation(f"{what}: {'missing' if x is None else 'not finite'}")

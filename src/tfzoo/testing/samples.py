@@ -11,18 +11,29 @@ from torch import Tensor, nn
 from tfzoo.registry import KINDS, Entry, create
 from tfzoo.values import members
 
-SIZES: Mapping[str, Any] = {"dim": 16, "heads": 2, "head_dim": 8, "max_length": 48, "causal": False, "max_steps": 100}
+SIZES: Mapping[str, Any] = {
+    "dim": 16,
+    "heads": 2,
+    "head_dim": 8,
+    "max_length": 48,
+    "causal": False,
+    "max_steps": 100,
+}
 """What a model would supply."""
 
 
 def make(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) -> Any:
-    """A component with every parameter and every running statistic drawn at random: a start of ones and zeros hides mistakes."""
+    """A component with every parameter and every running statistic drawn at random: a start of ones
+    and zeros hides mistakes.
+    """
     return randomize(fresh(entry, options, **sizes))
 
 
 def fresh(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) -> Any:
     """A component as its constructor leaves it."""
-    supplied = {key: value for key, value in {**SIZES, **sizes}.items() if key in KINDS[entry.kind].supplied}
+    supplied = {
+        key: value for key, value in {**SIZES, **sizes}.items() if key in KINDS[entry.kind].supplied
+    }
     return create(entry.kind, {"name": entry.name, **(options or {})}, **supplied)
 
 
@@ -37,7 +48,9 @@ def variants(entry: Entry) -> Iterator[dict[str, Any]]:
 
 @torch.no_grad()
 def randomize(module: nn.Module) -> nn.Module:
-    """Move every parameter and every saved statistic by a random amount; statistics only up, as a variance stays positive."""
+    """Move every parameter and every saved statistic by a random amount; statistics only up, as a
+    variance stays positive.
+    """
     for parameter in module.parameters():
         size = 0.3 if parameter.dim() < 2 else 0.7 * parameter.shape[-1] ** -0.5
         parameter.add_(torch.randn_like(parameter) * size)

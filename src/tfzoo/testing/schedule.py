@@ -9,7 +9,7 @@ import math
 from tfzoo.errors import BadOption
 from tfzoo.registry import Entry
 from tfzoo.testing.component import other_values
-from tfzoo.testing.promise import Broken, promise
+from tfzoo.testing.promise import Violation, promise
 from tfzoo.testing.samples import SIZES, fresh
 
 UPDATES = (*range(1, 102), 1000, 4000, 10_000, 100_000)
@@ -20,11 +20,11 @@ def a_factor_of_the_peak_at_every_update(entry: Entry) -> None:
     factors = [fresh(entry).factor(update) for update in UPDATES]
     for update, factor in zip(UPDATES, factors, strict=True):
         if not (math.isfinite(factor) and 0 <= factor <= 1):
-            raise Broken(f"factor({update}) = {factor}, which is not between 0 and 1")
+            raise Violation(f"factor({update}) = {factor}, which is not between 0 and 1")
     if not factors[0] > 0:
-        raise Broken("the first update, number 1, changes nothing")
+        raise Violation("the first update, number 1, changes nothing")
     if not max(factors) > 0.9:
-        raise Broken(f"far from the peak all the time: at most {max(factors)}")
+        raise Violation(f"far from the peak all the time: at most {max(factors)}")
 
 
 @promise("schedule")
@@ -35,15 +35,17 @@ def the_same_update_has_the_same_factor(entry: Entry) -> None:
         used.factor(update)
     for update in UPDATES:
         if used.factor(update) != fresh(entry).factor(update):
-            raise Broken(f"factor({update}) depends on what was asked before")
+            raise Violation(f"factor({update}) depends on what was asked before")
 
 
 @promise("schedule")
 def a_schedule_that_is_told_its_end_heeds_it(entry: Entry) -> None:
     if "max_steps" in entry.supplied:
         near, far = fresh(entry), fresh(entry, max_steps=2 * SIZES["max_steps"])
-        if all(near.factor(update) == far.factor(update) for update in range(1, SIZES["max_steps"])):
-            raise Broken("max_steps is taken and not used")
+        if all(
+            near.factor(update) == far.factor(update) for update in range(1, SIZES["max_steps"])
+        ):
+            raise Violation("max_steps is taken and not used")
 
 
 @promise("schedule")
@@ -53,8 +55,10 @@ def every_option_changes_something(entry: Entry) -> None:
         changed = []
         for value in other_values(option):
             try:
-                changed.append([fresh(entry, {name: value}).factor(update) for update in UPDATES] != before)
+                changed.append(
+                    [fresh(entry, {name: value}).factor(update) for update in UPDATES] != before
+                )
             except BadOption:
                 continue
         if not any(changed):
-            raise Broken(f"option {name!r} is accepted and not used")
+            raise Violation(f"option {name!r} is accepted and not used")

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from tfzoo.testing.gradients import gradients_reach_every_parameter
-from tfzoo.testing.promise import Broken, differ, finite, same
+from tfzoo.testing.promise import Violation, differ, finite, same
 from tfzoo.testing.samples import randomize
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject, hooks, left
 
@@ -23,7 +23,11 @@ def padding_has_no_influence(subject: Subject) -> None:
     before = subject(TEXT)[REAL]
     with subject.other_padding():
         same(subject(TEXT)[REAL], before, "other padding on the right")
-        same(subject(pad(TEXT, (0, 3)), source=pad(SOURCE, (0, 2)))[:, :6][REAL], before, "more padding on the right")
+        same(
+            subject(pad(TEXT, (0, 3)), source=pad(SOURCE, (0, 2)))[:, :6][REAL],
+            before,
+            "more padding on the right",
+        )
         out = subject(left(TEXT), "left", left(SOURCE), "left")
         same(out[left(TEXT) != 0], before, "padding on the left")
         more = subject(pad(left(TEXT), (2, 0)), "left", pad(left(SOURCE), (1, 0)), "left")
@@ -46,8 +50,16 @@ def padding_has_no_influence_while_training(subject: Subject) -> None:
 
 def a_text_does_not_see_the_others_of_its_batch(subject: Subject) -> None:
     before = subject(TEXT)
-    same(subject(TEXT.flip(0), source=SOURCE.flip(0)).flip(0)[REAL], before[REAL], "another order of the batch")
-    same(subject(TEXT[1:2, :4], "none", SOURCE[1:2, :3], "none"), before[1:2, :4], "alone and without padding")
+    same(
+        subject(TEXT.flip(0), source=SOURCE.flip(0)).flip(0)[REAL],
+        before[REAL],
+        "another order of the batch",
+    )
+    same(
+        subject(TEXT[1:2, :4], "none", SOURCE[1:2, :3], "none"),
+        before[1:2, :4],
+        "alone and without padding",
+    )
 
 
 def a_token_has_influence_on_itself_and_whatever_may_look_at_it(subject: Subject) -> None:
@@ -62,9 +74,9 @@ def a_token_has_influence_on_itself_and_whatever_may_look_at_it(subject: Subject
         for i in range(6):
             hidden = subject.causal and i < t
             if hidden and not off[t, i] <= bound:
-                raise Broken(f"token {i} sees token {t}, which comes later")
+                raise Violation(f"token {i} sees token {t}, which comes later")
             if not hidden and not off[t, i] > bound / 100:
-                raise Broken(f"token {i} does not see token {t}: {off[t, i].item():.2g}")
+                raise Violation(f"token {i} does not see token {t}: {off[t, i].item():.2g}")
 
 
 def later_tokens_have_no_influence_while_training(subject: Subject) -> None:
@@ -104,7 +116,11 @@ def a_cache_follows_its_rows(subject: Subject) -> None:
         new = torch.arange(len(rows))[:, None] + 4
         text = torch.cat([text, new], 1)
         out = subject.step(new, cache)
-        same(out, subject(text, "none", SOURCE[sentence])[:, -1:], f"after select({rows})" + f" and keep({keep})" * (keep is not None))
+        same(
+            out,
+            subject(text, "none", SOURCE[sentence])[:, -1:],
+            f"after select({rows})" + f" and keep({keep})" * (keep is not None),
+        )
 
 
 def order_matters_if_and_only_if_there_are_positions(subject: Subject) -> None:
@@ -115,11 +131,19 @@ def order_matters_if_and_only_if_there_are_positions(subject: Subject) -> None:
     with subject.shallow():
         out = subject(text, "none", SOURCE[:1])
         if subject.causal:  # the last token sees a bag of those before it
-            pairs.append((subject(moved, "none", SOURCE[:1])[:, -1], out[:, -1], "earlier tokens in another order"))
+            pairs.append(
+                (
+                    subject(moved, "none", SOURCE[:1])[:, -1],
+                    out[:, -1],
+                    "earlier tokens in another order",
+                )
+            )
         else:
             pairs.append((subject(moved, "none")[:, :5], out[:, order], "tokens in another order"))
         if len(subject.stacks) > 1:
-            pairs.append((subject(text, "none", SOURCE[:1, order]), out, "the source in another order"))
+            pairs.append(
+                (subject(text, "none", SOURCE[:1, order]), out, "the source in another order")
+            )
     for after, before, what in pairs:
         if acts:
             differ(after, before, f"{what}, although position {subject.position.name!r} acts", 1e-5)
@@ -140,7 +164,12 @@ def the_source_is_read(subject: Subject) -> None:
         for place in range(5):
             source = SOURCE[:1].clone()
             source[:, place] = 11
-            differ(subject(FULL[:1], "none", source)[0], before[0], f"source token {place} has no influence", 1e-6)
+            differ(
+                subject(FULL[:1], "none", source)[0],
+                before[0],
+                f"source token {place} has no influence",
+                1e-6,
+            )
 
 
 def texts_of_nothing_but_padding_are_harmless(subject: Subject) -> None:
@@ -157,12 +186,14 @@ def texts_of_nothing_but_padding_are_harmless(subject: Subject) -> None:
 
 
 def half_precision_under_autocast_is_close(subject: Subject) -> None:
-    before = subject(FULL, "none", FULL, "none")  # long texts: a norm over two tokens makes differences of any size large
+    before = subject(
+        FULL, "none", FULL, "none"
+    )  # long texts: a norm over two tokens makes differences of any size large
     with torch.autocast("cpu", torch.bfloat16):
         out = subject(FULL, "none", FULL, "none")
     off = (out - before).norm() / before.norm()
     if not off < 0.15:
-        raise Broken(f"bfloat16 is off by {off.item():.0%}")
+        raise Violation(f"bfloat16 is off by {off.item():.0%}")
 
 
 def the_state_dict_holds_all(subject: Subject) -> None:
@@ -174,7 +205,7 @@ def the_state_dict_holds_all(subject: Subject) -> None:
     differ(subject(TEXT)[:1], before[:1], "other parameters")
     subject.module.load_state_dict(saved)
     if not torch.equal(subject(TEXT), before):
-        raise Broken("the state dict of before brings back another model")
+        raise Violation("the state dict of before brings back another model")
 
 
 STACK_PROMISES: tuple[StackPromise, ...] = (

@@ -1,4 +1,6 @@
-"""Every attention with every norm, position and residual placement, in an encoder, a decoder and a translator."""
+"""Every attention with every norm, position and residual placement, in an encoder, a decoder and a
+translator.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from tfzoo.blocks.stack import Stack
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
-from tfzoo.testing.promise import Broken, Result, alike, title, told
+from tfzoo.testing.promise import Result, Violation, alike, title, told
 from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.stack_promises import (
     STACK_PROMISES,
@@ -30,7 +32,8 @@ Side = Literal["encoder", "decoder", "translator"]
 SIDES: tuple[Side, ...] = get_args(Side)
 RESIDUALS: tuple[Residual, ...] = get_args(Residual)
 PLAIN: Mapping[str, str] = {
-    kind: inspect.signature(Transformer).parameters[kind].default for kind in ("attention", "norm", "position", "feedforward")
+    kind: inspect.signature(Transformer).parameters[kind].default
+    for kind in ("attention", "norm", "position", "feedforward")
 }
 """What stands beside a component that is checked: a model's defaults."""
 
@@ -57,15 +60,28 @@ class Combination:
         return "-".join(parts + [self.feedforward] * (self.feedforward != PLAIN["feedforward"]))
 
     def build(self, allow: Collection[str] = (), layers: int = 2) -> Subject:
-        """A small model of it without dropout, every parameter drawn at random; raises Clash where it is refused."""
+        """A small model of it without dropout, every parameter drawn at random; raises Clash where
+        it is refused.
+        """
         parts = {kind: getattr(self, kind) for kind in PLAIN}
-        options = StackOptions(layers, heads=SIZES["heads"], max_length=SIZES["max_length"], dropout=0.0, residual=self.residual, **parts)
+        options = StackOptions(
+            layers,
+            heads=SIZES["heads"],
+            max_length=SIZES["max_length"],
+            dropout=0.0,
+            residual=self.residual,
+            **parts,
+        )
         module: Stack | Transformer
         if self.side == "translator" and self.residual == "none":
             layers = 1  # averages of averages are all alike, and then nothing depends on anything
         if self.side == "translator":
-            given = {key: value for key, value in vars(options).items() if key not in ("layers", "heads")}
-            module = Transformer(VOCABULARY, SIZES["dim"], SIZES["heads"], layers, **given, allow=list(allow))
+            given = {
+                key: value for key, value in vars(options).items() if key not in ("layers", "heads")
+            }
+            module = Transformer(
+                VOCABULARY, SIZES["dim"], SIZES["heads"], layers, **given, allow=list(allow)
+            )
         else:
             module = Stack(SIZES["dim"], options, causal=self.side == "decoder", allow=allow)
         randomize(module)
@@ -74,7 +90,10 @@ class Combination:
 
 def combinations(**fixed: str) -> Iterator[Combination]:
     """All there are, or those with one component given: ``combinations(norm="rms")``."""
-    axes = [[fixed[kind]] if kind in fixed else registry(kind).names() for kind in ("attention", "norm", "position")]
+    axes = [
+        [fixed[kind]] if kind in fixed else registry(kind).names()
+        for kind in ("attention", "norm", "position")
+    ]
     for side, attention, norm, position, residual in product(SIDES, *axes, RESIDUALS):
         yield Combination(side, attention, norm, position, residual)  # type: ignore[arg-type]
 
@@ -99,7 +118,9 @@ class Buildable(Protocol):
 
 
 def build_allowing(combination: Buildable) -> tuple[list[str], Subject | None]:
-    """The rules by which a combination is refused, one after the other, and the model that allowing them gives, if it can be."""
+    """The rules by which a combination is refused, one after the other, and the model that allowing
+    them gives, if it can be.
+    """
     allow: list[str] = []
     while True:
         try:
@@ -110,10 +131,13 @@ def build_allowing(combination: Buildable) -> tuple[list[str], Subject | None]:
             allow.append(clash.rule)
 
 
-def broken(subject: Subject, allow: Collection[str] = (), promises: Sequence[StackPromise] = STACK_PROMISES) -> dict[str, str]:
+def broken(
+    subject: Subject, allow: Collection[str] = (), promises: Sequence[StackPromise] = STACK_PROMISES
+) -> dict[str, str]:
     """The promises that a model does not keep, and how.
 
-    A rule that is allowed must be there for a reason: the promise that it guards is kept out, and has to fail.
+    A rule that is allowed must be there for a reason: the promise that it guards is kept out, and
+    has to fail.
     """
     found = {}
     guarded = {GUARDS[rule].__name__: rule for rule in allow}
@@ -123,7 +147,7 @@ def broken(subject: Subject, allow: Collection[str] = (), promises: Sequence[Sta
             try:
                 promise(subject)
             except Exception as error:
-                if rule is None or not isinstance(error, Broken):
+                if rule is None or not isinstance(error, Violation):
                     found[title(promise)] = told(error)
             else:
                 if rule is not None:
@@ -136,7 +160,9 @@ def in_stacks(entry: Entry) -> Iterator[Result]:
     return kept(neighbours(entry), STACK_PROMISES, "in stacks")
 
 
-def kept(combinations: Iterable[Any], promises: Sequence[StackPromise], where: str) -> Iterator[Result]:
+def kept(
+    combinations: Iterable[Any], promises: Sequence[StackPromise], where: str
+) -> Iterator[Result]:
     """The promises of many models, a result each."""
     failures: dict[str, list[str]] = {title(promise): [] for promise in promises}
     counts: Counter[str] = Counter()
@@ -153,4 +179,8 @@ def kept(combinations: Iterable[Any], promises: Sequence[StackPromise], where: s
     for name, found in failures.items():
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         yield Result(f"{where}, {name}", not found, found[0] + more if found else "")
-    yield Result(f"{where} of every other component", True, ", ".join(f"{n} {what}" for what, n in counts.items()))
+    yield Result(
+        f"{where} of every other component",
+        True,
+        ", ".join(f"{n} {what}" for what, n in counts.items()),
+    )

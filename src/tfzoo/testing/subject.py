@@ -1,4 +1,6 @@
-"""A small model under test: token ids in, hidden states or logits out, whichever model or side of one it is."""
+"""A small model under test: token ids in, hidden states or logits out, whichever model or side of
+one it is.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from torch import Tensor
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.multihead import MultiHead
 from tfzoo.blocks.stack import Padding, Stack
-from tfzoo.contracts import Attention, FeedForward, Position, Turn
+from tfzoo.contracts import Attention, FeedForward, Position, Rotation
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
@@ -33,7 +35,9 @@ def left(ids: Tensor) -> Tensor:
 
 
 class Subject:
-    """An encoder's or decoder's stack with a random embedding before it, a translator, or a classifier."""
+    """An encoder's or decoder's stack with a random embedding before it, a translator, or a
+    classifier.
+    """
 
     def __init__(self, module: Stack | Transformer | TransformerClassifier) -> None:
         self.module = module
@@ -50,7 +54,11 @@ class Subject:
         """Those of the model, the one that gives the output last."""
         if isinstance(self.module, Stack):
             return [self.module]
-        return [self.module.encoder] if isinstance(self.module, TransformerClassifier) else [self.module.encoder, self.module.decoder]
+        return (
+            [self.module.encoder]
+            if isinstance(self.module, TransformerClassifier)
+            else [self.module.encoder, self.module.decoder]
+        )
 
     @property
     def causal(self) -> bool:
@@ -69,13 +77,23 @@ class Subject:
             return [self.module.embedding.weight]
         return [self.module.source_embedding.weight, self.module.target_embedding.weight]
 
-    def __call__(self, ids: Tensor, padding: Padding = "right", source: Tensor = SOURCE, source_padding: Padding = "right") -> Tensor:
-        """Hidden states of each token, ``(b n) -> (b n d)``, or a classifier's logits, ``(b n) -> (b classes)``."""
+    def __call__(
+        self,
+        ids: Tensor,
+        padding: Padding = "right",
+        source: Tensor = SOURCE,
+        source_padding: Padding = "right",
+    ) -> Tensor:
+        """Hidden states of each token, ``(b n) -> (b n d)``, or a classifier's logits, ``(b n) ->
+        (b classes)``.
+        """
         if isinstance(self.module, Stack):
             return self.module(self.embedding[ids], ids != 0, padding)  # type: ignore[no-any-return]
         if isinstance(self.module, TransformerClassifier):
             return self.module(ids, padding=padding)  # type: ignore[no-any-return]
-        return self.module.hidden(source, ids, source_padding=source_padding, target_padding=padding)
+        return self.module.hidden(
+            source, ids, source_padding=source_padding, target_padding=padding
+        )
 
     def begin(self, source: Tensor = SOURCE, padding: Padding = "right") -> DecoderCache:
         """A cache to decode with."""
@@ -91,9 +109,11 @@ class Subject:
         return self.module.decoder(x, cache=cache, padding="none", memory_mask=cache.memory_mask)  # type: ignore[no-any-return]
 
     def soften(self) -> None:
-        """Set each block's temperature so that its scores have a standard deviation of about 1.5, and keep feed-forward layers moderate.
+        """Set each block's temperature so that its scores have a standard deviation of about 1.5,
+        and keep feed-forward layers moderate.
 
-        A softmax of large random scores is a hard maximum, which nothing reaches and behind which every mistake hides.
+        A softmax of large random scores is a hard maximum, which nothing reaches and behind which
+        every mistake hides.
         """
 
         def shrink(feedforward: FeedForward, args: tuple[Any, ...]) -> None:
@@ -101,14 +121,25 @@ class Subject:
                 for parameter in feedforward.parameters():
                     parameter.mul_(0.7)
 
-        def set_temperature(attention: Attention, args: tuple[Tensor, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+        def set_temperature(
+            attention: Attention, args: tuple[Tensor, ...], named: dict[str, Any]
+        ) -> tuple[Any, Any]:
             spread = attention.scores(args[0], args[1]).std(-1).mean().item()
             blocks[attention].temperature = temperature = max(spread / 1.5, 1e-3)
             return args, {**named, "temperature": temperature}
 
-        blocks = {part.attention: part for part in self.module.modules() if isinstance(part, MultiHead)}
-        hooked = [attention.register_forward_pre_hook(set_temperature, with_kwargs=True) for attention in blocks]
-        hooked += [part.register_forward_pre_hook(shrink) for part in self.module.modules() if isinstance(part, FeedForward)]
+        blocks = {
+            part.attention: part for part in self.module.modules() if isinstance(part, MultiHead)
+        }
+        hooked = [
+            attention.register_forward_pre_hook(set_temperature, with_kwargs=True)
+            for attention in blocks
+        ]
+        hooked += [
+            part.register_forward_pre_hook(shrink)
+            for part in self.module.modules()
+            if isinstance(part, FeedForward)
+        ]
         self(FULL)
         for hook in hooked:
             hook.remove()
@@ -175,7 +206,7 @@ class Shifted(Position):
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
         return self.inner.embed(x, pos + self.by, length)
 
-    def angles(self, pos: Tensor) -> Turn | None:
+    def angles(self, pos: Tensor) -> Rotation | None:
         return self.inner.angles(pos + self.by)
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
@@ -185,4 +216,8 @@ class Shifted(Position):
 def hooks(position: str) -> set[str]:
     """The hooks that a position overrides, which is what it is: ``{"angles"}``."""
     cls = registry("position").entry(position).cls
-    return {hook for hook in ("embed", "angles", "bias") if getattr(cls, hook) is not getattr(Position, hook)}
+    return {
+        hook
+        for hook in ("embed", "angles", "bias")
+        if getattr(cls, hook) is not getattr(Position, hook)
+    }

@@ -13,7 +13,12 @@ from tfzoo.errors import BadOption
 
 Splits = dict[str, list[tuple[str, str]]]
 
-FUNCTIONS = {"[MIN": min, "[MAX": max, "[MED": lambda values: int(statistics.median(values)), "[SM": lambda values: sum(values) % 10}
+FUNCTIONS = {
+    "[MIN": min,
+    "[MAX": max,
+    "[MED": lambda values: int(statistics.median(values)),
+    "[SM": lambda values: sum(values) % 10,
+}
 
 
 def value(text: str) -> tuple[int, int, list[int]]:
@@ -46,7 +51,11 @@ def test_every_answer_is_right(splits: Splits) -> None:
 
 
 def test_sizes_and_limits_are_as_stated(splits: Splits) -> None:
-    assert {name: len(rows) for name, rows in splits.items()} == {"train": 4000, "val": 1000, "test": 1000}
+    assert {name: len(rows) for name, rows in splits.items()} == {
+        "train": 4000,
+        "val": 1000,
+        "test": 1000,
+    }
     found = [value(text) for text, _ in splits["train"]]
     assert {deepest for _, deepest, _ in found} == {2, 3, 4, 5}
     assert {count for _, _, counts in found for count in counts} == {2, 3, 4}
@@ -56,7 +65,9 @@ def test_sizes_and_limits_are_as_stated(splits: Splits) -> None:
 
 
 def test_lists_stand_in_one_of_four_places() -> None:
-    rows = ListOps(depth=3, arguments=3, min_length=1, max_length=100, train=6000, val=1, test=1).splits(0)["train"]
+    rows = ListOps(
+        depth=3, arguments=3, min_length=1, max_length=100, train=6000, val=1, test=1
+    ).splits(0)["train"]
     lists = sum(text.count("[") - 1 for text, _ in rows)
     places = sum(len(counts) and counts[-1] for _, _, counts in (value(text) for text, _ in rows))
     assert abs(lists / places - 0.25) < 0.02
@@ -76,7 +87,9 @@ def test_all_follows_from_the_seed() -> None:
 
 
 def test_the_published_difficulty_has_its_lengths() -> None:
-    rows = ListOps(depth=10, arguments=10, min_length=500, max_length=2000, train=20, val=2, test=2).splits(0)["train"]
+    rows = ListOps(
+        depth=10, arguments=10, min_length=500, max_length=2000, train=20, val=2, test=2
+    ).splits(0)["train"]
     assert all(500 < len(text.split(" ")) < 2000 for text, _ in rows)
     assert max(value(text)[1] for text, _ in rows) == 9
 
@@ -86,7 +99,9 @@ def test_the_root_operator_alone_gives_what_others_measured() -> None:
     splits = data.splits(3)
     found = data.baselines(splits["train"], splits["test"])
     assert 0.18 < found["root operator"] < 0.3
-    assert data.baselines([("[MAX 1 2 ]", "2")], [("[MAX 3 2 ]", "3"), ("[MAX 0 2 ]", "2"), ("[SM 1 1 ]", "2")]) == {"root operator": 1 / 3}
+    assert data.baselines(
+        [("[MAX 1 2 ]", "2")], [("[MAX 3 2 ]", "3"), ("[MAX 0 2 ]", "2"), ("[SM 1 1 ]", "2")]
+    ) == {"root operator": 1 / 3}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +120,12 @@ def test_options_that_leave_nothing_are_refused(options: dict[str, Any], words: 
 
 
 def test_what_cannot_be_drawn_is_told_instead_of_drawing_for_ever() -> None:
-    with pytest.raises(BadOption, match="test cannot get 1,000 expressions of over 3 and under 5 tokens; the last 10,000 drawn"):
+    with pytest.raises(
+        BadOption,
+        match="test cannot get 1,000 expressions of over 3 and under 5 tokens; the last 10,000 drawn",
+    ):
         ListOps(depth=2, arguments=2, min_length=3, max_length=5).splits(0)
     with pytest.raises(BadOption, match="test cannot get 1 expressions of over 250"):
-        ListOps(depth=6, arguments=3, min_length=250, max_length=400, train=1, val=1, test=1).splits(0)
+        ListOps(
+            depth=6, arguments=3, min_length=250, max_length=400, train=1, val=1, test=1
+        ).splits(0)

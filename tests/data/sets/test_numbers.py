@@ -27,11 +27,18 @@ def train() -> list[numbers.Numbers]:
 
 
 def test_splits_have_their_sizes(splits: Splits) -> None:
-    assert {name: len(pairs) for name, pairs in splits.items()} == {"train": 20_000, "val": 1000, "test": 1000, "long": 500}
+    assert {name: len(pairs) for name, pairs in splits.items()} == {
+        "train": 20_000,
+        "val": 1000,
+        "test": 1000,
+        "long": 500,
+    }
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_no_sentence_is_in_two_splits_nor_twice_in_what_is_scored(splits: Splits, side: int) -> None:
+def test_no_sentence_is_in_two_splits_nor_twice_in_what_is_scored(
+    splits: Splits, side: int
+) -> None:
     sentences = {name: [pair[side] for pair in pairs] for name, pairs in splits.items()}
     scored = sentences["val"] + sentences["test"] + sentences["long"]
     assert len(scored) == len(set(scored))
@@ -40,9 +47,14 @@ def test_no_sentence_is_in_two_splits_nor_twice_in_what_is_scored(splits: Splits
 
 @pytest.mark.parametrize("size", [100, 101, 300, 20_000])
 def test_every_number_below_100_occurs_in_training(size: int) -> None:
-    pairs = create("dataset", {"name": "numbers", "language": "zh", "train": size, "val": 5, "test": 5, "long": 5}).splits(seed=3)["train"]
+    pairs = create(
+        "dataset",
+        {"name": "numbers", "language": "zh", "train": size, "val": 5, "test": 5, "long": 5},
+    ).splits(seed=3)["train"]
     assert len(pairs) == size
-    assert {chinese_number(n) for n in range(100)} <= {piece for _, target in pairs for piece in target.split("加")}
+    assert {chinese_number(n) for n in range(100)} <= {
+        piece for _, target in pairs for piece in target.split("加")
+    }
 
 
 @pytest.mark.parametrize("size", [100, 20_000])

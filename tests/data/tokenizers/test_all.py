@@ -49,7 +49,11 @@ def test_nothing_is_lost_that_training_never_saw(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", ["unigram", "character", "bytes", "word"])
 def test_no_text_reaches_the_special_ids_but_the_unknown(name: str) -> None:
     tokenizer = trained(name)
-    ids = {id for sentence in tokenizer.encode([*TEXTS, *LINES, "pad ", " pad  unknown "]) for id in sentence}
+    ids = {
+        id
+        for sentence in tokenizer.encode([*TEXTS, *LINES, "pad ", " pad  unknown "])
+        for id in sentence
+    }
     assert ids & {0, 1, 2, 3} == ({1} if name == "word" else set())
     assert max(ids) < len(tokenizer)
 
@@ -65,7 +69,9 @@ def test_line_ends_never_come_out(name: str) -> None:
 def test_rare_words_are_unknown_and_frequent_ones_come_back() -> None:
     word = trained("word")
     assert word.encode(["A man with a zebra."])[0][-2] == 1
-    assert word.decode(word.encode(["A man with a hat, (laughing) at 2 dogs."])) == ["A man with a hat, (laughing) at 2 dogs."]
+    assert word.decode(word.encode(["A man with a hat, (laughing) at 2 dogs."])) == [
+        "A man with a hat, (laughing) at 2 dogs."
+    ]
     assert len(trained("word", vocab_size=10)) == 10
     assert len(trained("word", min_count=1000)) == 4
 

@@ -56,11 +56,17 @@ def test_decoding_gives_back_the_text_in_normal_form(bpe: BPE, text: str) -> Non
 def test_a_tokenizer_that_saw_nothing_of_a_language_loses_nothing_of_it() -> None:
     small = BPE(vocab_size=SMALLEST)
     small.train(["abc"])
-    assert small.decode(small.encode(TEXTS)) == [unicodedata.normalize("NFC", text) for text in TEXTS]
+    assert small.decode(small.encode(TEXTS)) == [
+        unicodedata.normalize("NFC", text) for text in TEXTS
+    ]
 
 
 def test_no_text_becomes_a_special_id(bpe: BPE) -> None:
-    ids = {token for sentence in bpe.encode([*TEXTS, *LINES, " pad", " unknown", " begin end", "a pad"]) for token in sentence}
+    ids = {
+        token
+        for sentence in bpe.encode([*TEXTS, *LINES, " pad", " unknown", " begin end", "a pad"])
+        for token in sentence
+    }
     assert min(ids) > 3
     assert max(ids) < len(bpe)
 
@@ -139,6 +145,15 @@ def test_a_forked_process_neither_warns_nor_hangs() -> None:
         "child = os.fork()\nif child == 0:\n    b.encode(['a b'] * 1000)\n    os._exit(7)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 'TOKENIZERS_PARALLELISM' in os.environ)"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment, check=True)
+    environment = {
+        name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+        check=True,
+    )
     assert (done.stdout.split(), done.stderr) == (["7", "False"], "")

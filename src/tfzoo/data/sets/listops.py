@@ -34,17 +34,21 @@ class TooLong(Exception):
 class ListOps:
     """Evaluate nested lists: ``[MAX 4 3 [MIN 2 3 ] 1 0 ] -> 4``; ten classes.
 
-    The grammar is Long Range Arena's: a list has an operator (minimum, maximum, median rounded down, sum modulo ten) and from 2 to
-    ``arguments`` arguments, equally often; an argument is a list in one of four cases, else a digit. The outermost list has depth 1, and
-    at ``depth`` there are digits alone. Kept is what has over ``min_length`` and under ``max_length`` tokens; a list counts its operator
-    and its closing bracket. All follows from the seed.
+    The grammar is Long Range Arena's: a list has an operator (minimum, maximum, median rounded
+    down, sum modulo ten) and from 2 to ``arguments`` arguments, equally often; an argument is a
+    list in one of four cases, else a digit. The outermost list has depth 1, and at ``depth`` there
+    are digits alone. Kept is what has over ``min_length`` and under ``max_length`` tokens; a list
+    counts its operator and its closing bracket. All follows from the seed.
 
-    As published: ``{depth: 10, arguments: 10, min_length: 500, max_length: 2000, train: 96000, val: 2000, test: 2000}``.
+    As published: ``{depth: 10, arguments: 10, min_length: 500, max_length: 2000, train: 96000, val:
+    2000, test: 2000}``.
 
-    ``train``, ``val``, ``test`` are expressions in each split; none is in two, and ``val`` and ``test`` hold none twice.
+    ``train``, ``val``, ``test`` are expressions in each split; none is in two, and ``val`` and
+    ``test`` hold none twice.
 
     Raises:
-        BadOption: a size under its least, or lengths between which nothing lies; in ``splits``, lengths between which too little does.
+        BadOption: a size under its least, or lengths between which nothing lies; in ``splits``,
+            lengths between which too little does.
     """
 
     def __init__(
@@ -58,14 +62,23 @@ class ListOps:
         val: int = 1000,
         test: int = 1000,
     ) -> None:
-        self.depth, self.arguments, self.min_length, self.max_length = depth, arguments, min_length, max_length
+        self.depth, self.arguments, self.min_length, self.max_length = (
+            depth,
+            arguments,
+            min_length,
+            max_length,
+        )
         self.sizes = {"test": test, "val": val, "train": train}
         given = {"depth": depth, "arguments": arguments, "min_length": min_length, **self.sizes}
         for name, value in given.items():
             if value < LEAST[name]:
-                raise BadOption(f"dataset 'listops', option {name!r}: {value} is under {LEAST[name]}")
+                raise BadOption(
+                    f"dataset 'listops', option {name!r}: {value} is under {LEAST[name]}"
+                )
         if max(min_length + 1, SHORTEST) >= min(max_length, largest(depth, arguments) + 1):
-            raise BadOption(f"dataset 'listops': no expression of this depth has over {min_length} and under {max_length} tokens")
+            raise BadOption(
+                f"dataset 'listops': no expression of this depth has over {min_length} and under {max_length} tokens"
+            )
 
     @property
     def labels(self) -> list[str]:
@@ -79,7 +92,9 @@ class ListOps:
         for split, size in self.sizes.items():
             rows: list[Row] = []
             vain = 0
-            for row in watched(self._expressions(Random(f"listops {split} {seed}")), f"drawing {split}"):
+            for row in watched(
+                self._expressions(Random(f"listops {split} {seed}")), f"drawing {split}"
+            ):
                 vain += 1
                 if vain > TRIES:
                     raise BadOption(
@@ -98,7 +113,9 @@ class ListOps:
         return {split: drawn[split] for split in ("train", "val", "test")}
 
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
-        """What is right of ``test`` for one who knows the outermost operator alone, and from ``train`` its most frequent value."""
+        """What is right of ``test`` for one who knows the outermost operator alone, and from
+        ``train`` its most frequent value.
+        """
         values: dict[str, Counter[str]] = defaultdict(Counter)
         for text, value in train:
             values[text.partition(" ")[0]][value] += 1
@@ -107,7 +124,9 @@ class ListOps:
         return {"root operator": sum(right) / len(right)}
 
     def _expressions(self, random: Random) -> Iterator[Row | None]:
-        """Expressions without end, None for one of another length. The grammar's digits alone are left out: no length allows them."""
+        """Expressions without end, None for one of another length. The grammar's digits alone are
+        left out: no length allows them.
+        """
         while True:
             tokens: list[str] = []
             try:

@@ -11,12 +11,14 @@ from tfzoo.registry import register
 
 @register("tokenizer", "bpe", paper="arXiv:1508.07909, section 3.2")
 class BPE(LibraryTokenizer):
-    """Join the most frequent pair of neighbouring symbols, again and again, until ``vocab_size`` symbols are known.
+    """Join the most frequent pair of neighbouring symbols, again and again, until ``vocab_size``
+    symbols are known.
 
-    Sennrich et al. 2016, over characters as in section 3.2; spaces are characters like others (as in arXiv:1808.06226), so
-    decoding is joining, and Chinese gets no spaces. Characters that training did not see (or rarely, where an alphabet takes
-    over half of the vocabulary) become their UTF-8 bytes: nothing is ever unknown and ``decode(encode(x)) == x`` up to
-    NFC. ``lowercase`` gives up case for good.
+    Sennrich et al. 2016, over characters as in section 3.2; spaces are characters like others (as
+    in arXiv:1808.06226), so decoding is joining, and Chinese gets no spaces. Characters that
+    training did not see (or rarely, where an alphabet takes over half of the vocabulary) become
+    their UTF-8 bytes: nothing is ever unknown and ``decode(encode(x)) == x`` up to NFC.
+    ``lowercase`` gives up case for good.
 
     Raises:
         BadOption: ``vocab_size`` under 260, the four special ids and the 256 bytes.
@@ -24,7 +26,9 @@ class BPE(LibraryTokenizer):
 
     def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
         if vocab_size < SMALLEST:
-            raise BadOption(f"tokenizer 'bpe', option 'vocab_size': {vocab_size} is under {SMALLEST}, four special ids and 256 bytes")
+            raise BadOption(
+                f"tokenizer 'bpe', option 'vocab_size': {vocab_size} is under {SMALLEST}, four special ids and 256 bytes"
+            )
         self.vocab_size = vocab_size
         self.lowercase = lowercase
 

@@ -14,10 +14,11 @@ FIRST = END + 1
 
 @register("tokenizer", "bytes", paper="arXiv:2105.13626")
 class Bytes:
-    """Every byte of the text in UTF-8 is a token, ``byte + 4``: 260 ids, nothing to train, nothing unknown, three tokens for 你.
+    """Every byte of the text in UTF-8 is a token, ``byte + 4``: 260 ids, nothing to train, nothing
+    unknown, three tokens for 你.
 
-    As in ByT5 (Xue et al. 2021) but for its special ids. ``decode(encode(x)) == x``; bytes that are no UTF-8, as a model may write them,
-    become U+FFFD.
+    As in ByT5 (Xue et al. 2021) but for its special ids. ``decode(encode(x)) == x``; bytes that are
+    no UTF-8, as a model may write them, become U+FFFD.
     """
 
     def train(self, lines: Iterable[str]) -> None:
@@ -30,7 +31,9 @@ class Bytes:
         return [[byte + FIRST for byte in text.encode("utf-8", "replace")] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """One line of text for each list of ids: ids 0 to 3 are dropped, a line end that a model made up becomes a space."""
+        """One line of text for each list of ids: ids 0 to 3 are dropped, a line end that a model
+        made up becomes a space.
+        """
         kept = [bytes(token - FIRST for token in sentence if token >= FIRST) for sentence in ids]
         return [LINE_ENDS.sub(" ", text.decode("utf-8", "replace")) for text in kept]
 

@@ -16,13 +16,23 @@ MODES = {"grid": "all combinations", "one_at_a_time": "one at a time, around the
 def facts(results: Results) -> list[tuple[str, str]]:
     """What was compared, a line each."""
     file = results.file
-    varied = "; ".join(f"{results.short(axis)}: {', '.join(labels)}" for axis, labels in results.axes.items())
+    varied = "; ".join(
+        f"{results.short(axis)}: {', '.join(labels)}" for axis, labels in results.axes.items()
+    )
     found = [
         ("Recipe", str(file["recipe"])),
         ("Varied", varied),
         ("How", MODES.get(str(file.get("mode", "grid")), str(file.get("mode")))),
-        ("Baseline", ", ".join(f"{results.short(axis)} {label}" for axis, label in results.baseline.items())),
-        ("Seeds", ", ".join(map(str, sorted({row["seed"] for row in results.rows if row["seed"] is not None})))),
+        (
+            "Baseline",
+            ", ".join(f"{results.short(axis)} {label}" for axis, label in results.baseline.items()),
+        ),
+        (
+            "Seeds",
+            ", ".join(
+                map(str, sorted({row["seed"] for row in results.rows if row["seed"] is not None}))
+            ),
+        ),
         ("Budget", budget(results)),
     ]
     if tune := file.get("tune"):
@@ -34,7 +44,9 @@ def facts(results: Results) -> list[tuple[str, str]]:
 def budget(results: Results) -> str:
     """What each run might use, and what they did use."""
     given = results.file.get("budget") or {}
-    parts = [f"{given[key]:,} {key} a run" for key in ("steps", "tokens") if given.get(key)] or ["the recipe's own limits"]
+    parts = [f"{given[key]:,} {key} a run" for key in ("steps", "tokens") if given.get(key)] or [
+        "the recipe's own limits"
+    ]
     if given.get("time"):
         parts.append(f"at most {given['time']} each")
     done = [row for cell in results.cells for row in cell.done]
@@ -63,7 +75,9 @@ def runs(results: Results) -> str:
 
 
 def troubles(results: Results) -> list[tuple[str, str, str]]:
-    """Cells and runs that are not there: which, what became of it, why. Alike runs of a cell are one line."""
+    """Cells and runs that are not there: which, what became of it, why. Alike runs of a cell are
+    one line.
+    """
     found: list[tuple[str, str, str]] = []
     for cell in results.cells:
         if cell.refused:
@@ -71,8 +85,13 @@ def troubles(results: Results) -> list[tuple[str, str, str]]:
         alike: dict[tuple[str, str], list[str]] = {}
         for row in cell.rows:
             if row["status"] in ("failed", "missing"):
-                alike.setdefault((row["status"], row["reason"] or "not begun, or not finished"), []).append(str(row["seed"]))
-        found += [(f"{cell.title}, {seeds(which)}", status, reason) for (status, reason), which in alike.items()]
+                alike.setdefault(
+                    (row["status"], row["reason"] or "not begun, or not finished"), []
+                ).append(str(row["seed"]))
+        found += [
+            (f"{cell.title}, {seeds(which)}", status, reason)
+            for (status, reason), which in alike.items()
+        ]
     return found
 
 
@@ -82,14 +101,26 @@ def seeds(which: list[str]) -> str:
 
 
 def made_with(results: Results) -> list[tuple[str, str]]:
-    """Commands, settings, versions and machines; what differs between runs is said with how many had it."""
+    """Commands, settings, versions and machines; what differs between runs is said with how many
+    had it.
+    """
     found = [("Command", folder.command) for folder in results.folders]
     for key, value in (results.file.get("overrides") or {}).items():
-        found.append((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+        found.append(
+            (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        )
     if results.file.get("threads"):
         found.append(("Threads a run", str(results.file["threads"])))
     summaries = [one.get("fit", {}) for folder in results.folders for one in folder.summaries()]
-    found.append(("Versions", counted(", ".join(f"{name} {of}" for name, of in one.get("versions", {}).items()) for one in summaries)))
+    found.append(
+        (
+            "Versions",
+            counted(
+                ", ".join(f"{name} {of}" for name, of in one.get("versions", {}).items())
+                for one in summaries
+            ),
+        )
+    )
     found.append(("Hardware", counted(machine(one) for one in summaries)))
     found.append(("Hosts", counted(str(one.get("hostname") or "") for one in summaries)))
     spent = [row["train_seconds"] for row in results.rows if row["train_seconds"]]
@@ -102,9 +133,13 @@ def machine(fit: dict[str, Any]) -> str:
     hardware = fit.get("hardware") or {}
     gpus = Counter(hardware.get("gpus") or [])
     parts = [str(hardware.get("cpu") or "")] + [
-        f"{hardware[key]} {key.removesuffix('s') if hardware[key] == 1 else key}" for key in ("cores", "threads") if hardware.get(key)
+        f"{hardware[key]} {key.removesuffix('s') if hardware[key] == 1 else key}"
+        for key in ("cores", "threads")
+        if hardware.get(key)
     ]
-    return ", ".join([part for part in parts if part] + [f"{count} × {name}" for name, count in gpus.items()])
+    return ", ".join(
+        [part for part in parts if part] + [f"{count} × {name}" for name, count in gpus.items()]
+    )
 
 
 def counted(words: Iterable[str]) -> str:
@@ -118,7 +153,9 @@ def counted(words: Iterable[str]) -> str:
 def tuned(results: Results, cell: Cell) -> str:
     """The value that was found best for a cell."""
     found = {row["tuned"] for row in cell.rows} - {None}
-    return ", ".join(str(one) if isinstance(one, str) else short(one) for one in sorted(found, key=str))
+    return ", ".join(
+        str(one) if isinstance(one, str) else short(one) for one in sorted(found, key=str)
+    )
 
 
 def has_tuned(results: Results) -> str:

@@ -24,13 +24,22 @@ def forest(results: Results, verdicts: Verdicts) -> Markup | None:
     shown = [one for _, rows in groups for _, one in rows if one.difference is not None]
     if not shown:
         return None
-    ends = [end for one in shown for end in (one.difference_low, one.difference, one.difference_high) if end is not None]
+    ends = [
+        end
+        for one in shown
+        for end in (one.difference_low, one.difference, one.difference_high)
+        if end is not None
+    ]
     low, high = limits([0.0, *ends])
     left = min(330.0, max(wide(name) for _, rows in groups for name, _ in rows) + 26)
     height = TOP + sum(ROW * len(rows) + GAP + (ROW if name else 0) for name, rows in groups) + 10
     scale = Scale(low, high, left + 12, WIDTH - FIGURES - 24)
     return picture(
-        WIDTH, height, f"Differences of {verdicts.metric} to the baseline", *frame(scale, verdicts, height), *body(groups, scale)
+        WIDTH,
+        height,
+        f"Differences of {verdicts.metric} to the baseline",
+        *frame(scale, verdicts, height),
+        *body(groups, scale),
     )
 
 
@@ -40,14 +49,22 @@ def grouped(results: Results, verdicts: Verdicts) -> list[Group]:
     if len(results.axes) < 2 or results.file.get("mode") == "one_at_a_time":
         return [("", cells)]
     values = [(results.told_value(one), one) for one in verdicts.axes if one.verdict != "baseline"]
-    return [("Axes: one value against the baseline's, over all other settings", values), ("Cells: against the baseline cell", cells)]
+    return [
+        ("Axes: one value against the baseline's, over all other settings", values),
+        ("Cells: against the baseline cell", cells),
+    ]
 
 
 def frame(scale: Scale, verdicts: Verdicts, height: float) -> list[Markup]:
     """The line of no difference, ticks and which side is the better one."""
     zero, lower = scale.place(0.0), verdicts.mode == "min"
-    drawn = [line(scale.place(tick), TOP - 8, scale.place(tick), height - 10, "grid") for tick in scale.ticks(6)]
-    drawn += [text(scale.place(tick), TOP - 14, short(tick), "tick", "middle") for tick in scale.ticks(6)]
+    drawn = [
+        line(scale.place(tick), TOP - 8, scale.place(tick), height - 10, "grid")
+        for tick in scale.ticks(6)
+    ]
+    drawn += [
+        text(scale.place(tick), TOP - 14, short(tick), "tick", "middle") for tick in scale.ticks(6)
+    ]
     drawn.append(line(zero, TOP - 8, zero, height - 10, "axis"))
     sides = ("← better", "worse →") if lower else ("← worse", "better →")
     room = (zero - scale.start, scale.end - zero)
@@ -84,6 +101,11 @@ def row(words: str, one: Judged, scale: Scale, y: float) -> list[Markup]:
         for end, way in ((low, -1), (high, 1)):
             if not scale.holds(end):
                 x = scale.place(end)
-                drawn.append(path([(x - 5 * way, y - 4), (x, y), (x - 5 * way, y + 4)], f"bar {KINDS[one.verdict]}"))
+                drawn.append(
+                    path(
+                        [(x - 5 * way, y - 4), (x, y), (x - 5 * way, y + 4)],
+                        f"bar {KINDS[one.verdict]}",
+                    )
+                )
     drawn.append(mark(scale.place(one.difference), y, one.verdict, one.sentence))
     return [*drawn, text(WIDTH, y + 4, span(one.difference, low, high), "figures", "end")]

@@ -34,10 +34,22 @@ def markdown(results: Results) -> str:
     lines += [*table([name for name, _ in heads], rows, [numeric for _, numeric in heads]), ""]
     if troubles := facts.troubles(results):
         lines += ["## Refused, failed and missing", ""]
-        lines += [f"- {plain(which)}: {status}: {plain(reason)}" for which, status, reason in troubles] + [""]
+        lines += [
+            f"- {plain(which)}: {status}: {plain(reason)}" for which, status, reason in troubles
+        ] + [""]
     lines += ["## How it was made", ""]
-    lines += [f"- {plain(name)}: {code(words) if name == 'Command' else plain(words)}" for name, words in facts.made_with(results)]
-    return "\n".join([*lines, "", "Pictures: [report.html](report.html). All runs, a row each: [runs.csv](runs.csv).", ""])
+    lines += [
+        f"- {plain(name)}: {code(words) if name == 'Command' else plain(words)}"
+        for name, words in facts.made_with(results)
+    ]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Pictures: [report.html](report.html). All runs, a row each: [runs.csv](runs.csv).",
+            "",
+        ]
+    )
 
 
 def answer(results: Results, verdicts: Verdicts, notes: Sequence[str]) -> Iterator[str]:
@@ -64,12 +76,17 @@ def grid(results: Results) -> Iterator[str]:
         if caption := ", ".join(filter(None, (one.metric, one.title))):
             yield from (f"{plain(caption)}:", "")
         corner = " \\ ".join(filter(None, (one.rows_axis, one.columns_axis)))
-        rows = [[label, *(f"{field.text} {field.below}".strip() if field else "" for field in row)] for label, row in one.rows]
+        rows = [
+            [label, *(f"{field.text} {field.below}".strip() if field else "" for field in row)]
+            for label, row in one.rows
+        ]
         yield from table([corner, *one.columns], rows, [False, *[True] * len(one.columns)])
         yield ""
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[bool]
+) -> Iterator[str]:
     """Lines of a table; numbers to the right."""
     yield f"| {' | '.join(map(plain, heads))} |"
     yield f"|{'|'.join('---:' if one else '---' for one in numeric)}|"

@@ -37,7 +37,11 @@ def span(value: float | None, low: float | None, high: float | None) -> str:
 
 def gap(value: float | None, low: float | None, high: float | None) -> str:
     """A difference alone, with the digits that its interval gives a meaning."""
-    return NONE if value is None else signed(value, 3 if low is None or high is None else places(low, high))
+    return (
+        NONE
+        if value is None
+        else signed(value, 3 if low is None or high is None else places(low, high))
+    )
 
 
 def places(low: float, high: float) -> int:
@@ -49,7 +53,9 @@ def places(low: float, high: float) -> int:
 def signed(value: float, digits: int) -> str:
     """With its sign, unless it is nothing."""
     rounded = round(value, digits) + 0.0
-    return f"{rounded:+,.{digits}f}".replace("-", "\N{MINUS SIGN}") if rounded else f"{0:.{digits}f}"
+    return (
+        f"{rounded:+,.{digits}f}".replace("-", "\N{MINUS SIGN}") if rounded else f"{0:.{digits}f}"
+    )
 
 
 def chance(p: float | None) -> str:

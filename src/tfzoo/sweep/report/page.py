@@ -26,7 +26,9 @@ def page(results: Results) -> str:
     """The whole page. What comes from files is escaped, and no script but the page's own may run."""
     style, script = ((HERE / f"page.{end}").read_text("utf-8") for end in ("css", "js"))
     policy = f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; base-uri 'none'; form-action 'none'"
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.globals.update(sign=sign)
     metric, panels = curves(results)
     given: dict[str, Any] = {
@@ -53,7 +55,9 @@ def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
     return {
         "metric": verdicts.metric,
         "better": "lower is better" if verdicts.mode == "min" else "higher is better",
-        "axes": [one for one in verdicts.axes if one.verdict != "baseline"] if several(results) else [],
+        "axes": [one for one in verdicts.axes if one.verdict != "baseline"]
+        if several(results)
+        else [],
         "cells": [one for one in verdicts.cells if one.verdict != "baseline"],
         "baseline": next((one for one in verdicts.cells if one.verdict == "baseline"), None),
         "notes": verdicts.notes,
@@ -69,7 +73,9 @@ def several(results: Results) -> bool:
 def sign(verdict: str) -> Markup:
     """The mark of a verdict, in a line of text."""
     drawn = mark(8.0, 8.0, verdict, size=6.0)
-    return tag("svg", drawn, viewBox="0 0 16 16", width=16, height=16, class_="sign", aria_hidden="true")
+    return tag(
+        "svg", drawn, viewBox="0 0 16 16", width=16, height=16, class_="sign", aria_hidden="true"
+    )
 
 
 def digest(text: str) -> str:

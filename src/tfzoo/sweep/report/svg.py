@@ -1,4 +1,6 @@
-"""Pictures as text: SVG elements, scales and marks. Colours are classes of the page, which knows light from dark."""
+"""Pictures as text: SVG elements, scales and marks. Colours are classes of the page, which knows
+light from dark.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,28 @@ from markupsafe import Markup
 
 LETTER = 6.6
 """The width of a letter of the pictures' font, on average, in pixels."""
-KINDS = {"better": "better", "worse": "worse", "not distinguishable": "same", "baseline": "base", "not judged": "open"}
+KINDS = {
+    "better": "better",
+    "worse": "worse",
+    "not distinguishable": "same",
+    "baseline": "base",
+    "not judged": "open",
+}
 """The class of each verdict."""
 
 
 def tag(name: str, *inside: str, **attributes: object) -> Markup:
-    """An element. All text is escaped; ``class_`` means ``class``, ``text_anchor`` means ``text-anchor``, None leaves out."""
-    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
-    pairs = Markup().join(Markup(' {}="{}"').format(key, plain(value)) for key, value in given.items())
+    """An element. All text is escaped; ``class_`` means ``class``, ``text_anchor`` means
+    ``text-anchor``, None leaves out.
+    """
+    given = {
+        key.rstrip("_").replace("_", "-"): value
+        for key, value in attributes.items()
+        if value is not None
+    }
+    pairs = Markup().join(
+        Markup(' {}="{}"').format(key, plain(value)) for key, value in given.items()
+    )
     return Markup("<{0}{1}>{2}</{0}>").format(name, pairs, Markup().join(inside))
 
 
@@ -29,10 +45,21 @@ def plain(value: object) -> str:
 def picture(width: float, height: float, label: str, *inside: str, class_: str = "") -> Markup:
     """A whole picture, with the words that stand for it."""
     box = f"0 0 {plain(float(width))} {plain(float(height))}"
-    return tag("svg", *inside, viewBox=box, width=float(width), height=float(height), role="img", aria_label=label, class_=class_ or None)
+    return tag(
+        "svg",
+        *inside,
+        viewBox=box,
+        width=float(width),
+        height=float(height),
+        role="img",
+        aria_label=label,
+        class_=class_ or None,
+    )
 
 
-def text(x: float, y: float, words: str, class_: str | None = None, anchor: str | None = None) -> Markup:
+def text(
+    x: float, y: float, words: str, class_: str | None = None, anchor: str | None = None
+) -> Markup:
     """Words with their base line at ``y``."""
     return tag("text", words, x=float(x), y=float(y), class_=class_, text_anchor=anchor)
 
@@ -49,11 +76,20 @@ def path(points: Iterable[tuple[float, float]], class_: str, closed: bool = Fals
 
 
 def mark(x: float, y: float, verdict: str, title: str = "", size: float = 5.5) -> Markup:
-    """The sign of a verdict, by shape as well as by colour: up better, down worse, ring not distinguishable, diamond baseline."""
+    """The sign of a verdict, by shape as well as by colour: up better, down worse, ring not
+    distinguishable, diamond baseline.
+    """
     kind, r = KINDS[verdict], size
     told = [tag("title", title)] if title else []
     if kind in ("same", "open"):
-        return tag("circle", *told, cx=float(x), cy=float(y), r=r - (2.5 if kind == "open" else 0.8), class_=f"mark {kind}")
+        return tag(
+            "circle",
+            *told,
+            cx=float(x),
+            cy=float(y),
+            r=r - (2.5 if kind == "open" else 0.8),
+            class_=f"mark {kind}",
+        )
     up = {"better": -1, "worse": 1}.get(kind, 0)
     if up:
         points = [(x, y + up * r), (x + r, y - up * r * 0.8), (x - r, y - up * r * 0.8)]
@@ -77,7 +113,9 @@ class Scale:
 
     def beyond(self, value: float) -> float:
         """Its place, wherever that is."""
-        return self.start + (self.end - self.start) * (value - self.low) / ((self.high - self.low) or 1)
+        return self.start + (self.end - self.start) * (value - self.low) / (
+            (self.high - self.low) or 1
+        )
 
     def holds(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -95,8 +133,13 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """
     rough = (high - low) / max(count, 1) or 1.0
     power = 10 ** math.floor(math.log10(rough))
-    step = min((one * power for one in (1, 2, 5, 10) if one * power >= rough * 0.999), default=power)
-    return [round(place * step, 12) + 0.0 for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    step = min(
+        (one * power for one in (1, 2, 5, 10) if one * power >= rough * 0.999), default=power
+    )
+    return [
+        round(place * step, 12) + 0.0
+        for place in range(math.ceil(low / step), math.floor(high / step) + 1)
+    ]
 
 
 def limits(values: Sequence[float], room: float = 0.06) -> tuple[float, float]:

@@ -9,7 +9,8 @@ from tfzoo.registry import register
 
 @register("schedule", "cosine", paper="arXiv:1608.03983, eq. 5")
 class Cosine:
-    """Linear to the peak, then half a cosine to zero at the last update: ``(1 + cos(pi t)) / 2``, ``t`` from 0 to 1.
+    """Linear to the peak, then half a cosine to zero at the last update: ``(1 + cos(pi t)) / 2``,
+    ``t`` from 0 to 1.
 
     >>> Cosine(100).factor(50)
     0.5

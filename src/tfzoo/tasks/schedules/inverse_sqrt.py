@@ -7,7 +7,8 @@ from tfzoo.registry import register
 
 @register("schedule", "inverse_sqrt", paper="arXiv:1706.03762, eq. 3")
 class InverseSqrt:
-    """Linear to the peak, then falling with the root of the update: ``min(s / warmup, sqrt(warmup / s))``.
+    """Linear to the peak, then falling with the root of the update: ``min(s / warmup, sqrt(warmup /
+    s))``.
 
     With the peak ``(dim * warmup) ** -0.5`` this is the schedule of the paper.
 

@@ -7,7 +7,8 @@ from tfzoo.registry import register
 
 @register("schedule", "linear", paper="arXiv:1810.04805, appendix A.2")
 class LinearDecay:
-    """Linear to the peak, then linear to zero at the last update: ``(max_steps - s) / (max_steps - warmup)``.
+    """Linear to the peak, then linear to zero at the last update: ``(max_steps - s) / (max_steps -
+    warmup)``.
 
     >>> LinearDecay(100, warmup=0).factor(75)
     0.25

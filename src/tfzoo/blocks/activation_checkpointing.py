@@ -1,0 +1,36 @@
+"""Layers computed twice for the sake of memory: forward, and once more in the backward (Chen et al.
+2016, arXiv:1604.06174).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TypeVarTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+Given = TypeVarTuple("Given")
+
+
+def recompute(run: Callable[[*Given], Tensor], module: nn.Module, *given: *Given) -> Tensor:
+    """``run(*given)``, of which only the inputs are kept for the backward. What ``module`` counts
+    while training, it counts once.
+    """
+    return checkpoint(
+        run, *given, use_reentrant=False, context_fn=lambda: (nullcontext(), unmoved(module))
+    )  # type: ignore[no-any-return]
+
+
+@contextmanager
+def unmoved(module: nn.Module) -> Iterator[None]:
+    """Buffers, such as running statistics, are afterwards what they were before."""
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, value in before:
+                buffer.copy_(value)

@@ -1,0 +1,86 @@
+"""A model's parameters spread over processes (FSDP2, arXiv:2304.11277): each keeps a share, and all
+of a layer only while it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from tfzoo.blocks.layer import Layer
+from tfzoo.errors import BadOption
+
+TRAINED_THROUGH = ("hidden",)
+"""Methods that training calls in place of ``forward``."""
+
+
+def shard(model: nn.Module, mesh: DeviceMesh) -> None:
+    """Spread the parameters over the processes of a mesh, each layer on its own and what lies
+    outside of layers together. Once.
+
+    Raises:
+        BadOption: the mesh asks for tensor parallelism.
+    """
+    if isinstance(model, FSDPModule):
+        return
+    if "tensor_parallel" in (mesh.mesh_dim_names or ()):
+        if mesh["tensor_parallel"].size() > 1:
+            raise BadOption(
+                "layers are not split over devices (tensor parallelism), only sharded: use trainer.strategy fsdp2"
+            )
+        mesh = mesh["data_parallel"]
+    for layer in [module for module in model.modules() if isinstance(module, Layer)]:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    for name in TRAINED_THROUGH:
+        if hasattr(model, name):
+            register_fsdp_forward_method(model, name)
+
+
+def gather(model: nn.Module) -> None:
+    """Bring every parameter to every process until :func:`scatter`: the model then runs without
+    talking to the other processes.
+
+    All processes call it together. Decoding needs it, and so does scoring, where processes have
+    unequal numbers of batches.
+    """
+    for module in sharded(model):
+        module.unshard()
+        module.set_reshard_after_forward(False, recurse=False)
+
+
+def scatter(model: nn.Module) -> None:
+    """Keep only this process's share again."""
+    for module in sharded(model):
+        module.reshard()
+        module.set_reshard_after_forward(isinstance(module, Layer), recurse=False)
+
+
+def sharded(model: nn.Module) -> Iterator[FSDPModule]:
+    """The parts of a model that were spread, each on its own."""
+    return (module for module in model.modules() if isinstance(module, FSDPModule))
+
+
+def whole(x: Tensor) -> Tensor:
+    """A number about spread parameters, in every process; any other tensor as it is."""
+    return x.full_tensor() if isinstance(x, DTensor) else x
+
+
+def fill(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """``load_state_dict`` of whole tensors, of which each process keeps its share where the model
+    is spread.
+    """
+    own = {name: value for name, value in model.state_dict().items() if isinstance(value, DTensor)}
+    spread = {
+        name: distribute_tensor(
+            value, own[name].device_mesh, own[name].placements, src_data_rank=None
+        )
+        if name in own
+        else value
+        for name, value in state.items()
+    }
+    model.load_state_dict(spread)

@@ -1,0 +1,174 @@
+"""FSDP2 as a strategy with a short name: parameters, gradients and optimiser states spread over all
+processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.strategies import ModelParallelStrategy, StrategyRegistry
+from torch import nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimizer_state_dict
+from torch.distributed.tensor import DTensor
+from torch.optim import Optimizer
+
+from tfzoo.errors import BadRun
+from tfzoo.models.fsdp import fill, gather, scatter
+from tfzoo.runs import checkpoints, sharded_files
+from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
+
+NAME = "fsdp2"
+
+
+class Sharded(ModelParallelStrategy):
+    """Lightning's strategy, with all processes along one axis, and checkpoints that are there whole
+    or not at all.
+
+    While the model is scored it is whole in every process: processes may have unequal numbers of
+    batches, and decode as long as they need.
+    """
+
+    def setup_environment(self) -> None:
+        self._tensor_parallel_size = 1
+        self._data_parallel_size = self.num_nodes * self.num_processes
+        super().setup_environment()
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None
+    ) -> None:
+        """Write the folder under a temporary name; it gets its own when the last file of the last
+        process is on the disk.
+
+        Where one process cannot write, or its share is not finite, none does; that is handled as
+        for a file.
+        """
+        path = Path(self.broadcast(filepath))
+        draft = sharded_files.draft(path)
+        if self.is_global_zero:
+            sharded_files.remove(draft)
+        spoilt = checkpoints.not_finite(local(checkpoint))
+        why = self._any(f"{spoilt} is not finite" if spoilt else None)
+        why = why or self._any(attempt(super().save_checkpoint, checkpoint, draft, storage_options))
+        why = why or self._any(
+            attempt(sharded_files.place, draft, path) if self.is_global_zero else None
+        )
+        if not isinstance(self.checkpoint_io, AtomicCheckpointIO):
+            if why:
+                raise BadRun(f"cannot write {path}: {why}")
+        elif self.is_global_zero:
+            self.checkpoint_io.settle(path, why)
+
+    def _any(self, why: str | None) -> str | None:
+        """What one of the processes has to say; they wait for each other."""
+        said: list[str | None] = [None] * self.world_size
+        torch.distributed.all_gather_object(said, why)
+        return next((one for one in said if one), None)
+
+    def load_checkpoint(
+        self, checkpoint_path: str | Path, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        """Share out what a folder or a file holds, written by any number of processes. A folder is
+        checked before, by one process.
+        """
+        path = Path(self.broadcast(checkpoint_path))
+        if path.is_dir():
+            wrong = self.broadcast(fault(path) if self.is_global_zero else None)
+            if wrong is not None:
+                raise wrong
+            return super().load_checkpoint(path, weights_only=True)
+        checkpoint = checkpoints.read(path)
+        fill(self._module, checkpoint.pop("state_dict"))
+        for optimizer, state in zip(
+            self.optimizers, checkpoint.pop("optimizer_states", []), strict=False
+        ):
+            named = by_name(state, optimizer, self._module)
+            set_optimizer_state_dict(
+                self._module, optimizer, named, options=StateDictOptions(full_state_dict=True)
+            )
+        return checkpoint
+
+    def remove_checkpoint(self, filepath: str | Path) -> None:
+        if self.is_global_zero:
+            self.checkpoint_io.remove_checkpoint(filepath)
+
+    def on_validation_start(self) -> None:
+        self._gather()
+
+    def on_validation_end(self) -> None:
+        self._scatter()
+
+    on_test_start = on_predict_start = on_validation_start
+    on_test_end = on_predict_end = on_validation_end
+
+    def _gather(self) -> None:
+        with (
+            torch.inference_mode(False),
+            torch.no_grad(),
+        ):  # what is gathered here may be trained on later
+            gather(self._module)
+
+    def _scatter(self) -> None:
+        scatter(self._module)
+
+    @property
+    def _module(self) -> L.LightningModule:
+        if self.lightning_module is None:
+            raise RuntimeError("the strategy has no module yet")
+        return self.lightning_module
+
+
+def attempt(write: Callable[..., None], *given: Any) -> str | None:
+    """What the file system said against writing."""
+    try:
+        write(*given)
+    except CheckpointException as error:  # of any process, in all
+        return next((str(failure[0]) for failure in error.failures.values()), str(error))
+    except (OSError, RuntimeError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return None
+
+
+def local(values: Any) -> Any:
+    """Nested values, of each tensor the share that is here."""
+    if isinstance(values, DTensor):
+        return values.to_local()
+    if isinstance(values, Mapping):
+        return {key: local(value) for key, value in values.items()}
+    return [local(value) for value in values] if isinstance(values, list) else values
+
+
+def fault(path: Path) -> BadRun | None:
+    """What is wrong with a sharded checkpoint."""
+    try:
+        sharded_files.check(path, sharded_files.read_index(path))
+    except BadRun as error:
+        return error
+    return None
+
+
+def by_name(state: Mapping[str, Any], optimizer: Optimizer, module: nn.Module) -> dict[str, Any]:
+    """An optimiser's state with the names of parameters in place of their numbers, which count from
+    group to group.
+    """
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    order = [
+        names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]
+    ]
+    groups = [
+        {**group, "params": [order[number] for number in group["params"]]}
+        for group in state["param_groups"]
+    ]
+    return {
+        "state": {order[number]: value for number, value in state["state"].items()},
+        "param_groups": groups,
+    }
+
+
+def register() -> None:
+    """Let ``trainer.strategy`` name it."""
+    StrategyRegistry.register(NAME, Sharded, description="FSDP2 over all processes", override=True)

@@ -1,0 +1,105 @@
+"""``metrics.csv``: every number that training logs, one line a step, straight in the run's folder."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities import rank_zero_only
+
+from tfzoo.runs.checkpoint_io import tell
+
+
+class MetricsFile(Logger):
+    """A Lightning logger that appends to ``metrics.csv``: nothing is lost when a run dies. A new
+    metric is a new column.
+
+    Rows that a full disk does not take are held until it does.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.path = folder / "metrics.csv"
+        self.columns: list[str] = ["step"]
+        self.rows = 0
+        self.held: list[dict[str, Any]] = []
+
+    @property
+    def name(self) -> str:
+        return ""
+
+    @property
+    def version(self) -> str:
+        return ""
+
+    @property
+    def save_dir(self) -> str:
+        return str(self.path.parent)
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+        """Nothing: ``config.yaml`` says it."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        self.held.append(
+            {"step": step, **{key: float(f"{float(value):.6g}") for key, value in metrics.items()}}
+        )
+        self.rows += 1
+        try:
+            while self.held:
+                self._append(self.held[0])
+                del self.held[0]
+        except OSError as error:
+            if len(self.held) == 1:
+                tell(
+                    f"cannot write {self.path}: {error.strerror}. Training goes on, the next row tries again"
+                )
+
+    def go_on(self, rows: int, pending: Mapping[str, float] | None = None) -> None:
+        """Keep the first ``rows``, those that a checkpoint knows of, and what its last step logged
+        but had not written.
+        """
+        kept = self._read()[:rows]
+        self._rewrite(kept, list(kept[0]) if kept else ["step"])
+        self.rows = len(kept)
+        if pending is not None:
+            self.log_metrics(
+                {key: value for key, value in pending.items() if key != "step"},
+                int(pending["step"]),
+            )
+
+    def _append(self, row: Mapping[str, Any]) -> None:
+        new = [key for key in row if key not in self.columns]
+        if new or not self.path.exists():
+            self._rewrite(self._read(), [*self.columns, *new])
+        size = self.path.stat().st_size
+        try:
+            with self.path.open("a", newline="", encoding="utf-8") as stream:
+                csv.DictWriter(stream, self.columns).writerow(row)
+        except OSError:
+            os.truncate(self.path, size)  # no half row
+            raise
+
+    def _read(self) -> list[dict[str, str]]:
+        if not self.path.exists():
+            return []
+        with self.path.open(newline="", encoding="utf-8") as stream:
+            return list(csv.DictReader(stream))
+
+    def _rewrite(self, rows: list[dict[str, str]], columns: list[str]) -> None:
+        draft = self.path.with_suffix(".tmp")
+        try:
+            with draft.open("w", newline="", encoding="utf-8") as stream:
+                writer = csv.DictWriter(stream, columns)
+                writer.writeheader()
+                writer.writerows(rows)
+            draft.replace(self.path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+        self.columns = columns

@@ -1,0 +1,242 @@
+"""Sharded checkpoints: folders to which each process writes its share. There whole or not at all,
+and read without trust.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from tfzoo.errors import BadRun
+
+INDEX = ".metadata"
+"""Says in which file each piece of each tensor lies."""
+BEFORE = ".before"
+"""In the name of a checkpoint that is being replaced; still one, for whoever looks after a crash.
+"""
+REST = "meta.pt"
+"""All that is no tensor of model or optimiser. It is written last."""
+HARMLESS = {
+    "torch.distributed.checkpoint.metadata": {
+        *(
+            "Metadata",
+            "MetadataIndex",
+            "TensorStorageMetadata",
+            "BytesStorageMetadata",
+            "ChunkStorageMetadata",
+            "TensorProperties",
+        ),
+        *("StorageMeta", "_MEM_FORMAT_ENCODING"),
+    },
+    "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
+    "torch.serialization": {"_get_layout"},
+    "torch": {
+        "Size",
+        *(name for name, value in vars(torch).items() if isinstance(value, torch.dtype)),
+    },
+    "pathlib": {"PosixPath", "WindowsPath", "Path"},
+    "pathlib._local": {"PosixPath", "WindowsPath", "Path"},
+    "collections": {"OrderedDict"},
+}
+"""What an index is made of."""
+
+
+def is_sharded(path: Path) -> bool:
+    """Whether a path is a sharded checkpoint with its last file in place."""
+    return (path / INDEX).is_file() and (path / REST).is_file()
+
+
+def draft(path: Path) -> Path:
+    """Where a checkpoint is written before it gets its name: beside it, not to be taken for a
+    checkpoint.
+    """
+    return path.with_name(f"{path.name}.tmp")
+
+
+def place(drafted: Path, path: Path) -> None:
+    """Give a checkpoint its name. The one that had it stays, as ``last.before.ckpt``, until the new
+    one is there.
+    """
+    sync(drafted / REST)
+    sync(drafted)
+    before = path.with_name(f"{path.stem}{BEFORE}{path.suffix}")
+    if path.exists():
+        remove(before)
+        path.rename(before)
+    drafted.rename(path)
+    sync(path.parent)
+    remove(before)
+
+
+def remove(path: Path) -> None:
+    """Remove a checkpoint, folder or file; half a folder is none."""
+    if path.is_dir() and not path.is_symlink():
+        (path / REST).unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove checkpoints that were replaced, where a killed process had no time to."""
+    for before in folder.glob(f"*{BEFORE}.ckpt"):
+        if is_sharded(before.with_name(before.name.replace(BEFORE, ""))):
+            remove(before)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What one process would have written; every sum is checked, and nothing in it can run. Of the
+    optimisers, their values by name.
+
+    Raises:
+        BadRun: incomplete, damaged, or holding more than tensors and plain values.
+    """
+    index = read_index(path)
+    pieces = check(path, index)
+    found: dict[str, dict[str, Any]] = {}
+    for name in index.state_dict_metadata:
+        section, _, key = name.partition(".")
+        found.setdefault(section, {})[key] = join(path, name, index, pieces)
+    optimisers = [found[section] for section in sorted(found) if section.startswith("optimizer_")]
+    return {
+        **read_rest(path),
+        "state_dict": found.get("state_dict", {}),
+        "optimizer_states": optimisers,
+    }
+
+
+def read_rest(path: Path) -> dict[str, Any]:
+    """What is no tensor of model or optimiser."""
+    with (path / REST).open("rb") as stream:
+        found = piece(stream, path)
+    if not isinstance(found, dict):
+        raise BadRun(f"{path} is no checkpoint of tfzoo: its {REST} holds no names")
+    return found
+
+
+def read_index(path: Path) -> Any:
+    """The index of a sharded checkpoint."""
+    if not is_sharded(path):
+        raise BadRun(
+            f"{path} is no complete checkpoint: its last file, {REST}, is missing. Use another checkpoint of the run"
+        )
+    try:
+        with (path / INDEX).open("rb") as stream:
+            index = Careful(stream).load()
+        if not isinstance(index.storage_data, dict) or not isinstance(
+            index.state_dict_metadata, dict
+        ):
+            raise TypeError
+    except BadRun as error:
+        raise BadRun(f"{path}: {error}") from None
+    except Exception as error:
+        raise BadRun(
+            f"{path} is damaged ({type(error).__name__} in its {INDEX}) and cannot be read"
+        ) from None
+    return index
+
+
+def check(path: Path, index: Any) -> dict[tuple[str, tuple[int, ...]], Any]:
+    """See that every piece is there, with the right sum and nothing in it that could run; where
+    each lies, by name and place.
+    """
+    found = {}
+    for key, info in index.storage_data.items():
+        if Path(info.relative_path).name != info.relative_path:
+            raise BadRun(
+                f"{path}: {INDEX} names {info.relative_path!r}, which is no file of the folder"
+            )
+        with part(path, info) as stream:
+            piece(stream, path / info.relative_path)
+        found[key.fqn, tuple(key.offset or ())] = info
+    return found
+
+
+def join(path: Path, name: str, index: Any, pieces: dict[tuple[str, tuple[int, ...]], Any]) -> Any:
+    """One tensor from its pieces, or one value."""
+    about = index.state_dict_metadata[name]
+    if not hasattr(about, "chunks"):
+        with part(path, pieces[name, ()]) as stream:
+            return piece(stream, path)
+    size = torch.Size(about.size)
+    if sum(torch.Size(chunk.sizes).numel() for chunk in about.chunks) != size.numel():
+        raise BadRun(f"{path} is damaged: the pieces of {name} do not make up its size")
+    whole: Tensor | None = None
+    for chunk in about.chunks:
+        with part(path, pieces[name, tuple(chunk.offsets)]) as stream:
+            loaded = piece(stream, path)
+        if (
+            not isinstance(loaded, Tensor)
+            or loaded.shape != torch.Size(chunk.sizes)
+            or not loaded.is_contiguous()
+        ):
+            raise BadRun(f"{path} is damaged: a piece of {name} has not the size that {INDEX} says")
+        if whole is None:
+            whole = loaded if loaded.shape == size else torch.empty(size, dtype=loaded.dtype)
+        if whole is not loaded:
+            whole[
+                tuple(
+                    slice(start, start + length)
+                    for start, length in zip(chunk.offsets, chunk.sizes, strict=True)
+                )
+            ] = loaded
+    return whole
+
+
+def part(path: Path, info: Any) -> BinaryIO:
+    """The bytes of one piece."""
+    try:
+        with (path / info.relative_path).open("rb") as stream:
+            stream.seek(info.offset)
+            return io.BytesIO(stream.read(info.length))
+    except OSError as error:
+        raise BadRun(f"cannot read {path / info.relative_path}: {error.strerror}") from None
+
+
+def piece(stream: BinaryIO, path: Path) -> Any:
+    """What one piece holds, its sum checked."""
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            if archive.testzip() is not None:
+                raise zipfile.BadZipFile
+        stream.seek(0)
+        # Explicit: the default can be turned off by an environment variable.
+        return torch.load(stream, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise BadRun(
+            f"{path} holds more than tensors and plain values. It was refused and nothing in it was run"
+        ) from None
+    except Exception as error:
+        raise BadRun(
+            f"{path} is damaged ({type(error).__name__}). Use another checkpoint of the run"
+        ) from None
+
+
+class Careful(pickle.Unpickler):
+    """Unpickles an index and nothing else: classes and functions beyond those that one is made of
+    are refused.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name not in HARMLESS.get(module, ()):
+            raise BadRun(
+                f"{INDEX} names {module}.{name}, which no checkpoint does. It was refused and nothing in it was run"
+            )
+        return super().find_class(module, name)

@@ -1,0 +1,108 @@
+"""Corpus scores of translations: the numbers that the ``sacrebleu`` command prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import MeanMetric, Metric
+
+TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+"""sacreBLEU's tokenizer by target language; ``13a`` for all others."""
+
+
+class CorpusScores(Metric):
+    """BLEU and chrF of detokenised text (Papineni et al. 2002; Popovic 2015) and the share of lines
+    that are exactly right, in percent.
+
+    Its states are the sums of sacreBLEU's own statistics, so that the score of parts is the score
+    of the whole.
+
+    >>> scores = CorpusScores("de")
+    >>> scores.update(["eins zwei drei vier"], ["eins zwei drei vier"])
+    >>> {name: round(float(value), 1) for name, value in scores.compute().items()}
+    {'bleu': 100.0, 'chrf': 100.0, 'exact': 100.0}
+    """
+
+    full_state_update = False
+    bleu_sums: Tensor
+    chrf_sums: Tensor
+    right: Tensor
+    lines: Tensor
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self.language = language
+        self.add_state("bleu_sums", torch.zeros(10, dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("chrf_sums", torch.zeros(18, dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("right", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("lines", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+
+    @cached_property
+    def _scorers(self) -> tuple[Any, Any]:
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
+
+        return BLEU(tokenize=TOKENIZERS.get(self.language, "13a")), CHRF()
+
+    @property
+    def signature(self) -> str:
+        """sacreBLEU's own note of how BLEU was computed."""
+        bleu, _ = self._scorers
+        bleu.num_refs = 1
+        return str(bleu.get_signature())
+
+    def update(self, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+        """Add lines and their references, one each."""
+        if not hypotheses:
+            return
+        for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True):
+            statistics = scorer._extract_corpus_statistics(list(hypotheses), [list(references)])
+            sums += torch.tensor(statistics, dtype=torch.int64, device=self.device).sum(0)
+        self.right += sum(h == r for h, r in zip(hypotheses, references, strict=True))
+        self.lines += len(hypotheses)
+
+    def compute(self) -> dict[str, Tensor]:
+        """``bleu``, ``chrf`` and ``exact``, each from 0 to 100."""
+        bleu, chrf = (
+            scorer._compute_score_from_stats(sums.tolist()).score
+            for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True)
+        )
+        exact = 100 * self.right / self.lines.clamp(min=1)
+        return {"bleu": torch.tensor(bleu), "chrf": torch.tensor(chrf), "exact": exact}
+
+
+class TranslationScores(nn.Module):
+    """All that is measured on one set of sentences: :class:`CorpusScores` of the text, loss and
+    perplexity per token.
+    """
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self.text = CorpusScores(language)
+        self.loss = MeanMetric()
+        self.nll = MeanMetric()
+
+    def update(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        loss: Tensor,
+        nll: Tensor,
+        tokens: int,
+    ) -> None:
+        """Add a batch: its lines, and its summed loss and cross entropy, in nats."""
+        self.text.update(hypotheses, references)
+        self.loss.update(loss / tokens, weight=tokens)
+        self.nll.update(nll / tokens, weight=tokens)
+
+    def compute(self) -> dict[str, Tensor]:
+        """``loss``, ``perplexity``, ``bleu``, ``chrf``, ``exact``, over all processes."""
+        return {
+            "loss": self.loss.compute(),
+            "perplexity": self.nll.compute().exp(),
+            **self.text.compute(),
+        }

@@ -1,0 +1,85 @@
+"""Layers that are computed again in the backward train as those that are kept, and count what they
+see once.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+import tfzoo
+from tfzoo.errors import BadOption, Clash
+from tfzoo.models.initialise import start
+from tfzoo.registry import registry
+from tfzoo.tasks.compute import Compute
+
+SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
+TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])
+
+
+def trained(model: tfzoo.Transformer) -> dict[str, Tensor]:
+    """Gradients and buffers after one step's backward."""
+    torch.manual_seed(1)
+    model.train()(SOURCE, TARGET).square().mean().backward()
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return {**gradients, **dict(model.named_buffers())}
+
+
+@pytest.mark.parametrize("norm", registry("norm").names())
+@pytest.mark.parametrize("attention", registry("attention").names())
+def test_a_recomputed_layer_has_the_same_gradients_and_moves_statistics_once(
+    attention: str, norm: str
+) -> None:
+    for position in registry("position").names():
+        try:
+            model = tfzoo.Transformer(
+                20,
+                8,
+                2,
+                1,
+                attention=attention,
+                norm=norm,
+                position=position,
+                dropout=0.3,
+                allow=["leaky-norm"],
+            )
+        except Clash:
+            continue
+        start(model, 1)
+        other = copy.deepcopy(model)
+        Compute(activation_checkpointing=True).apply(other)
+        assert_close(trained(other), trained(model))
+
+
+def test_less_is_kept_for_the_backward() -> None:
+    kept = {}
+    for recomputed in (False, True):
+        model = tfzoo.Transformer(20, 8, 2, 4)
+        Compute(activation_checkpointing=recomputed).apply(model)
+        sizes: list[int] = []
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda x, sizes=sizes: sizes.append(x.numel()) or x, lambda x: x
+        ):
+            model(SOURCE, TARGET)
+        kept[recomputed] = sum(sizes)
+    assert kept[True] < kept[False] / 4
+
+
+def test_decoding_is_neither_compiled_nor_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tfzoo.blocks import layer
+
+    model = tfzoo.Transformer(20, 8, 2, 1)
+    Compute(compile=True).apply(model)
+    monkeypatch.setattr(layer, "compiled", lambda: pytest.fail("compiled"))
+    model.eval()(SOURCE, TARGET)
+    with torch.no_grad():
+        model.train()(SOURCE, TARGET)
+
+
+def test_both_at_once_are_refused() -> None:
+    with pytest.raises(BadOption, match="choose one"):
+        Compute(compile=True, activation_checkpointing=True)

@@ -1,0 +1,204 @@
+"""Batches keep the limit, drop and repeat nothing, and follow from seed and epoch alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler, Rows
+from tfzoo.errors import BadData
+
+
+def lengths(count: int = 20_000, seed: int = 0) -> tuple[Rows, Rows]:
+    """Like sentences and their translations: log-normal, one side about as long as the other."""
+    random = np.random.default_rng(seed)
+    source = np.exp(random.normal(2.6, 0.4, count))
+    target = source * np.exp(random.normal(0, 0.15, count))
+    return np.maximum(source, 1).astype(np.int64), np.maximum(target, 1).astype(np.int64)
+
+
+def buckets(
+    count: int = 3000, max_tokens: int = 1000, **options: int | bool
+) -> LengthBucketedSampler:
+    return LengthBucketedSampler(*lengths(count), max_tokens, **options)  # type: ignore[arg-type]  # each option is of its own type
+
+
+def everything(batches: list[list[int]]) -> list[int]:
+    return sorted(row for batch in batches for row in batch)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("max_tokens", [60, 1000, 4096])
+def test_no_batch_is_larger_than_asked_on_either_side(shuffle: bool, max_tokens: int) -> None:
+    b = buckets(max_tokens=max_tokens, shuffle=shuffle)
+    for batch in b:
+        assert (
+            len(batch) == 1
+            or len(batch) * max(b.source[batch].max(), b.target[batch].max()) <= max_tokens
+        )
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 7, 3000])
+@pytest.mark.parametrize("epoch", [0, 1, 5])
+def test_every_pair_comes_once_in_an_epoch(shuffle: bool, count: int, epoch: int) -> None:
+    b = buckets(count, shuffle=shuffle)
+    b.set_epoch(epoch)
+    assert everything(list(b)) == list(range(count))
+
+
+def test_a_sentence_longer_than_a_batch_is_one_of_its_own() -> None:
+    b = LengthBucketedSampler(np.array([5, 100, 6, 7]), np.array([5, 5, 300, 7]), max_tokens=20)
+    batches = list(b)
+    assert [1] in batches
+    assert [2] in batches
+    assert everything(batches) == [0, 1, 2, 3]
+
+
+def test_padding_is_under_a_tenth() -> None:
+    assert LengthBucketedSampler(*lengths(), 4096).padding() < 0.1
+
+
+def test_padding_is_what_the_batches_have() -> None:
+    b = buckets()
+    cells = sum(len(batch) * (b.source[batch].max() + b.target[batch].max()) for batch in b)
+    assert b.padding() == pytest.approx(1 - (b.source.sum() + b.target.sum()) / cells)
+
+
+def test_the_order_follows_from_seed_and_epoch_alone() -> None:
+    first, second = buckets(seed=1), buckets(seed=1)
+    for epoch in (3, 0, 2):
+        second.set_epoch(epoch)
+        list(second)  # what was asked before changes nothing
+    first.set_epoch(2)
+    assert list(first) == list(second) == list(first)
+
+
+def test_epochs_and_seeds_differ_in_order_and_in_company() -> None:
+    def batches(seed: int, epoch: int) -> list[list[int]]:
+        b = buckets(seed=seed)
+        b.set_epoch(epoch)
+        return list(b)
+
+    company = {frozenset(batch) for batch in batches(0, 0)}
+    for other in (batches(0, 1), batches(1, 0)):
+        assert len(company & {frozenset(batch) for batch in other}) < len(company) / 10
+
+
+def test_batches_do_not_come_sorted_by_length() -> None:
+    b = buckets()
+    widths = [int(b.source[batch].max()) for batch in b]
+    assert abs(np.corrcoef(widths, np.arange(len(widths)))[0, 1]) < 0.4
+
+
+def test_every_epoch_has_the_same_number_of_batches_and_len_tells_it() -> None:
+    b = buckets()
+    for epoch in range(20):
+        b.set_epoch(epoch)
+        assert len(list(b)) == len(b)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize(
+    ("count", "world"), [(3000, 2), (3000, 7), (3000, 64), (5, 5), (5, 4), (9, 4)]
+)
+def test_processes_share_an_epoch_and_take_equally_many_steps(
+    shuffle: bool, count: int, world: int
+) -> None:
+    for epoch in (0, 1):
+        shares = []
+        for rank in range(world):
+            b = buckets(count, rank=rank, world=world, shuffle=shuffle)
+            b.set_epoch(epoch)
+            shares.append(list(b))
+            assert len(shares[-1]) == len(b)
+        assert Counter(map(len, shares)) == {len(shares[0]): world}
+        assert everything([batch for share in shares for batch in share]) == list(range(count))
+        assert all(batch for share in shares for batch in share)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("world", [2, 3, 8, 64])
+def test_processes_together_see_what_one_alone_would(shuffle: bool, world: int) -> None:
+    alone, together = buckets(shuffle=shuffle), buckets(world=world, shuffle=shuffle)
+    for epoch in (0, 1):
+        batches, turns = (
+            [rows.tolist() for rows in b.epoch_batches(epoch)] for b in (alone, together)
+        )
+        last = (len(together) - 1) * world
+        assert turns[:last] == batches[:last]
+        assert everything(turns[last:]) == everything(batches[last:])
+
+
+def test_processes_have_about_equally_much_to_do() -> None:
+    b = buckets(20_000, max_tokens=4096, world=8)
+    tokens = np.array(
+        [b.source[rows].sum() + b.target[rows].sum() for rows in b.epoch_batches(0)]
+    ).reshape(-1, 8)
+    assert tokens.sum(0).max() < 1.1 * tokens.sum(0).mean()
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_processes_take_equally_many_steps_also_where_each_text_fills_a_batch(
+    shuffle: bool,
+) -> None:
+    widths = np.arange(50, 59)
+    shares = [
+        list(LengthBucketedSampler(widths, widths, 40, rank=rank, world=4, shuffle=shuffle))
+        for rank in range(4)
+    ]
+    assert [len(share) for share in shares] == [2, 2, 2, 2]
+    batches = [batch for share in shares for batch in share]
+    assert everything(batches) == list(range(9))
+    assert sorted(map(len, batches))[-2:] == [1, 2]
+    assert [0, 1] in map(sorted, batches)  # the two shortest
+
+
+def test_fewer_pairs_than_processes_are_refused() -> None:
+    with pytest.raises(BadData, match="3 texts are too few for 4"):
+        buckets(3, world=4)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_an_epoch_can_be_entered_in_its_middle(world: int) -> None:
+    whole, rest = buckets(rank=world - 1, world=world), buckets(rank=world - 1, world=world)
+    whole.set_epoch(4)
+    rest.set_epoch(4, start=10)
+    assert list(rest) == list(whole)[10:]
+    rest.set_epoch(5)
+    assert len(list(rest)) == len(rest)
+
+
+def test_without_shuffling_the_longest_come_first() -> None:
+    b = buckets(shuffle=False)
+    widths = [max(b.source[batch].max(), b.target[batch].max()) for batch in b]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_what_was_drawn_to_be_counted_is_used_once_and_is_what_would_be_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = lengths(500)
+    expected, other = (list(LengthBucketedSampler(source, target, 100)) for _ in range(2))
+    assert expected == other
+    buckets, drawn = LengthBucketedSampler(source, target, 100), []
+    draw = buckets.epoch_batches
+    monkeypatch.setattr(buckets, "epoch_batches", lambda epoch: drawn.append(epoch) or draw(epoch))
+    buckets.padding()
+    assert list(buckets) == expected
+    assert drawn == [0]
+    assert list(buckets) == expected
+    assert drawn == [0, 0]
+    buckets.padding()
+    buckets.set_epoch(1)
+    assert list(buckets) != expected
+    assert drawn == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("longest", [2**15 - 2, 2**15 - 1, 2**15, 2**20])
+def test_texts_of_any_length_are_ordered(longest: int) -> None:
+    source = np.array([5, longest, 7, longest - 1, 1])
+    batches = LengthBucketedSampler(source, source, 10, shuffle=False).epoch_batches(0)
+    assert [int(row) for rows in batches for row in rows] == [1, 3, 2, 0, 4]

@@ -1,0 +1,81 @@
+"""A batch holds the sentences it was asked for, framed and padded, and tells the truth about its
+padding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tfzoo.data.encoded import Sentences
+from tfzoo.data.parallel_batch import ParallelDataset
+
+SOURCE = [[11, 12, 13], [], [14], [15, 16]]
+TARGET = [[21], [22, 23], [24, 25, 26, 27], [28]]
+
+
+@pytest.fixture
+def pairs() -> ParallelDataset:
+    return ParallelDataset(
+        Sentences.of(SOURCE),
+        Sentences.of(TARGET),
+        np.arange(4),
+        [(f"s{i}", f"t{i}") for i in range(4)],
+    )
+
+
+def test_sources_end_and_targets_begin_and_end(pairs: ParallelDataset) -> None:
+    batch = pairs[[2, 0, 1]]
+    assert batch.source.tolist() == [[14, 3, 0, 0], [11, 12, 13, 3], [3, 0, 0, 0]]
+    assert batch.target.tolist() == [
+        [2, 24, 25, 26, 27, 3],
+        [2, 21, 3, 0, 0, 0],
+        [2, 22, 23, 3, 0, 0],
+    ]
+    assert batch.source.dtype == batch.target.dtype == batch.real.dtype == torch.int64
+
+
+def test_real_points_at_every_token_to_predict_and_at_no_padding(pairs: ParallelDataset) -> None:
+    batch = pairs[[0, 1, 2, 3]]
+    assert batch.target[:, 1:].flatten()[batch.real].tolist() == [
+        t for sentence in TARGET for t in [*sentence, 3]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "source", "target"),
+    [([0, 1], True, True), ([0, 3], True, False), ([2], False, False), ([1, 1], False, False)],
+)
+def test_padding_is_told_truly(
+    pairs: ParallelDataset, rows: list[int], source: bool, target: bool
+) -> None:
+    batch = pairs[rows]
+    assert batch.source_padding is source is bool((batch.source == 0).any())
+    assert batch.target_padding is target is bool((batch.target == 0).any())
+
+
+def test_texts_and_places_follow_the_rows(pairs: ParallelDataset) -> None:
+    pairs.rows = np.array([3, 1])
+    assert len(pairs) == 2
+    batch = pairs[[1, 0]]
+    assert (batch.index, batch.source_text, batch.target_text) == (
+        [1, 3],
+        ["s1", "s3"],
+        ["t1", "t3"],
+    )
+    assert batch.source.tolist() == [[3, 0, 0], [15, 16, 3]]
+
+
+def test_training_pairs_carry_no_text(pairs: ParallelDataset) -> None:
+    pairs.texts = []
+    batch = pairs[[0]]
+    assert batch.source_text == batch.target_text == []
+
+
+def test_a_batch_moves_to_a_device_as_a_whole(pairs: ParallelDataset) -> None:
+    batch = pairs[[0, 1]]
+    moved = batch.to("meta")
+    assert {moved.source.device.type, moved.target.device.type, moved.real.device.type} == {"meta"}
+    assert batch.source.device.type == "cpu"
+    assert (moved.index, moved.source_text, len(moved)) == (batch.index, batch.source_text, 2)

@@ -1,0 +1,173 @@
+"""A checkpoint file is whole or not there, and what cannot be written does not end training."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.kill import Events
+from tfzoo.errors import BadRun
+from tfzoo.runs.checkpoint_io import AtomicCheckpointIO, sweep
+from tfzoo.runs.checkpoints import newest, read
+
+
+def content(batches: int, value: float = 1.0) -> dict[str, Any]:
+    kept = {"format": 1, "task": "translation", "recipe": {}, "tokenizer": {}, "batches": batches}
+    state = {
+        "state": {0: {"exp_avg": torch.zeros(5000), "step": torch.tensor(3.0)}},
+        "param_groups": [{"lr": 1e-3}],
+    }
+    return {
+        "state_dict": {"w": torch.full((5000,), value), "n": torch.tensor(1)},
+        "optimizer_states": [state],
+        "tfzoo": kept,
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoints"
+
+
+@contextmanager
+def room(size: int) -> Iterator[None]:
+    """The system lets no file grow over so many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_file_gets_its_name_when_all_of_it_is_on_the_disk(folder: Path) -> None:
+    events = Events()
+    with events.watched():
+        AtomicCheckpointIO().save_checkpoint(content(1), folder / "last.ckpt")
+    first, *writes, last, rename, synced = events.seen
+    assert first == "open last.ckpt.tmp"
+    assert set(writes) == {"write"}
+    assert [last, rename, synced] == ["sync file", "rename last.ckpt.tmp last.ckpt", "sync folder"]
+    assert [path.name for path in folder.iterdir()] == ["last.ckpt"]
+    assert read(folder / "last.ckpt")["tfzoo"]["batches"] == 1
+
+
+def test_a_kill_at_any_moment_of_a_save_leaves_the_checkpoint_before_or_the_new_one(
+    folder: Path,
+) -> None:
+    events = Events()
+    with events.watched():
+        AtomicCheckpointIO().save_checkpoint(content(1), folder / "last.ckpt")
+    found = []
+    for fatal in range(1, len(events.seen) + 1):
+        AtomicCheckpointIO().save_checkpoint(content(1), folder / "last.ckpt")
+        child = os.fork()
+        if not child:
+            with Events(fatal).watched():
+                AtomicCheckpointIO().save_checkpoint(content(2), folder / "last.ckpt")
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        chosen = newest(folder.parent)
+        assert chosen is not None
+        assert chosen == (folder / "last.ckpt", [])
+        found.append(read(chosen[0])["tfzoo"]["batches"])
+        sweep(folder)
+        assert [path.name for path in folder.iterdir()] == ["last.ckpt"]
+    assert found == [1] * (len(found) - 1) + [2], (
+        "only the last event, after the rename, has the new one"
+    )
+
+
+def test_a_full_disk_leaves_the_checkpoint_before_and_training_goes_on(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer, path = AtomicCheckpointIO(), folder / "last.ckpt"
+    with room(10_000):
+        writer.save_checkpoint(content(0), path)
+        assert "there is none yet" in capsys.readouterr().err
+    writer.save_checkpoint(content(1), path)
+    assert capsys.readouterr().err == f"tfzoo: {path} is written again\n"
+    for size in range(0, 40_000, 9_000):
+        with room(size):
+            writer.save_checkpoint(content(2), path)
+        assert writer.failed == {"last.ckpt": os.strerror(errno.EFBIG)}
+        assert [path.name for path in folder.iterdir()] == ["last.ckpt"], (
+            "the draft gives its space back"
+        )
+        assert read(path)["tfzoo"]["batches"] == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, "said once"
+    assert (
+        f"tfzoo: cannot write {path}: {os.strerror(errno.EFBIG)}; what it held before is as it was"
+        in said
+    )
+    writer.save_checkpoint(content(3), path)
+    assert writer.failed == {}
+    assert read(path)["tfzoo"]["batches"] == 3
+
+
+def test_nothing_is_removed_to_make_place_for_what_could_not_be_written(folder: Path) -> None:
+    writer = AtomicCheckpointIO()
+    writer.save_checkpoint(content(1), folder / "step=1.ckpt")
+    with room(10_000):
+        writer.save_checkpoint(content(2), folder / "step=2.ckpt")
+    writer.remove_checkpoint(folder / "step=1.ckpt")
+    assert (folder / "step=1.ckpt").exists()
+    writer.save_checkpoint(content(2), folder / "step=2.ckpt")
+    writer.remove_checkpoint(folder / "step=1.ckpt")
+    assert [path.name for path in folder.iterdir()] == ["step=2.ckpt"]
+
+
+def test_a_mistake_of_ours_is_not_taken_for_a_full_disk(folder: Path) -> None:
+    with pytest.raises(AttributeError):
+        AtomicCheckpointIO().save_checkpoint(
+            {**content(1), "callbacks": lambda: None}, folder / "last.ckpt"
+        )
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("place", ["state_dict.w", "optimizer_states.0.state.0.exp_avg"])
+def test_what_is_not_finite_never_becomes_a_checkpoint(
+    folder: Path, value: float, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer, bad = AtomicCheckpointIO(), content(2)
+    writer.save_checkpoint(content(1), folder / "last.ckpt")
+    tensor = (
+        bad["state_dict"]["w"]
+        if place == "state_dict.w"
+        else bad["optimizer_states"][0]["state"][0]["exp_avg"]
+    )
+    tensor[4321] = value
+    writer.save_checkpoint(bad, folder / "last.ckpt")
+    assert read(folder / "last.ckpt")["tfzoo"]["batches"] == 1
+    assert writer.failed == {"last.ckpt": f"{place} is not finite"}
+    assert f"{place} is not finite" in capsys.readouterr().err
+
+
+def test_what_is_loaded_is_checked(folder: Path) -> None:
+    writer = AtomicCheckpointIO()
+    writer.save_checkpoint(content(1), folder / "last.ckpt")
+    assert writer.load_checkpoint(folder / "last.ckpt", weights_only=False)["tfzoo"]["batches"] == 1
+    data = bytearray((folder / "last.ckpt").read_bytes())
+    data[len(data) // 3] ^= 1
+    (folder / "last.ckpt").write_bytes(data)
+    with pytest.raises(BadRun, match="damaged"):
+        writer.load_checkpoint(folder / "last.ckpt", weights_only=False)
+
+
+def test_leftovers_are_swept_and_nothing_else(folder: Path) -> None:
+    folder.mkdir()
+    for name in ("last.ckpt.tmp", "best.ckpt.tmp", "last.ckpt", "notes.tmp"):
+        (folder / name).touch()
+    sweep(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["last.ckpt", "notes.tmp"]

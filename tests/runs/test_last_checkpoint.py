@@ -1,0 +1,154 @@
+"""Checkpoints are of whole steps, and training ends with one of its last."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfzoo import TranslationTask
+from tfzoo.commands.main import main
+from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
+from tfzoo.runs.checkpoints import newest, read, unfit
+
+RUN = Path("run")
+LAST = RUN / "checkpoints/last.ckpt"
+TINY = (
+    *(
+        "--data.dataset.train",
+        "200",
+        "--data.dataset.val",
+        "8",
+        "--data.dataset.test",
+        "8",
+        "--data.dataset.long",
+        "4",
+    ),
+    *(
+        "--data.max_tokens",
+        "128",
+        "--model.dim",
+        "16",
+        "--model.layers",
+        "1",
+        "--model.heads",
+        "2",
+        "--search.max_length",
+        "0.2",
+    ),
+    *(
+        "--trainer.accelerator",
+        "cpu",
+        "--trainer.devices",
+        "1",
+        "--trainer.accumulate_grad_batches",
+        "3",
+    ),
+)
+
+
+@pytest.fixture(autouse=True)
+def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def fit(*args: str) -> int:
+    return main(["fit", "translation/numbers", *TINY, "--run", str(RUN), *args])
+
+
+@pytest.fixture
+def saved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The step that each ``last.ckpt`` is of, and how many batches had been trained on when it was
+    written.
+    """
+    found = []
+    trained = 0
+    step, save = TranslationTask.training_step, AtomicCheckpointIO.save_checkpoint
+
+    def counted(self: TranslationTask, batch: Any, index: int) -> Any:
+        nonlocal trained
+        trained += 1
+        return step(self, batch, index)
+
+    def seen(
+        self: AtomicCheckpointIO, checkpoint: Any, path: Any, storage_options: Any = None
+    ) -> None:
+        save(self, checkpoint, path, storage_options)
+        if Path(path).name == "last.ckpt":
+            found.append((checkpoint["global_step"], trained))
+
+    monkeypatch.setattr(TranslationTask, "training_step", counted)
+    monkeypatch.setattr(AtomicCheckpointIO, "save_checkpoint", seen)
+    return found
+
+
+def of_whole_steps(saved: list[tuple[int, int]]) -> bool:
+    return bool(saved) and all(batches == 3 * step for step, batches in saved)
+
+
+@pytest.mark.parametrize("often", ["time", "steps", "validation"])
+def test_of_several_accumulated_batches_a_checkpoint_is_written_after_the_last(
+    often: str, saved: list[tuple[int, int]]
+) -> None:
+    options = {
+        "time": (
+            "--checkpoint.train_time_interval",
+            "00:00:00",
+            "--trainer.val_check_interval",
+            "1000",
+        ),
+        "steps": ("--checkpoint.every_n_train_steps", "2", "--trainer.val_check_interval", "1000"),
+        "validation": ("--trainer.val_check_interval", "4"),
+    }[often]
+    assert fit(*options, "--trainer.max_steps", "4") == 0
+    assert of_whole_steps(saved)
+    steps = {"time": [1, 2, 3, 4], "steps": [2, 4], "validation": [2, 3, 4]}[often]
+    assert sorted({step for step, _ in saved}) == steps
+
+
+def test_the_best_of_a_validation_within_a_step_is_not_gone_on_from(
+    saved: list[tuple[int, int]],
+) -> None:
+    assert (
+        fit(
+            "--trainer.val_check_interval",
+            "4",
+            "--trainer.max_steps",
+            "2",
+            "--checkpoint.save_top_k",
+            "-1",
+        )
+        == 0
+    )
+    LAST.unlink()
+    found = {
+        unfit(read(path)): read(path)["global_step"] for path in (RUN / "checkpoints").iterdir()
+    }
+    assert found == {"was written in the middle of a step": 1, "": 2}
+    chosen = newest(RUN)
+    assert chosen is not None
+    assert read(chosen[0])["global_step"] == 2
+
+
+@pytest.mark.parametrize("asked", ["SIGTERM", "SIGINT", "time"])
+def test_a_stop_waits_until_the_step_is_over(
+    asked: str, saved: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = TranslationTask.training_step
+
+    def stopped(self: TranslationTask, batch: Any, index: int) -> Any:
+        if self.batches == 4:
+            if asked == "time":
+                self.trainer.should_stop = True
+            else:
+                os.kill(os.getpid(), getattr(signal, asked))
+        return step(self, batch, index)
+
+    monkeypatch.setattr(TranslationTask, "training_step", stopped)
+    code = fit("--trainer.val_check_interval", "1000", "--trainer.max_steps", "9")
+    assert code == {"SIGTERM": 75, "SIGINT": 130, "time": 0}[asked]
+    assert {step for step, _ in saved} == {2}
+    assert of_whole_steps(saved)

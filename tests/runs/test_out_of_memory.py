@@ -1,0 +1,114 @@
+"""A training that runs out of memory says at which batch, and what to set lower to what."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.docs.pages import ROOT
+from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.runs.out_of_memory import advice, is_out_of_memory, shape
+
+pytest.importorskip("resource", reason="limits of a process are Unix's")
+
+SCRIPT = """
+import resource, sys
+import torch
+import lightning.pytorch
+from tfzoo.commands.main import main
+from tfzoo import TranslationTask
+
+def limited(self, start=TranslationTask.on_train_start):
+    start(self)
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 300 * 2**20, resource.RLIM_INFINITY))
+
+TranslationTask.on_train_start = limited
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path: Path) -> None:
+    small = [
+        *(
+            "--data.dataset.train",
+            "20000",
+            "--data.dataset.val",
+            "4",
+            "--data.dataset.test",
+            "4",
+            "--model.dim",
+            "64",
+        )
+    ]
+    args = [
+        "fit",
+        "translation/numbers",
+        *small,
+        "--data.max_tokens",
+        "100000",
+        "--trainer.accelerator",
+        "cpu",
+        "--run",
+        "mine",
+    ]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *args],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    line = next(line for line in done.stderr.splitlines() if line.startswith("tfzoo: "))
+    assert re.search(
+        r"out of memory at a batch of source \d+ x \d+, target \d+ x \d+.* tokens", line
+    ), line
+    assert "data.max_tokens, which is 100000: --data.max_tokens 50000" in line
+    assert json.loads((tmp_path / "mine/summary.json").read_text("utf-8"))["fit"][
+        "ended"
+    ].startswith("failed: out of memory")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to allocate"
+            ),
+            True,
+        ),
+        (RuntimeError("std::bad_alloc"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_an_error_is_known_by_its_class_or_its_words(error: Exception, is_one: bool) -> None:
+    assert is_out_of_memory(error) == is_one
+    within = RuntimeError("in a worker")
+    within.__cause__ = error
+    assert is_out_of_memory(within) == is_one
+
+
+def test_half_of_one_token_is_one() -> None:
+    assert advice("text 1 x 900", 1).endswith("--data.max_tokens 1")
+    assert "model" in advice("", 4096)
+
+
+def test_a_shape_is_that_of_the_ids() -> None:
+    ids = torch.zeros(3, 5, dtype=torch.long)
+    assert shape(None) == ""
+    assert "source 3 x 5" in shape(ParallelBatch(ids, ids, ids, False, False))

@@ -1,0 +1,111 @@
+"""A training whose processes die, hang or are told to stop ends, leaves nothing behind and says
+why: real processes, real signals.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks.faults import FAULTS, TIMEOUT
+from tfzoo.runs.heartbeats import Heartbeats
+from tfzoo.runs.watchdog import Watchdog, named
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+QUICK = ("process 1 killed", "process 1 stopped", "SIGTERM to all")
+ENDS = {
+    "process 1 killed": (1, 60, "rank 1 was killed by SIGKILL"),
+    "process 0 killed": (-9, 60, "rank 0"),
+    "process 1 fails": (1, 60, "rank 1"),
+    "process 1 stopped": (1, TIMEOUT + 15, f"rank 1 hung: no sign of life for {TIMEOUT} seconds"),
+    "process 0 stopped": (-9, TIMEOUT + 15, "rank 0 hung"),
+    "process 1 sleeps": (1, TIMEOUT + 15, f"rank 1 hung: no progress for {TIMEOUT} seconds"),
+    "SIGTERM to process 0": (75, None, "stopped by a signal"),
+    "SIGTERM to process 1": (75, None, "stopped by a signal"),
+    "SIGTERM to all": (75, None, "stopped by a signal"),
+    "SIGUSR1 to all": (75, None, "stopped by a signal"),
+    "SIGUSR1 under SLURM": (75, None, "requeue 77"),
+    "Ctrl-C": (130, None, ""),
+    "Ctrl-C twice": (130, None, ""),
+    "process 1 killed under torchrun": (1, 60, "rank"),
+}
+"""Exit code, seconds at most (None: ten, or on a busy machine as many as the training took to
+start) and words of the last six lines.
+"""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(name, marks=[] if name in QUICK else pytest.mark.nightly) for name in ENDS],
+)
+def test_a_fault_ends_training_in_time_and_is_named(fault: str, tmp_path: Path) -> None:
+    code, seconds, words = ENDS[fault]
+    outcome = FAULTS[fault](tmp_path)
+    assert outcome.code == code, outcome.said
+    assert outcome.left == 0, "processes were left"
+    assert outcome.seconds < (seconds or outcome.allowed)
+    assert any(words in line for line in outcome.said[-6:]), outcome.said[-12:]
+    if code in (75, 130) and "twice" not in fault:
+        assert outcome.step, "no checkpoint"
+
+
+def test_all_faults_are_tested() -> None:
+    assert FAULTS.keys() == ENDS.keys()
+
+
+def ring(rank: int, world: int, places: dict[int, int]) -> Heartbeats:
+    """One that has heard of these places an hour ago, and was answered just now."""
+    made = Heartbeats.__new__(Heartbeats)
+    made.rank, made.world, made.verdict = rank, world, ""
+    made.lines = {one: ["1", str(place), "1", "here", "1", ""] for one, place in places.items()}
+    made.alive = dict.fromkeys(places, time.monotonic())
+    made.answered = time.monotonic()
+    made.progress = time.monotonic() - 3600
+    return made
+
+
+def test_who_is_furthest_behind_is_who_the_others_wait_for() -> None:
+    assert ring(0, 3, {0: 37, 1: 36, 2: 37}).behind(20) == [1]
+    assert ring(0, 3, {0: 37, 1: 37}).behind(20) == [], "not all have spoken yet"
+    assert ring(0, 2, {0: 37, 1: 36}).behind(7200) == []
+    assert ring(0, 2, {0: 37, 1: 36}).where(1) == "in batch 8, forward"
+
+
+def test_a_process_without_a_sign_of_life_hangs_unless_it_was_ourselves_who_slept() -> None:
+    made = ring(0, 2, {0: 1, 1: 1})
+    assert made.silent(20) == []
+    made.alive[1] -= 30
+    assert made.silent(20) == [1]
+    made.answered -= 15
+    assert made.silent(20) == []
+    other = ring(1, 2, {0: 1, 1: 1})
+    other.answered -= 30
+    assert other.silent(20) == [0], "the store lives in process 0"
+
+
+def watch(*codes: int | None) -> Watchdog:
+    made = Watchdog(20, lambda text: None)
+    made.trainer: Any = SimpleNamespace(world_size=len(codes) + 1)
+    made.children = [SimpleNamespace(poll=lambda code=code: code) for code in codes]
+    return made
+
+
+def test_a_lost_process_is_told_by_how_it_ended_and_its_last_error() -> None:
+    lost = RuntimeError("[pair.cc:553] Connection closed by peer (gloo)")
+    assert watch(None, -9).blame(lost) == "rank 2 was killed by SIGKILL"
+    failed = watch(1)
+    failed.errors[1] = "ValueError: no"
+    assert failed.blame(lost) == "rank 1 ended with exit code 1; its last error: ValueError: no"
+    assert watch(-9).blame(ValueError("our own")) == ""
+    assert watch().blame(lost) == "", "there was no other process"
+
+
+def test_many_ranks_are_not_all_listed() -> None:
+    assert named([1]) == "rank 1"
+    assert named([1, 2, 3, 4, 5]) == "rank 1, rank 2, rank 3 and 2 more"

@@ -1,0 +1,82 @@
+"""Real processes: nothing of a command outlives whoever started it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tfzoo.sweep import supervisor
+
+GUARD = [sys.executable, "-I", "-S", supervisor.__file__]
+DRIVER = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, process_group=0); time.sleep(100)"
+FAMILY = "sleep 1000 & echo $! > {0}/worker; echo $$ > {0}/command; wait"
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def number(path: Path) -> int:
+    end = time.monotonic() + 20
+    while not (path.is_file() and path.read_text().strip()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return int(path.read_text())
+
+
+def gone(*pids: int) -> bool:
+    end = time.monotonic() + 3
+    while any(map(alive, pids)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not any(map(alive, pids))
+
+
+def test_the_command_and_its_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, *GUARD, "sh", "-c", FAMILY.format(tmp_path)]
+    )
+    family = number(tmp_path / "worker"), number(tmp_path / "command")
+    assert all(map(alive, family))
+    driver.kill()
+    driver.wait()
+    assert gone(*family)
+
+
+def test_the_command_ends_with_a_guard_that_is_killed(tmp_path: Path) -> None:
+    watched = subprocess.Popen(
+        [*GUARD, "sh", "-c", FAMILY.format(tmp_path)], stdin=subprocess.PIPE, process_group=0
+    )
+    command = number(tmp_path / "command")
+    watched.kill()
+    watched.wait()
+    try:
+        assert gone(command)
+    finally:
+        os.kill(number(tmp_path / "worker"), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 0", 0), ("exit 75", 75), ("kill -9 $$", -9), ("kill -ABRT $$", -6)]
+)
+def test_it_ends_as_the_command_did(script: str, code: int) -> None:
+    watched = subprocess.Popen(
+        [*GUARD, "sh", "-c", f"ulimit -c 0; {script}"], stdin=subprocess.PIPE, process_group=0
+    )
+    assert watched.wait(20) == code
+
+
+def test_a_signal_reaches_the_command(tmp_path: Path) -> None:
+    script = f"trap 'exit 75' TERM; echo $$ > {tmp_path}/command; while :; do sleep 0.05; done"
+    watched = subprocess.Popen([*GUARD, "sh", "-c", script], stdin=subprocess.PIPE, process_group=0)
+    number(tmp_path / "command")
+    watched.terminate()
+    assert watched.wait(20) == 75

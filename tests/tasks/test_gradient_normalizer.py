@@ -1,0 +1,95 @@
+"""A step divides once, by all that was counted, and says when there is nothing to follow."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from tfzoo.tasks.gradient_normalizer import GradientNormalizer, drop
+
+X, Y = torch.randn(7, 3, generator=torch.Generator().manual_seed(0)), torch.arange(7.0)
+
+
+def model() -> nn.Linear:
+    linear = nn.Linear(3, 1)
+    nn.init.ones_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+def summed(linear: nn.Linear, rows: slice) -> torch.Tensor:
+    return (linear(X[rows])[:, 0] - Y[rows]).square().sum()
+
+
+@pytest.mark.parametrize("tensors", [True, False])
+def test_unequal_micro_batches_give_the_gradient_of_the_mean_over_all(tensors: bool) -> None:
+    parts, whole, step = model(), model(), GradientNormalizer()
+    for rows, count in ((slice(0, 2), 2), (slice(2, 7), 5)):
+        loss = summed(parts, rows)
+        step.add(loss, torch.tensor(float(count)) if tensors else count)
+        (loss / 2).backward()  # as Lightning does where it accumulates two
+    assert step.finish(list(parts.parameters()), 1, 2)
+    mean = summed(whole, slice(0, 7)) / 7
+    mean.backward()
+    assert step.loss == pytest.approx(mean.item())
+    assert step.norm == pytest.approx(
+        float(nn.utils.get_total_norm([p.grad for p in whole.parameters() if p.grad is not None]))
+    )
+    for ours, wanted in zip(parts.parameters(), whole.parameters(), strict=True):
+        assert_close(ours.grad, wanted.grad)
+
+
+def test_a_mean_that_a_task_made_itself_is_left_alone() -> None:
+    linear, step = model(), GradientNormalizer()
+    summed(linear, slice(0, 7)).backward()
+    before = [p.grad.clone() for p in linear.parameters() if p.grad is not None]
+    assert step.finish(list(linear.parameters()), 1, 1)
+    assert_close([p.grad for p in linear.parameters()], before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_one_number_that_is_not_finite_is_enough(where: str, bad: float) -> None:
+    linear, step = model(), GradientNormalizer()
+    loss = summed(linear, slice(0, 7))
+    step.add(loss * bad if where == "loss" else loss, 7)
+    loss.backward()
+    if where == "gradient" and linear.weight.grad is not None:
+        linear.weight.grad[0, 1] = bad
+    assert not step.finish(list(linear.parameters()), 1, 1)
+
+
+def test_gradients_are_clipped_to_the_norm_that_torch_clips_to() -> None:
+    for most in (0.5, 1e6):
+        ours, theirs = model(), model()
+        for one in (ours, theirs):
+            summed(one, slice(0, 7)).backward()
+        for p in theirs.parameters():
+            p.grad = p.grad / 7 if p.grad is not None else None
+        norm = float(nn.utils.clip_grad_norm_(theirs.parameters(), most))
+        step = GradientNormalizer()
+        step.add(torch.tensor(1.0), 7)
+        assert step.finish(list(ours.parameters()), 1, 1, most)
+        assert step.norm == pytest.approx(norm)
+        assert_close([p.grad for p in ours.parameters()], [p.grad for p in theirs.parameters()])
+
+
+def test_without_gradients_adam_changes_nothing() -> None:
+    linear = model()
+    adam = torch.optim.AdamW(linear.parameters(), lr=0.1, weight_decay=0.1, fused=True)
+    summed(linear, slice(0, 7)).backward()
+    adam.step()
+    weights = [p.detach().clone() for p in linear.parameters()]
+    kept = {key: value.clone() for state in adam.state.values() for key, value in state.items()}
+    summed(linear, slice(0, 7)).backward()
+    drop(list(linear.parameters()))
+    adam.step()
+    assert_close(list(linear.parameters()), weights, rtol=0, atol=0)
+    assert_close(
+        {key: value for state in adam.state.values() for key, value in state.items()},
+        kept,
+        rtol=0,
+        atol=0,
+    )

@@ -1,0 +1,67 @@
+"""The first number that is not finite is named by where it is, not by where it shows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.tasks.nan_detection import first_non_finite
+
+
+class Times(nn.Module):
+    """Forward and backward multiply by different numbers."""
+
+    def __init__(self, forward: float = 1.0, backward: float = 1.0) -> None:
+        super().__init__()
+        self.factors = forward, backward
+
+    def forward(self, x: Tensor) -> Tensor:
+        forward, backward = self.factors
+        out = x * forward
+        out.register_hook(lambda grad: grad * backward)
+        return out
+
+
+def chain(**factors: tuple[float, float]) -> nn.Sequential:
+    names = ("first", "second", "third")
+    inner = nn.Sequential()
+    for name in names:
+        inner.add_module(
+            name, nn.Sequential(nn.Linear(2, 2), Times(*factors.get(name, (1.0, 1.0))))
+        )
+    return inner
+
+
+def blamed(model: nn.Module, scale: float = 1.0) -> str:
+    return first_non_finite(model, [lambda: model(torch.ones(1, 2)).sum() * scale])
+
+
+def test_the_first_module_whose_output_is_not_finite_is_named() -> None:
+    bad = float("inf"), 1.0
+    assert blamed(chain(second=bad, third=bad)) == "the output of model.second.1"
+
+
+def test_of_gradients_the_first_is_nearest_to_the_loss() -> None:
+    bad = 1.0, float("nan")
+    assert blamed(chain(first=bad, second=bad)) == "the gradient at the output of model.second.0"
+
+
+def test_a_loss_can_be_at_fault_alone() -> None:
+    assert blamed(chain(), float("nan")) == "the loss"
+    assert blamed(chain()) == ""
+
+
+def test_all_micro_batches_are_looked_at() -> None:
+    model = nn.Linear(2, 2)
+    batches = [torch.ones(1, 2), torch.full((1, 2), float("inf")), torch.ones(1, 2)]
+    assert (
+        first_non_finite(model, [lambda x=x: model(x).sum() for x in batches])
+        == "the output of the model"
+    )  # type: ignore[misc]
+
+
+def test_it_leaves_nothing_behind() -> None:
+    model = chain(second=(float("nan"), 1.0))
+    blamed(model)
+    assert not any(module._forward_hooks for module in model.modules())
+    assert all(p.grad is None for p in model.parameters())

@@ -1,0 +1,102 @@
+"""Scores are the numbers that the ``sacrebleu`` command prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfzoo.tasks.translation_scores import CorpusScores
+
+REFERENCES = [
+    "eine Gruppe von Leuten wartet, bis der Bus kommt.",
+    "zwei Hunde laufen durch den Schnee!",
+    'sie sagt: "Das ist 3,5 mal so viel."',
+    "ein Kind",
+]
+HYPOTHESES = [
+    "eine Gruppe Leute wartet, bis ein Bus kommt.",
+    "zwei Hunde rennen durch Schnee!",
+    'sie sagt "Das ist 3,5 mal so viel."',
+    "",
+]
+CHINESE = ["二千三百四十五加六", "一百万", "七"]
+NEAR = ["二千三百四十五加七", "一百万", "七"]
+
+
+def scored(language: str, hypotheses: list[str], references: list[str]) -> CorpusScores:
+    scores = CorpusScores(language)
+    scores.update(hypotheses, references)
+    return scores
+
+
+def by_command(
+    tmp_path: Path, metric: str, tokenizer: str, hypotheses: list[str], references: list[str]
+) -> float:
+    files = tmp_path / "hypotheses", tmp_path / "references"
+    for file, lines in zip(files, (hypotheses, references), strict=True):
+        file.write_text("".join(line + "\n" for line in lines), "utf-8")
+    tokenize = ["-tok", tokenizer] if metric == "bleu" else []
+    command = [
+        sys.executable,
+        "-m",
+        "sacrebleu",
+        str(files[1]),
+        "-i",
+        str(files[0]),
+        "-m",
+        metric,
+        *tokenize,
+        "-b",
+        "-w",
+        "6",
+    ]
+    return float(subprocess.check_output(command, text=True))
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer", "hypotheses", "references"),
+    [
+        ("de", "13a", HYPOTHESES, REFERENCES),
+        ("zh", "zh", NEAR, CHINESE),
+        ("de", "13a", ["ein Kind"], ["das Kind"]),
+    ],
+    ids=["German", "Chinese", "one short line"],
+)
+def test_bleu_and_chrf_are_what_the_command_prints(
+    tmp_path: Path, language: str, tokenizer: str, hypotheses: list[str], references: list[str]
+) -> None:
+    result = scored(language, hypotheses, references).compute()
+    assert float(result["bleu"]) == pytest.approx(
+        by_command(tmp_path, "bleu", tokenizer, hypotheses, references), abs=1e-4
+    )
+    assert float(result["chrf"]) == pytest.approx(
+        by_command(tmp_path, "chrf", tokenizer, hypotheses, references), abs=1e-4
+    )
+
+
+def test_a_near_miss_in_chinese_is_not_worth_nothing() -> None:
+    assert float(scored("zh", NEAR, CHINESE).compute()["bleu"]) > 50
+
+
+def test_the_score_of_parts_is_the_score_of_the_whole() -> None:
+    parts = CorpusScores("de")
+    for hypothesis, reference in zip(HYPOTHESES, REFERENCES, strict=True):
+        parts.update([hypothesis], [reference])
+    whole = scored("de", HYPOTHESES, REFERENCES).compute()
+    assert {name: float(value) for name, value in parts.compute().items()} == {
+        name: float(value) for name, value in whole.items()
+    }
+
+
+def test_exact_counts_lines_that_are_right_to_the_letter() -> None:
+    assert float(
+        scored("de", ["a b", "A b", "a b "], ["a b", "a b", "a b"]).compute()["exact"]
+    ) == pytest.approx(100 / 3)
+
+
+def test_the_signature_names_the_tokenizer() -> None:
+    assert "tok:zh" in scored("zh", NEAR, CHINESE).signature
+    assert "tok:13a" in scored("de", HYPOTHESES, REFERENCES).signature
