@@ -14,7 +14,9 @@ import torch
 
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
-from tfzoo.runs.checkpoints import folder_of, newest, read, resolve
+from tfzoo.runs.checkpoints import folder_of, newest, read, resolve, unfit
+from tfzoo.runs.last_checkpoint import LastCheckpoint
+from tfzoo.runs.throughput import Throughput
 
 
 def content(**changes: Any) -> dict[str, Any]:
@@ -177,8 +179,25 @@ def going(batches: int) -> dict[str, Any]:
     return {
         **content(batches=batches),
         "optimizer_states": [{"state": {}}],
-        "callbacks": {"Finish": {"within_step": False}},
+        "callbacks": {"LastCheckpoint": {"within_step": False}},
     }
+
+
+def test_callback_states_of_0_1_are_read_under_the_names_of_today(checkpoint: Path) -> None:
+    """Otherwise a run of 0.1 would go on with its tokens and seconds counted from 0."""
+    callbacks = (LastCheckpoint(checkpoint.parent), Throughput())
+    states = {"Finish": {"within_step": True}, "Meter": {"tokens": 7}, "Resume": {"rows": 3}}
+    torch.save({**going(3), "callbacks": states}, checkpoint)
+    found = read(checkpoint)
+    assert {
+        name: found["callbacks"][callback.state_key]
+        for name, callback in zip(states, callbacks, strict=False)
+    } == {
+        "Finish": {"within_step": True},
+        "Meter": {"tokens": 7},
+    }
+    assert found["callbacks"]["Resume"] == {"rows": 3}
+    assert unfit(found) == "was written in the middle of a step"
 
 
 @pytest.fixture
@@ -207,7 +226,7 @@ SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
         "not finite (state_dict.w)",
     ),
     "of a step's middle": (
-        lambda path: rewrite(path, callbacks={"Finish": {"within_step": True}}),
+        lambda path: rewrite(path, callbacks={"LastCheckpoint": {"within_step": True}}),
         "in the middle of a step",
     ),
     "weights": (lambda path: torch.save(content(), path), "holds weights only"),

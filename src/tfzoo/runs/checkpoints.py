@@ -17,6 +17,10 @@ from tfzoo.runs.folder import near
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
 FORMATS = {1}
+RENAMED = {"Finish": "LastCheckpoint", "Meter": "Throughput"}
+"""Callbacks whose class had another name in tfzoo 0.1. Lightning keeps a callback's state under the
+name of its class.
+"""
 
 
 def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
@@ -89,8 +93,8 @@ def unfit(checkpoint: Mapping[str, Any]) -> str:
     if "optimizer_states" not in checkpoint:
         return "holds weights only"
     callbacks = checkpoint.get("callbacks")
-    finish = callbacks.get("Finish") if isinstance(callbacks, Mapping) else None
-    within = isinstance(finish, Mapping) and finish.get("within_step")
+    state = callbacks.get("LastCheckpoint") if isinstance(callbacks, Mapping) else None
+    within = isinstance(state, Mapping) and state.get("within_step")
     return "was written in the middle of a step" if within else ""
 
 
@@ -165,7 +169,16 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
         raise BadRun(
             f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something else"
         )
-    return dict(checkpoint)
+    return with_current_names(checkpoint)
+
+
+def with_current_names(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """The checkpoint with the states of callbacks under the names that their classes have now."""
+    callbacks = checkpoint.get("callbacks")
+    if not isinstance(callbacks, Mapping):
+        return dict(checkpoint)
+    states = {RENAMED.get(name, name): state for name, state in callbacks.items()}
+    return {**checkpoint, "callbacks": states}
 
 
 def load(path: Path) -> Any:

@@ -80,7 +80,7 @@ class Sharded(ModelParallelStrategy):
             wrong = self.broadcast(fault(path) if self.is_global_zero else None)
             if wrong is not None:
                 raise wrong
-            return super().load_checkpoint(path, weights_only=True)
+            return checkpoints.with_current_names(super().load_checkpoint(path, weights_only=True))
         checkpoint = checkpoints.read(path)
         fill(self._module, checkpoint.pop("state_dict"))
         for optimizer, state in zip(
