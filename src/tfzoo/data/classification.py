@@ -39,7 +39,7 @@ from tfzoo.data.word_dropout import WordDropout
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.registry import DatasetSpec, TokenizerSpec, create
 
-__all__ = ["ClassificationData", "ClassificationBatch", "Vocabulary", "text_batches"]
+__all__ = ["ClassificationBatch", "ClassificationData", "Vocabulary", "text_batches"]
 
 UNSEEN = "_unseen"
 """What is added to the name of a test set for the part of it that is not in training too."""
