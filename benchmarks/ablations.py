@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tfzoo.commands.tree import read
+from tfzoo.config.loader import read_yaml
 from tfzoo.sweep.judge import Judged, judge
 from tfzoo.sweep.plan import Metric, Plan, draft
 from tfzoo.sweep.report.heat import SIGNS
@@ -48,7 +48,7 @@ def page() -> str:
 
 def section(file: Path) -> Iterator[str]:
     """One sweep: its claim, what was found, and the numbers."""
-    plan = draft(file, read(file))
+    plan = draft(file, read_yaml(file))
     rows = read_csv(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     metrics = [plan.metric, *plan.also]

@@ -20,11 +20,11 @@ import lightning.pytorch as L
 import torch
 from scipy import stats
 
-from tfzoo.commands.fit import FLAGS, prepare
-from tfzoo.commands.packaged import find
-from tfzoo.commands.recipe import split
-from tfzoo.commands.training import Training
-from tfzoo.commands.tree import read
+from tfzoo.config.arguments import FLAGS, parse_arguments
+from tfzoo.config.config import resolve
+from tfzoo.config.loader import read_yaml
+from tfzoo.config.packaged import find
+from tfzoo.training.training import Training
 
 RECIPE = "translation/numbers"
 CASES = {
@@ -74,8 +74,11 @@ def main() -> None:
             "false",
         ]
         path = find(RECIPE)
-        job = prepare(
-            [(read(path), RECIPE)], split([*args, "--trainer.max_steps", "110"], FLAGS), False, path
+        job = resolve(
+            [(read_yaml(path), RECIPE)],
+            parse_arguments([*args, "--trainer.max_steps", "110"], FLAGS),
+            False,
+            path,
         )
         data = job.task.Data(**job.recipe["data"], seed=1)
         data.prepare_data()

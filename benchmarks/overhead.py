@@ -34,11 +34,11 @@ from lightning.pytorch.loggers import CSVLogger
 from scipy import stats
 
 import tfzoo
-from tfzoo.commands.fit import FLAGS, prepare
-from tfzoo.commands.packaged import find
-from tfzoo.commands.recipe import split
-from tfzoo.commands.training import Training
-from tfzoo.commands.tree import read
+from tfzoo.config.arguments import FLAGS, parse_arguments
+from tfzoo.config.config import resolve
+from tfzoo.config.loader import read_yaml
+from tfzoo.config.packaged import find
+from tfzoo.training.training import Training
 
 TURN = 5
 NAMES = ("ours", "plain")
@@ -174,7 +174,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[float]]:
     ]
     args += ["--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", "20"]
     path = find(options.recipe)
-    job = prepare([(read(path), options.recipe)], split(args, FLAGS), False, path)
+    job = resolve([(read_yaml(path), options.recipe)], parse_arguments(args, FLAGS), False, path)
     data = job.task.Data(**job.recipe["data"], seed=1)
     data.prepare_data()
     data.setup("fit")

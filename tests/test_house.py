@@ -21,7 +21,10 @@ FLOORS = {
     3: ("blocks",),
     4: ("models", "search", "testing"),
     5: ("data", "tasks", "runs"),
-    6: ("commands", "sweep", "__main__"),
+    6: ("config", "terminal"),
+    7: ("training",),
+    8: ("sweep",),
+    9: ("commands", "__main__"),
 }
 HEAVY = ("lightning", "torchmetrics", "wandb", "pytorch_lightning")
 

@@ -12,7 +12,7 @@ import yaml
 
 from tfzoo import Transformer
 from tfzoo.commands.main import main
-from tfzoo.commands.packaged import find
+from tfzoo.config.packaged import find
 
 Resolved = Callable[..., dict[str, Any]]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tfzoo.commands import packaged
 from tfzoo.commands.main import main
+from tfzoo.config import packaged
 from tfzoo.registry import create, describe
 
 NAMES = packaged.recipes()

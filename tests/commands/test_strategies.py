@@ -20,10 +20,10 @@ from torch.testing import assert_close
 
 import tfzoo
 from tfzoo.commands.main import main
-from tfzoo.commands.trainer import launching
 from tfzoo.models.fsdp import whole
 from tfzoo.runs import checkpoints, sharded_files
 from tfzoo.runs.fsdp_strategy import Sharded
+from tfzoo.training.launcher import launching
 
 TINY = (
     *(

@@ -16,8 +16,8 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT, Command, blocks, commands
 from tests.sweep.made import make
-from tfzoo.commands import packaged
 from tfzoo.commands.main import main
+from tfzoo.config import packaged
 from tfzoo.registry import describe
 
 TINY = (

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from tfzoo.commands import packaged
 from tfzoo.commands.main import main
-from tfzoo.commands.sections import task_class
+from tfzoo.config import packaged
+from tfzoo.config.sections import task_class
 from tfzoo.registry import registry
 from tfzoo.sweep.plan import Plan, load
 

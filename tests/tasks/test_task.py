@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torchmetrics import MeanMetric
 
-from tfzoo.commands import sections
 from tfzoo.commands.main import main
+from tfzoo.config import sections
 from tfzoo.errors import BadOption
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import Task

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tfzoo.commands.output import put
 from tfzoo.commands.words import Words
+from tfzoo.terminal import print_result
 
 
 def run(args: list[str]) -> int:
@@ -20,9 +20,9 @@ def run(args: list[str]) -> int:
         return 0
     from tfzoo.data import cache
 
-    put(f"{cache.folder()}  {readable(cache.size())}")
+    print_result(f"{cache.folder()}  {readable(cache.size())}")
     if given.clear:
-        put(f"cleared {readable(cache.clear())}")
+        print_result(f"cleared {readable(cache.clear())}")
     return 0
 
 

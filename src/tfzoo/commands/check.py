@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tfzoo.commands.output import put
 from tfzoo.commands.words import Words
 from tfzoo.registry import KINDS, registry
+from tfzoo.terminal import print_result
 
 
 def run(args: list[str]) -> int:
@@ -24,9 +24,9 @@ def run(args: list[str]) -> int:
     count = failed = 0
     for result in check(given.kind, given.name):
         count, failed = count + 1, failed + (not result.ok)
-        put(
+        print_result(
             f"{'ok    ' if result.ok else 'FAILED'}  {result.name}"
             + (f": {result.message}" if result.message else "")
         )
-    put(f"{given.kind} {given.name}: {count - failed} of {count} promises kept")
+    print_result(f"{given.kind} {given.name}: {count - failed} of {count} promises kept")
     return 1 if failed or not count else 0

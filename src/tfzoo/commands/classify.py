@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tfzoo.commands.lines import Progress, cell, open_task, pour, words
-from tfzoo.commands.output import say
+from tfzoo.terminal import notify
 
 EPILOG = """\
 One line is written for each line read, in order, also for an empty one: the label as the training data writes it, a tab, and its
@@ -30,7 +30,7 @@ def run(args: list[str]) -> int:
 
     pour(given, use)
     if sum(cut):
-        say(
+        notify(
             f"{sum(cut):,} line{'s' * (sum(cut) != 1)} longer than what the classifier reads: only the beginning counts (data.max_length)"
         )
     return 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfzoo.commands.output import near, put, say
 from tfzoo.commands.words import Words
 from tfzoo.errors import TfzooError
+from tfzoo.terminal import notify, print_result, relative_path
 
 EPILOG = """\
 The file holds weights, recipe and tokenizer, not the optimiser: every command can use it, none can train on with it. A run of several
@@ -41,9 +41,9 @@ def run(args: list[str]) -> int:
         raise TfzooError(
             f"{output} is a place of the checkpoints that training goes on from; write elsewhere: --output PATH"
         )
-    say(f"checkpoint: {near(path)}")
+    notify(f"checkpoint: {relative_path(path)}")
     write(checkpoints.read(path), output)
-    put(str(near(output)))
+    print_result(str(relative_path(output)))
     return 0
 
 

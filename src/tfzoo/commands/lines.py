@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from tfzoo.commands.output import near, quiet, say
 from tfzoo.commands.words import Words
 from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
 from tfzoo.runs import checkpoints
+from tfzoo.terminal import notify, relative_path, silence_lightning
 
 AT_ONCE = 20_000
 """Lines held in memory and sorted by length together."""
@@ -72,11 +72,11 @@ def open_task(given: Any, name: str, command: str) -> Any:
     checkpoint = checkpoints.read(path, task=name)
     import torch
 
-    from tfzoo.commands.sections import task_class
+    from tfzoo.config.sections import task_class
 
     task = task_class(name)
-    quiet()
-    say(f"checkpoint: {near(path)}")
+    silence_lightning()
+    notify(f"checkpoint: {relative_path(path)}")
     return task.from_checkpoint(checkpoint).to("cuda" if torch.cuda.is_available() else "cpu")
 
 

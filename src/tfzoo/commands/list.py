@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tfzoo.commands.output import put
 from tfzoo.commands.words import Words
 from tfzoo.errors import BadComponent
 from tfzoo.registry import KINDS, registry
+from tfzoo.terminal import print_result
 
 
 def run(args: list[str]) -> int:
@@ -21,15 +21,15 @@ def run(args: list[str]) -> int:
     for kind in kinds:
         names = registry(kind).names()
         if len(kinds) > 1:
-            put(f"{kind}")
+            print_result(f"{kind}")
         width = max(map(len, names), default=0)
         for name in names:
             try:
                 entry = registry(kind).entry(name)
             except BadComponent as error:  # another package's: the others are listed all the same
-                put(f"  {name:<{width}}  cannot be used: {error}")
+                print_result(f"  {name:<{width}}  cannot be used: {error}")
                 continue
-            put(
+            print_result(
                 f"  {name:<{width}}  {entry.summary}"
                 + (f"  [{entry.paper}]" if entry.paper else "")
             )

@@ -9,8 +9,8 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
-from tfzoo.commands.output import complain, put
 from tfzoo.errors import TfzooError, UnknownName
+from tfzoo.terminal import print_error, print_result
 
 COMMANDS = {
     "list": "components of a kind, a line each",
@@ -53,7 +53,7 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except TfzooError as error:
-        complain(error)
+        print_error(error)
         return error.code
     except KeyboardInterrupt:
         return 130
@@ -65,10 +65,10 @@ def main(args: Sequence[str] | None = None) -> int:
 def command(words: list[str]) -> int:
     """Run the command that the first word names."""
     if not words or words[0] in ("--help", "-h", "help"):
-        put(usage())
+        print_result(usage())
         return 0 if words else 2
     if words[0] == "--version":
-        put(f"tfzoo {_version()}")
+        print_result(f"tfzoo {_version()}")
         return 0
     if words[0] not in COMMANDS:
         raise UnknownName("command", words[0], COMMANDS, "tfzoo --help")

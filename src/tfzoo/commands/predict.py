@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.commands.lines import cell
-from tfzoo.commands.output import near, say
-from tfzoo.commands.trained import open_run
 from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.runs import checkpoints
+from tfzoo.terminal import notify, relative_path
+from tfzoo.training.evaluation import open_run
 
 TEXT = """\
 Write what the run says of each test set of its recipe to predictions/<name>.tsv of the run's folder, a row for each item in its order:
@@ -45,7 +45,7 @@ def run(args: list[str]) -> int:
         rows = trained.task.predictions(data, name)
         write(path, rows)
         files[name] = str(path)
-        say(f"{name}: {len(rows):,} rows in {near(path)}")
+        notify(f"{name}: {len(rows):,} rows in {relative_path(path)}")
     trained.record("predict", {"files": files})
     return 0
 

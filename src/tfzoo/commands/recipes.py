@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfzoo.commands import packaged
-from tfzoo.commands.output import put, say
 from tfzoo.commands.words import Words
+from tfzoo.config import packaged
 from tfzoo.errors import TfzooError
+from tfzoo.terminal import notify, print_result
 
 
 def run(args: list[str]) -> int:
@@ -33,7 +33,7 @@ def run(args: list[str]) -> int:
         return 0
     text = packaged.find(given.name).read_text("utf-8")
     if given.copy is None:
-        put(text.rstrip())
+        print_result(text.rstrip())
         return 0
     path = Path(given.copy)
     path = path / f"{given.name.rpartition('/')[2]}.yaml" if path.is_dir() else path
@@ -42,7 +42,7 @@ def run(args: list[str]) -> int:
             stream.write(text)
     except OSError as error:
         raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
-    say(
+    notify(
         f"copied to {path}; run it with: tfzoo {'sweep' if given.name in packaged.sweeps() else 'fit'} {path}"
     )
     return 0
@@ -52,6 +52,6 @@ def list_all() -> None:
     """A line each, under what runs them."""
     width = max(map(len, packaged.names()), default=0)
     for heading, names in (("tfzoo fit", packaged.recipes()), ("tfzoo sweep", packaged.sweeps())):
-        put(f"{heading} ...")
+        print_result(f"{heading} ...")
         for name in names:
-            put(f"  {name:<{width}}  {packaged.summary(name)}")
+            print_result(f"  {name:<{width}}  {packaged.summary(name)}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tfzoo.commands.output import near, put
 from tfzoo.commands.words import Words
 from tfzoo.errors import TfzooError
+from tfzoo.terminal import print_result, relative_path
 
 EPILOG = """\
 Written into the first folder: report.html (one page, opens offline), report.md (the same as text), runs.csv (one row per run).
@@ -38,11 +38,13 @@ def run(args: list[str]) -> int:
 
     results = gather(given.folders, given.metric)
     for verdicts in results.verdicts:
-        put(f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better")
+        print_result(
+            f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better"
+        )
         for one in verdicts.axes:
-            put(f"  {one.sentence}") if one.verdict != "baseline" else None
+            print_result(f"  {one.sentence}") if one.verdict != "baseline" else None
         for note in verdicts.notes:
-            put(f"  note: {note}")
+            print_result(f"  note: {note}")
     try:
         paths = save(results)
     except OSError as error:
@@ -50,5 +52,5 @@ def run(args: list[str]) -> int:
             f"cannot write the report into {given.folders[0]}: {error.strerror or error}"
         ) from None
     for path in paths:
-        put(near(path))
+        print_result(relative_path(path))
     return 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tfzoo.commands.output import put
 from tfzoo.commands.words import Words
 from tfzoo.registry import KINDS, describe
+from tfzoo.terminal import print_result
 
 
 def run(args: list[str]) -> int:
@@ -16,5 +16,5 @@ def run(args: list[str]) -> int:
     words.add_argument("name", metavar="NAME", help="see tfzoo list KIND")
     given = words.read(args)
     if given is not None:
-        put(str(describe(given.kind, given.name)))
+        print_result(str(describe(given.kind, given.name)))
     return 0

@@ -11,10 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.commands.output import complain, near, put, say
 from tfzoo.commands.words import Words
 from tfzoo.errors import TfzooError
 from tfzoo.runs.folder import RUNS
+from tfzoo.terminal import notify, print_error, print_result, relative_path
 
 if TYPE_CHECKING:
     from tfzoo.sweep.plan import Plan
@@ -47,12 +47,12 @@ def run(args: list[str]) -> int:
     plan = load(given.file)
     folder = Path(given.run or RUNS / plan.file.stem).expanduser().absolute()
     if given.export:
-        put(import_module("tfzoo.sweep.wandb").export(plan, folder).rstrip())
+        print_result(import_module("tfzoo.sweep.wandb").export(plan, folder).rstrip())
         return 0
     if given.dry_run:
         from tfzoo.sweep.preview import preview
 
-        put("\n".join(preview(plan, folder, given.jobs or 1)))
+        print_result("\n".join(preview(plan, folder, given.jobs or 1)))
         return 0
     return sweep(plan, folder, given, args)
 
@@ -113,16 +113,16 @@ def sweep(plan: Plan, folder: Path, given: Any, args: list[str]) -> int:
     every = state.runs(plan, folder)
     if given.retry:
         retry(plan, every)
-    say(f"sweep: {near(folder)}")
+    notify(f"sweep: {relative_path(folder)}")
     for cell in plan.cells:
         if cell.refused:
-            say(f"{cell.name}: refused: {cell.refused}")
+            notify(f"{cell.name}: refused: {cell.refused}")
     with Table(plan, every, given.jobs or 1) as table:
         missing = [one for one in every if state.status(one) not in ("completed", "failed")]
         jobs = given.jobs or (1 if given.engine == "local" else None)
         code = engine(given)(plan, folder, missing, jobs, table.told) if missing else 0
     if code:
-        say(f"tfzoo: stopped by a signal. Go on with: {again(args)}")
+        notify(f"tfzoo: stopped by a signal. Go on with: {again(args)}")
         return code
     code = tell(plan, every, args)
     report(folder)
@@ -159,15 +159,19 @@ def tell(plan: Plan, every: list[Run], args: list[str]) -> int:
     failed = [run for run, status in zip(every, statuses, strict=True) if status == "failed"]
     open_ = sum(status not in ("completed", "failed") for status in statuses)
     refused = sum(bool(cell.refused) for cell in plan.cells)
-    put(
+    print_result(
         f"{statuses.count('completed')} of {len(every)} runs completed, {len(failed)} failed; {refused} of {len(plan.cells)} cells refused"
     )
     for run in failed:
-        put(f"  {run.name}: {state.failure(run.folder).get('reason')} ({near(run.folder)})")
+        print_result(
+            f"  {run.name}: {state.failure(run.folder).get('reason')} ({relative_path(run.folder)})"
+        )
     if failed:
-        say(f"To run them again: {again(args, '--retry failed')}")
+        notify(f"To run them again: {again(args, '--retry failed')}")
     if open_:
-        say(f"{open_} not done: stopped, or another process is at them. Go on with: {again(args)}")
+        notify(
+            f"{open_} not done: stopped, or another process is at them. Go on with: {again(args)}"
+        )
     return 1 if failed or open_ else 0
 
 
@@ -188,10 +192,10 @@ def report(folder: Path) -> None:
     try:
         paths = write([folder])
     except Exception as error:
-        complain(f"no report: {type(error).__name__}: {error}")
+        print_error(f"no report: {type(error).__name__}: {error}")
         return
     for path in paths:
-        put(near(path))
+        print_result(relative_path(path))
 
 
 def alone(given: Any, args: list[str]) -> int:
@@ -207,7 +211,7 @@ def alone(given: Any, args: list[str]) -> int:
     cell = plan.cells[given.cell // len(plan.seeds)]
     found = [one for one in state.runs(plan, folder) if one.number == given.cell]
     if not found:
-        put(f"{cell.name}: refused: {cell.refused}")
+        print_result(f"{cell.name}: refused: {cell.refused}")
         return 0
     if given.retry:
         retry(plan, found)
@@ -219,6 +223,6 @@ def alone(given: Any, args: list[str]) -> int:
         folder,
         found,
         1,
-        lambda run, status: say(f"{run.name}: {status}"),
+        lambda run, status: notify(f"{run.name}: {status}"),
     )
     return code or tell(plan, found, args)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfzoo.commands.trained import score
+from tfzoo.training.evaluation import score
 
 TEXT = """\
 Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe;

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.commands.fit import prepare
-from tfzoo.commands.packaged import find
-from tfzoo.commands.recipe import split
-from tfzoo.commands.sections import task_class
-from tfzoo.commands.tree import read
+from tfzoo.config.arguments import parse_arguments
+from tfzoo.config.config import resolve
+from tfzoo.config.loader import read_yaml
+from tfzoo.config.packaged import find
+from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
 from tfzoo.registry import create
 
@@ -49,7 +49,7 @@ def resolved(plan: Plan, one: Cell, tuned: str) -> dict[str, Any]:
     recipe, *options = plan.words(one, tuned)
     shown = recipe if Path(recipe).is_file() else f"{recipe.removesuffix('.yaml')}.yaml"
     try:
-        return prepare([(read(path), shown)], split(options), False, path).recipe
+        return resolve([(read_yaml(path), shown)], parse_arguments(options), False, path).recipe
     except Clash:
         raise
     except TfzooError as error:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tfzoo.commands.sections import TOP
+from tfzoo.config.sections import TOP
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.sweep import layout
 

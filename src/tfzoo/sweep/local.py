@@ -12,10 +12,10 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
-from tfzoo.commands.output import say
 from tfzoo.sweep.cell import Stop, Told, execute
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run, Status
+from tfzoo.terminal import notify
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
@@ -46,7 +46,7 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, told: Told) ->
             while waiting:
                 if stop.code and stop.children and not said:
                     said = True
-                    say(
+                    notify(
                         "stopping: what is running ends with a checkpoint; at once at another Ctrl-C"
                     )
                 done, waiting = wait(

@@ -8,8 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
-from tfzoo.commands.packaged import find
-from tfzoo.commands.tree import read
+from tfzoo.config.loader import read_yaml
+from tfzoo.config.packaged import find
 from tfzoo.sweep import check, layout
 from tfzoo.sweep.fields import Fields
 
@@ -156,7 +156,7 @@ def load(path: str | Path, number: int | None = None) -> Plan:
         BadRecipe, BadOption, UnknownName: one line that names the file and the mistake.
     """
     file = find(str(path)).resolve()
-    plan = draft(file, read(file))
+    plan = draft(file, read_yaml(file))
     tried = range(len(plan.cells)) if number is None else [check.place(plan, number)]
     cells = list(plan.cells)
     for index in tried:

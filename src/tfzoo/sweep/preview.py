@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-from tfzoo.commands.output import near
 from tfzoo.sweep import state, tune
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.table import clock, seconds
+from tfzoo.terminal import relative_path
 
 
 def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
@@ -39,7 +39,7 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     left = len(every) - len(done) - len(failed) + trials
     again = f"; {len(failed)} failed, to be run again with --retry failed" if failed else ""
     tuned = f", {trials} of them to tune {plan.tune.key}" if plan.tune and trials else ""
-    yield f"{len(plan.cells) - refused} cells x {count} seeds in {near(folder)}, {refused} cells refused; {left} runs to come{tuned}{again}"
+    yield f"{len(plan.cells) - refused} cells x {count} seeds in {relative_path(folder)}, {refused} cells refused; {left} runs to come{tuned}{again}"
     known = [seconds(run.folder) for run in every if run.number in done]
     if known:
         yield f"about {clock(mean(known) * left / jobs)} with --jobs {jobs}: {clock(mean(known))} a run, as the {len(known)} done took"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tfzoo.commands.output import say
 from tfzoo.errors import BadRun
 from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Stop, Told
@@ -18,6 +17,7 @@ from tfzoo.sweep.job import PATIENCE, Ended, Job, RetryPolicy, fail, gpus, libra
 from tfzoo.sweep.local import signals
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
+from tfzoo.terminal import notify
 
 LOOK = 2.0
 """Seconds between two looks at the folder."""
@@ -105,7 +105,7 @@ class Tasks:
             fail(run, f"out of memory: {ended.said}", ended.code)
         found = self.account.settle(run, ended)
         if ended is None and found is None:
-            say(f"{run.name}: its machine was lost; it runs again elsewhere")
+            notify(f"{run.name}: its machine was lost; it runs again elsewhere")
             time.sleep(LOOK)  # where all are lost, new ones are so too
         self.told(run, found or state.status(run))
         return found is not None
@@ -150,7 +150,7 @@ def visible(ray: Any, folder: Path, cores: int, gpus: int) -> None:
     try:
         fit = [node for node in ray.nodes() if node["Alive"] and room(node, cores, gpus)]
         if not fit:
-            say(
+            notify(
                 f"Ray: no machine has {cores} cores{f' and {gpus} GPUs' if gpus else ''} yet; waiting for one"
             )
         asked = [

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tfzoo.commands.output import say
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Stop, Told
@@ -20,6 +19,7 @@ from tfzoo.sweep.job import Ended, Job, RetryPolicy, gpus, library, parts, threa
 from tfzoo.sweep.local import signals
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
+from tfzoo.terminal import notify
 
 FILE = "slurm.json"
 """Which job works on which run."""
@@ -112,7 +112,7 @@ class Array:
         self.jobs = {number: one for number, one in found.items() if alive(one)}
         self.runs = {run.number: run for run in runs if run.number in self.jobs}
         if self.jobs:
-            say(f"SLURM: found {len(self.jobs)} runs that are queued or running")
+            notify(f"SLURM: found {len(self.jobs)} runs that are queued or running")
 
     def submit(self, runs: Sequence[Run]) -> None:
         """Send runs to SLURM, and write down their jobs."""
@@ -134,7 +134,7 @@ class Array:
             state.write(
                 self.folder / FILE, json.dumps({**recorded(self.folder), **ids}, indent=1) + "\n"
             )
-            say(f"SLURM: {len(part)} runs submitted as {self.names(jobs)}")
+            notify(f"SLURM: {len(part)} runs submitted as {self.names(jobs)}")
 
     def watch(self) -> int:
         """Wait until all runs are over, or a signal comes."""
@@ -150,7 +150,7 @@ class Array:
                 time.sleep(LOOK if self.jobs else 0)
         if self.jobs:
             names = self.names(self.jobs.values())
-            say(
+            notify(
                 f"SLURM: {len(self.jobs)} runs go on without us. To end them: scancel {names}. The same command again watches them"
             )
         return stop.code
@@ -166,7 +166,7 @@ class Array:
         elif not job.done():
             return True
         elif str(job.state).startswith("CANCELLED"):  # by a person, who wants no other
-            say(f"{run.name}: its job {job.job_id} was cancelled")
+            notify(f"{run.name}: its job {job.job_id} was cancelled")
             del self.jobs[run.number]
             self.told(run, found)
             return True

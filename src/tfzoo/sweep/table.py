@@ -19,12 +19,12 @@ from rich.live import Live
 from rich.table import Table as Rows
 from rich.text import Text
 
-from tfzoo.commands.output import number, say
 from tfzoo.runs import summary
 from tfzoo.sweep import state
 from tfzoo.sweep.cell import tail
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
+from tfzoo.terminal import format_number, notify
 
 
 class Table:
@@ -80,7 +80,7 @@ class Table:
                 self.statuses[run.name] = status
             line = self.line(run, status)
         if self.live is None:
-            say(line)
+            notify(line)
         elif status == "failed":
             self.live.console.print(Text(line))
 
@@ -92,7 +92,7 @@ class Table:
             text += f": {self.reasons[run.name]}"
         elif status == "completed":
             score = state.scores(run.folder).get(self.plan.metric.name)
-            text += "" if score is None else f", {self.plan.metric.name} {number(score)}"
+            text += "" if score is None else f", {self.plan.metric.name} {format_number(score)}"
             text += f", {clock(self.seconds[run.name])}" * (run.name in self.seconds)
             if left := self.left():
                 text += f", about {clock(left)} left"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tfzoo.commands.sections import task_class
+from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRun
 from tfzoo.sweep import layout, state
 from tfzoo.sweep.plan import Metric, Plan

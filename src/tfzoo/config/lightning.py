@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightning.pytorch as L
-import torch
 from jsonargparse import Namespace, set_parsing_settings
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
-from tfzoo.commands import launcher, tracking
-from tfzoo.commands.recipe import Draft
-from tfzoo.commands.sections import DEFAULTS, TOP
-from tfzoo.commands.tree import ALLOWED, walk
+from tfzoo.config.merge import Draft
+from tfzoo.config.sections import DEFAULTS, TOP
+from tfzoo.config.security import ALLOWED, walk
 from tfzoo.errors import BadRecipe, did_you_mean
-from tfzoo.runs import fsdp_strategy
-from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
-from tfzoo.runs.folder import rank
 from tfzoo.values import type_name
 
-LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 FILLED_IN = "<the run's folder>"
 
 
@@ -193,7 +181,7 @@ def resolved(used: Parser, values: Namespace) -> dict[str, Any]:
         tree[section] = {
             key: value for key, value in tree[section].items() if value != defaults[section][key]
         }
-    for logger in _listed(tree["trainer"].get("logger")):
+    for logger in as_list(tree["trainer"].get("logger")):
         if isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == FILLED_IN:
             del logger["init_args"]["save_dir"]
     return {
@@ -203,95 +191,6 @@ def resolved(used: Parser, values: Namespace) -> dict[str, Any]:
     }
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def as_list(value: Any) -> Sequence[Any]:
+    """The value if it is a list, else a list of it alone."""
     return value if isinstance(value, list) else [value]
-
-
-def make(
-    used: Parser,
-    values: Namespace,
-    folder: Path | None,
-    callbacks: Sequence[L.Callback],
-    loggers: Sequence[Any] = (),
-) -> L.Trainer:
-    """The Trainer of a recipe, with our callbacks and loggers beside its own; without a folder none
-    is made of its loggers.
-
-    Raises:
-        BadRecipe: Lightning refuses what the recipe asks for.
-    """
-    fsdp_strategy.register()
-    values = values.clone()
-    if folder is None:
-        values.trainer.logger = None
-    for logger in _listed(values.trainer.logger):
-        if isinstance(logger, Namespace):
-            _place(logger, folder)
-    with refusals("trainer"):
-        arguments = dict(used.instantiate(values).trainer)
-        given = arguments.pop("logger")
-        own = [one for one in _listed(given) if one and one is not True]
-        unwanted = {
-            "enable_progress_bar": lightning_callbacks.ProgressBar,
-            "enable_checkpointing": lightning_callbacks.ModelCheckpoint,
-        }
-        without = tuple(cls for key, cls in unwanted.items() if arguments[key] is False)
-        kept = [one for one in callbacks if not isinstance(one, without)]
-        arguments |= {
-            "callbacks": [*_listed(arguments["callbacks"] or []), *kept],
-            "enable_checkpointing": None,
-        }
-        arguments |= {
-            "use_distributed_sampler": False,
-            "default_root_dir": folder,
-            "logger": [*loggers, *own] or False,
-        }
-        arguments["enable_model_summary"] = bool(arguments["enable_model_summary"])
-        arguments["plugins"] = [*_listed(arguments["plugins"] or []), AtomicCheckpointIO()]
-        if arguments["num_sanity_val_steps"] is None:
-            arguments["num_sanity_val_steps"] = 0
-        return launcher.trainer(arguments)
-
-
-@contextmanager
-def refusals(section: str) -> Iterator[None]:
-    """What Lightning refuses of a section, as one line of ours."""
-    try:
-        yield
-    except (
-        MisconfigurationException,
-        ModuleNotFoundError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise BadRecipe(f"{section}: {' '.join(str(error).split())[:400]}") from None
-
-
-def _place(logger: Namespace, folder: Path | None) -> None:
-    if logger.init_args.get("save_dir") == FILLED_IN:
-        logger.init_args.save_dir = str(folder)
-    if logger.class_path.endswith("WandbLogger") and folder and not rank():
-        tracking.place(logger, folder)
-
-
-@contextmanager
-def launching(args: Sequence[str]) -> Iterator[None]:
-    """Lightning starts further processes with ``sys.argv``: let that be this command, however it
-    was called.
-
-    What it leaves behind for processes that it started is taken back, so that the next command of
-    this process starts alone.
-    """
-    main = sys.modules["__main__"]
-    before, variables = (sys.argv, main.__spec__), dict(os.environ)
-    grouped = torch.distributed.is_initialized()
-    sys.argv, main.__spec__ = ["tfzoo", *args], find_spec("tfzoo.__main__")
-    try:
-        yield
-        if torch.distributed.is_initialized() and not grouped:
-            torch.distributed.destroy_process_group()
-    finally:
-        sys.argv, main.__spec__ = before
-        for name in LAUNCHED & (os.environ.keys() - variables.keys()):
-            del os.environ[name]

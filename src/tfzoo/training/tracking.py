@@ -22,8 +22,8 @@ from urllib.request import Request, urlopen
 from jsonargparse import Namespace
 from lightning.pytorch.loggers import WandbLogger
 
-from tfzoo.commands.output import near, say
 from tfzoo.runs.folder import rank
+from tfzoo.terminal import notify, relative_path
 
 PATIENCE = 5.0
 """Seconds for the host's answer before training."""
@@ -42,7 +42,7 @@ def place(logger: Namespace, folder: Path) -> None:
         and not logger.init_args.get("offline")
         and (why := unreachable())
     ):
-        say(f"Weights & Biases: {why}; its data is kept offline")
+        notify(f"Weights & Biases: {why}; its data is kept offline")
         logger.init_args.mode = (
             "offline"  # its `offline` would set it for all later runs of this process too
         )
@@ -124,7 +124,9 @@ def begin(loggers: Sequence[Any]) -> None:
         try:
             logger.experiment  # noqa: B018  # opens it
         except Exception as error:  # of the client, of its service, of what it talks with
-            say(f"Weights & Biases: {' '.join(str(error).split())[:160]}; its data is kept offline")
+            notify(
+                f"Weights & Biases: {' '.join(str(error).split())[:160]}; its data is kept offline"
+            )
             logger._wandb_init["mode"] = "offline"
             logger.experiment  # noqa: B018
         OUTBOXES[logger] = LogQueue(logger)
@@ -143,7 +145,9 @@ def end(loggers: Sequence[Any]) -> None:
                 within(END - (monotonic() - start) + 1, partial(finished, run)) is True and drained
             )
         if not sent or run.settings.mode in ("offline", "dryrun"):
-            say(f"Weights & Biases: kept in {near(folder)}; to send it: wandb sync {near(folder)}")
+            notify(
+                f"Weights & Biases: kept in {relative_path(folder)}; to send it: wandb sync {relative_path(folder)}"
+            )
 
 
 def finished(run: Any) -> bool:
@@ -182,7 +186,7 @@ class LogQueue:
             except Exception as error:  # of the client, of its service, of what it talks with
                 if not self.failed:
                     self.failed = " ".join(str(error).split())[:160] or type(error).__name__
-                    say(f"Weights & Biases: {self.failed}; training goes on")
+                    notify(f"Weights & Biases: {self.failed}; training goes on")
 
 
 OUTBOXES: dict[WandbLogger, LogQueue] = {}

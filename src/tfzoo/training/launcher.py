@@ -5,14 +5,20 @@ alone, in the same folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import lightning.pytorch as L
+import torch
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 
 from tfzoo.errors import BadRecipe
+
+LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 
 
 def trainer(arguments: Mapping[str, Any]) -> L.Trainer:
@@ -52,3 +58,25 @@ def started() -> tuple[str, int, int]:
         nodes = int(os.environ.get("SLURM_NNODES", "1"))
         return "srun", int(os.environ["SLURM_NTASKS"]) // nodes, nodes
     return "", 1, 1
+
+
+@contextmanager
+def launching(args: Sequence[str]) -> Iterator[None]:
+    """Lightning starts further processes with ``sys.argv``: let that be this command, however it
+    was called.
+
+    What it leaves behind for processes that it started is taken back, so that the next command of
+    this process starts alone.
+    """
+    main = sys.modules["__main__"]
+    before, variables = (sys.argv, main.__spec__), dict(os.environ)
+    grouped = torch.distributed.is_initialized()
+    sys.argv, main.__spec__ = ["tfzoo", *args], find_spec("tfzoo.__main__")
+    try:
+        yield
+        if torch.distributed.is_initialized() and not grouped:
+            torch.distributed.destroy_process_group()
+    finally:
+        sys.argv, main.__spec__ = before
+        for name in LAUNCHED & (os.environ.keys() - variables.keys()):
+            del os.environ[name]

@@ -14,10 +14,7 @@ from typing import Any
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from tfzoo.commands import tracking, trainer
-from tfzoo.commands.job import Job
-from tfzoo.commands.output import complain, near, number, say
-from tfzoo.commands.progress import Bar
+from tfzoo.config.config import Job
 from tfzoo.errors import TfzooError
 from tfzoo.models.fsdp import fill
 from tfzoo.runs import checkpoints, summary
@@ -31,6 +28,9 @@ from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
 from tfzoo.runs.throughput import Throughput
 from tfzoo.runs.watchdog import Watchdog
 from tfzoo.tasks.explain import Explain
+from tfzoo.terminal import format_number, notify, print_error, relative_path
+from tfzoo.training import tracking, trainer
+from tfzoo.training.progress import Bar
 
 LASTS = {"every_n_train_steps", "train_time_interval"}
 """Of the settings of checkpoints, those for the last one."""
@@ -126,7 +126,7 @@ class Training:
         try:
             summary.write(self.folder, command, section) if not rank() else None
         except OSError as error:
-            complain(f"cannot write {self.folder / summary.FILE}: {error.strerror}")
+            print_error(f"cannot write {self.folder / summary.FILE}: {error.strerror}")
             return False
         return True
 
@@ -145,13 +145,13 @@ class Training:
         except (SystemExit, KeyboardInterrupt) as stop:
             stopped = isinstance(stop, SystemExit) and stop.code == STOPPED
             self.ended = "interrupted" if stopped else "interrupted at once"
-            say(f"tfzoo: stopped by a signal after step {self.trainer.global_step}")
+            notify(f"tfzoo: stopped by a signal after step {self.trainer.global_step}")
             if stopped and self.signals.asks_again and not rank() and (told := requeue()):
-                say(f"tfzoo: {told}")
+                notify(f"tfzoo: {told}")
             return STOPPED if stopped else INTERRUPTED
         except TfzooError as error:
             self.ended = f"failed: {error}"
-            complain(error)
+            print_error(error)
             return error.code
         except Exception as error:
             return self._failed(error)
@@ -160,7 +160,7 @@ class Training:
         self.ended = "interrupted" if self.signals.code else "completed"
         if self.finish.failed:
             self.ended = f"failed: could not write {', '.join(f'{name} ({why})' for name, why in self.finish.failed.items())}"
-            complain(
+            print_error(
                 f"training ended after step {self.trainer.global_step}, but {self.ended.removeprefix('failed: ')}"
             )
         return self.signals.code or int(bool(self.finish.failed))
@@ -174,7 +174,7 @@ class Training:
             said = f"{type(error).__name__}: {error}"
             traceback.print_exc()
         self.ended = f"failed: {said}"
-        complain(f"training failed after step {self.trainer.global_step}: {said}")
+        print_error(f"training failed after step {self.trainer.global_step}: {said}")
         return 1
 
     def _give_up(self, said: str) -> None:
@@ -187,7 +187,7 @@ class Training:
             summary.write(self.folder, "fit", self.facts()) if not rank() else None
         if rank() == 1 and "rank 0" in said:  # which can say nothing itself
             print(f"tfzoo: {said}", file=sys.stderr, flush=True)
-        complain(said)
+        print_error(said)
 
     def _test(self) -> None:
         path = self.checkpoint
@@ -242,10 +242,10 @@ class Training:
         if "tokens_per_second" in facts:
             rows.append(("tokens per second", f"{facts['tokens_per_second']:,}"))
         rows += [(f"best {name}", f"{value:.4g}") for name, value in facts["best"].items()]
-        rows += [(name, number(value)) for name, value in sorted(self.tested.items())]
-        folder = near(self.folder)
+        rows += [(name, format_number(value)) for name, value in sorted(self.tested.items())]
+        folder = relative_path(self.folder)
         if self.checkpoint:
-            rows += [("checkpoint", near(self.checkpoint))]
+            rows += [("checkpoint", relative_path(self.checkpoint))]
             rows += [
                 (
                     self.task.command,

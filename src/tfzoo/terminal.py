@@ -16,30 +16,32 @@ from tfzoo.runs.folder import rank
 MOST_LINES = 6
 
 
-def say(text: str) -> None:
+def notify(text: str) -> None:
     """A line for the person at the terminal, on stderr."""
     if not rank():
         print(text, file=sys.stderr, flush=True)
 
 
-def put(text: str) -> None:
+def print_result(text: str) -> None:
     """A line of the result, on stdout."""
     if not rank():
         print(text, flush=True)
 
 
-def complain(error: object) -> None:
+def print_error(error: object) -> None:
     """An error's message, short enough to be read."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    say("\n       ".join([f"tfzoo: {lines[0]}", *(line.strip() for line in lines[1:MOST_LINES])]))
+    notify(
+        "\n       ".join([f"tfzoo: {lines[0]}", *(line.strip() for line in lines[1:MOST_LINES])])
+    )
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Four digits, but a large count whole."""
     return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1000 else f"{value:.4g}"
 
 
-def quiet() -> None:
+def silence_lightning() -> None:
     """Leave out what Lightning says of itself; call it once lightning is imported, which sets its
     own levels.
     """
@@ -69,7 +71,7 @@ def quiet() -> None:
     )
 
 
-def table(rows: Iterable[tuple[str, str]], title: str) -> None:
+def print_table(rows: Iterable[tuple[str, str]], title: str) -> None:
     """Two columns on stdout; plain lines where it is no terminal."""
     if rank():
         return
@@ -87,7 +89,7 @@ def table(rows: Iterable[tuple[str, str]], title: str) -> None:
     print("\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)]), flush=True)
 
 
-def near(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """A path as one would type it here."""
     try:
         return str(path.absolute().relative_to(Path.cwd()))

@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import ProgressBar, Timer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tfzoo.commands.output import say
+from tfzoo.terminal import notify
 
 EVERY = 10.0
 """Seconds between lines where there is no terminal."""
@@ -43,7 +43,7 @@ class Bar(ProgressBar):
         if self.bar is not None:
             self.bar.console.print(text, markup=False, highlight=False)
         else:
-            say(text)
+            notify(text)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.started = monotonic()
@@ -76,7 +76,7 @@ class Bar(ProgressBar):
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=trainer.global_step, text=text)
         else:
-            say(f"{self.shown - self.started:6.0f} s  {text}")
+            notify(f"{self.shown - self.started:6.0f} s  {text}")
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.on and trainer.state.fn == "fit" and not trainer.sanity_checking:

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfzoo.commands.fit import FLAGS, prepare
-from tfzoo.commands.job import Job
-from tfzoo.commands.output import near, number, put, say, table
-from tfzoo.commands.recipe import split
-from tfzoo.commands.sections import task_class
+from tfzoo.config.arguments import FLAGS, parse_arguments
+from tfzoo.config.config import Job, resolve
+from tfzoo.config.sections import task_class
 from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.folder import rank
+from tfzoo.terminal import format_number, notify, print_result, print_table, relative_path
 
 
 @dataclass
@@ -62,9 +61,9 @@ def open_run(
         BadRun: no such run, or a damaged checkpoint.
         BadRecipe: a bad option, or one that would change the model.
     """
-    arguments = split(args, FLAGS)
+    arguments = parse_arguments(args, FLAGS)
     if arguments.take("help") is not None:
-        put(f"usage: tfzoo {command} RUN [--SECTION.KEY VALUE ...]\n\n{text}")
+        print_result(f"usage: tfzoo {command} RUN [--SECTION.KEY VALUE ...]\n\n{text}")
         return None
     trust = arguments.take("trust") is not None
     taken = {name: arguments.take(name) for name in options}
@@ -73,7 +72,7 @@ def open_run(
             f"{command} needs one run: its folder or a checkpoint, such as tfzoo {command} runs/numbers/1"
         )
     path = checkpoints.resolve(arguments.words[0])
-    say(f"checkpoint: {near(path)}")
+    notify(f"checkpoint: {relative_path(path)}")
     checkpoint = checkpoints.read(path)
     for key, _ in arguments.options:
         if key.partition(".")[0] in {
@@ -93,7 +92,7 @@ def open_run(
     kept = checkpoint["tfzoo"]["recipe"]
     own = {**kept, "trainer": evaluation(kept.get("trainer") or {}), "checkpoint": {}}
     changed = {key for key, _ in arguments.options}
-    job = prepare(
+    job = resolve(
         [({"task": checkpoint["tfzoo"]["task"], **own}, str(path))], arguments, trust, path
     )
     for section, key in (
@@ -103,7 +102,7 @@ def open_run(
     ):
         before, now = (own.get(section) or {}).get(key), job.recipe[section].get(key)
         if before != now:
-            say(f"{section}.{key}: {now!r} here, {before!r} in training")
+            notify(f"{section}.{key}: {now!r} here, {before!r} in training")
     task = job.task.from_checkpoint(
         {**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": job.recipe}}
     )
@@ -125,21 +124,22 @@ def score(command: str, args: list[str], text: str) -> int:
     trained = open_run(command, args, text)
     if trained is None:
         return 0
-    from tfzoo.commands import trainer
-    from tfzoo.commands.progress import Bar
+    from tfzoo.training import launcher, trainer
+    from tfzoo.training.progress import Bar
 
     data = trained.data()
     used = trainer.make(trained.job.parser, trained.job.values, None, [Bar()])
-    with trainer.launching([command, *args]):
+    with launcher.launching([command, *args]):
         getattr(used, command)(trained.task, datamodule=data, verbose=False)
     found = {key: float(value) for key, value in used.callback_metrics.items()}
     if not found:
         raise TfzooError(f"{command}: the run's data has nothing to score")
     trained.record(command, {"scores": found})
-    rows = [(key, number(value)) for key, value in sorted(found.items())]
+    rows = [(key, format_number(value)) for key, value in sorted(found.items())]
     if folder := checkpoints.folder_of(trained.path):
         rows += [
-            ("picture", near(path)) for path in (trained.task.draw(folder) if not rank() else ())
+            ("picture", relative_path(path))
+            for path in (trained.task.draw(folder) if not rank() else ())
         ]
-    table(rows, f"{command} {near(trained.path)}")
+    print_table(rows, f"{command} {relative_path(trained.path)}")
     return 0

@@ -15,46 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfzoo.commands.sections import TOP, Section, misplaced, parts, sections, task_class
-from tfzoo.commands.tree import parse, police, read
+from tfzoo.config.arguments import Arguments
+from tfzoo.config.loader import parse_yaml, read_yaml
+from tfzoo.config.sections import TOP, Section, misplaced, parts, sections, task_class
+from tfzoo.config.security import refuse_code
 from tfzoo.errors import BadOption, BadRecipe, UnknownName
 from tfzoo.registry import registry
 from tfzoo.runs.bounds import numbers
 from tfzoo.values import convert, is_plain, type_name
-
-
-@dataclass
-class Arguments:
-    """A command line taken apart: words, options in their order, and the command's own flags."""
-
-    words: list[str] = field(default_factory=list)
-    options: list[tuple[str, str | None]] = field(default_factory=list)
-
-    def take(self, name: str) -> str | None:
-        """The value of a command's own option, removed; ``""`` for a flag without one, None where
-        it is not given.
-        """
-        found = [value or "" for key, value in self.options if key == name]
-        self.options = [option for option in self.options if option[0] != name]
-        return found[-1] if found else None
-
-
-def split(args: Sequence[str], flags: Sequence[str] = ()) -> Arguments:
-    """Take a command line apart: ``--key value``, ``--key=value``, and a bare ``--key`` at the end
-    or before another option.
-    """
-    result, rest = Arguments(), list(args)
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("--"):
-            result.words.append(word)
-        elif "=" in word:
-            key, _, value = word[2:].partition("=")
-            result.options.append((key, value))
-        else:
-            bare = word[2:] in flags or not rest or rest[0].startswith("--")
-            result.options.append((word[2:], None if bare else rest.pop(0)))
-    return result
 
 
 @dataclass
@@ -135,7 +103,7 @@ class Draft:
             or is_plain(hint)
         )
         value = (
-            parse(text, where)
+            parse_yaml(text, where)
             if not text_is_value or text[:1] in "{[" or text in ("null", "None")
             else text
         )
@@ -251,14 +219,14 @@ def draft(
     given = [
         *layers,
         *(
-            (nested(key.rstrip("+"), parse(value or "", f"--{key}")), f"--{key}")
+            (nested(key.rstrip("+"), parse_yaml(value or "", f"--{key}")), f"--{key}")
             for key, value in options
         ),
     ]
     for tree, where in given:
         numbers(tree, where)
         if not trust:
-            police(tree, where)
+            refuse_code(tree, where)
     name = next((value for key, value in reversed(options) if key == "task"), None)
     named = [(tree["task"], where) for tree, where in layers if "task" in tree]
     try:
@@ -282,7 +250,7 @@ def config(value: str | None) -> dict[str, Any]:
         raise BadRecipe(
             f"--config reads files alone, not {value!r}: download it, look at it, then give its path"
         )
-    return read(Path(value))
+    return read_yaml(Path(value))
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:

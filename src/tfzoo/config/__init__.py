@@ -1,0 +1,1 @@
+"""From recipe and command line to one resolved, checked configuration."""

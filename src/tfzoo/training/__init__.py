@@ -1,0 +1,1 @@
+"""One training, and the evaluation of what it trained."""
