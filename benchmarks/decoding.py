@@ -25,13 +25,13 @@ VOCAB, SENTENCES, SOURCE, LENGTH = 8000, 32, 14, 20
 class Endless:
     """A model that never ends a sentence by itself."""
 
-    pad, longest = PAD, LENGTH
+    pad, max_positions = PAD, LENGTH
 
     def __init__(self, model):
-        self.begin, self.model = model.begin, model
+        self.init_cache, self.model = model.init_cache, model
 
-    def step(self, tokens, cache):
-        logits = self.model.step(tokens, cache)
+    def decode_step(self, tokens, cache):
+        logits = self.model.decode_step(tokens, cache)
         logits[:, END] = -torch.inf
         return logits
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
 import tfzoo
-from tfzoo.models.initialise import start
+from tfzoo.models.initialise import initialise
 
 PAD, BEGIN, END = 0, 2, 3
 
@@ -25,7 +25,7 @@ def pair(
     ours = tfzoo.Transformer(
         vocab_size, dim, heads, layers, residual="post", feedforward=feedforward, dropout=dropout
     )
-    start(ours, 1)
+    initialise(ours, 1)
     theirs = marian(vocab_size, dim, heads, layers, dropout=dropout, hidden=hidden)
     copy(ours, theirs)
     return ours, theirs

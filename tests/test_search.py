@@ -13,7 +13,7 @@ from torch import Tensor
 import tfzoo
 from tests.golden import load
 from tfzoo.errors import BadOption
-from tfzoo.models.initialise import start
+from tfzoo.models.initialise import initialise
 from tfzoo.search import BEGIN, END, Search, search
 
 
@@ -25,10 +25,10 @@ class Steps:
     sentences: Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.long))
     pending: Tensor | None = None
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         pass
 
-    def keep(self, sentences: Tensor) -> None:
+    def keep_batch(self, sentences: Tensor) -> None:
         self.sentences = self.sentences[sentences]
 
 
@@ -40,13 +40,13 @@ class Table:
 
     tables: Tensor
     pad: int = 0
-    longest: int | None = None
+    max_positions: int | None = None
     steps: int = 0
 
-    def begin(self, source: Tensor) -> Steps:
+    def init_cache(self, source: Tensor) -> Steps:
         return Steps(sentences=torch.arange(len(source)))
 
-    def step(self, tokens: Tensor, cache: Steps) -> Tensor:
+    def decode_step(self, tokens: Tensor, cache: Steps) -> Tensor:
         self.steps += len(tokens)
         rows = cache.sentences.repeat_interleave(len(tokens) // len(cache.sentences))
         cache.t += 1
@@ -56,7 +56,7 @@ class Table:
 def random_table(b: int, length: int, v: int, seed: int) -> Table:
     logits = 2 * torch.randn(b, length, v, v, generator=torch.Generator().manual_seed(seed))
     logits[..., [0, BEGIN]] = -math.inf
-    return Table(logits.log_softmax(-1), longest=length)
+    return Table(logits.log_softmax(-1), max_positions=length)
 
 
 def best_by_enumeration(
@@ -105,7 +105,7 @@ def test_a_wide_beam_finds_the_best_that_enumeration_found_elsewhere(case_id: st
             beam=5000, n_best=len(wanted), length_penalty=float(key.rpartition("alpha=")[2])
         )
         found = search(
-            Table(table[None], longest=length), torch.ones(1, length, dtype=torch.long), how
+            Table(table[None], max_positions=length), torch.ones(1, length, dtype=torch.long), how
         )[0]
         for hypothesis, best in zip(found, wanted, strict=True):
             assert [*hypothesis.ids, END] == [
@@ -116,7 +116,7 @@ def test_a_wide_beam_finds_the_best_that_enumeration_found_elsewhere(case_id: st
 
 def test_greedy_is_a_beam_of_one() -> None:
     model = tfzoo.Transformer(30, 16, 2, 1, dropout=0.0)
-    start(model, 3)
+    initialise(model, 3)
     model.eval()
     source = torch.randint(4, 30, (5, 7))
     source[2, 4:] = 0
@@ -133,7 +133,7 @@ def test_greedy_is_a_beam_of_one() -> None:
 
 def test_a_sentence_is_decoded_alike_in_any_company() -> None:
     model = tfzoo.Transformer(30, 16, 2, 2, dropout=0.0, position="relative_bias")
-    start(model, 5)
+    initialise(model, 5)
     model.eval()
     source = torch.randint(4, 30, (6, 9))
     lengths = [9, 3, 5, 1, 7, 2]
@@ -163,7 +163,7 @@ def test_a_hypothesis_that_the_limit_cut_never_beats_a_finished_one() -> None:
     table[..., 4] = -0.01  # going on is always likelier than to end
     table[..., END] = -3.0
     found = search(
-        Table(table, longest=3), torch.ones(1, 3, dtype=torch.long), Search(beam=3, n_best=3)
+        Table(table, max_positions=3), torch.ones(1, 3, dtype=torch.long), Search(beam=3, n_best=3)
     )[0]
     assert found[0].finished
     assert not found[-1].finished or all(h.finished for h in found)
@@ -174,7 +174,7 @@ def test_finished_sentences_stop_costing_time() -> None:
     table = torch.full((b, length, v, v), -10.0)
     table[0, ..., 4] = -0.01
     table[1:, ..., END] = -0.01  # all but the first end at once
-    model = Table(table.log_softmax(-1), longest=length)
+    model = Table(table.log_softmax(-1), max_positions=length)
     search(model, torch.ones(b, 10, dtype=torch.long), Search(beam=1))
     assert model.steps == b + (length - 1)
 
@@ -193,7 +193,9 @@ def test_a_batch_without_sentences_has_no_translations() -> None:
     table = torch.zeros(1, 3, 5, 5).log_softmax(-1)
     for beam in (1, 2):
         assert (
-            search(Table(table, longest=3), torch.ones(0, 4, dtype=torch.long), Search(beam=beam))
+            search(
+                Table(table, max_positions=3), torch.ones(0, 4, dtype=torch.long), Search(beam=beam)
+            )
             == []
         )
 

@@ -216,10 +216,10 @@ class Cache(Protocol):
     it.
     """
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Keep these rows, in this order (may repeat): hypotheses that go on, beams that move."""
 
-    def keep(self, sentences: Tensor) -> None:
+    def keep_batch(self, sentences: Tensor) -> None:
         """Keep these sentences of the source, in this order; called before rows of the others are
         dropped.
         """

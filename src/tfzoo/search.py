@@ -29,11 +29,11 @@ class Decodable(Protocol[K]):
         """The id of padding."""
 
     @property
-    def longest(self) -> int | None:
+    def max_positions(self) -> int | None:
         """The most tokens that the decoder can stand, None when any number."""
 
-    def begin(self, source: Tensor) -> K: ...
-    def step(self, tokens: Tensor, cache: K) -> Tensor: ...
+    def init_cache(self, source: Tensor) -> K: ...
+    def decode_step(self, tokens: Tensor, cache: K) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ class Search:
     def penalty(self, n: int) -> float:
         return float(((5 + n) / 6) ** self.length_penalty)
 
-    def limits(self, source: Tensor, pad: int, longest: int | None) -> list[int]:
+    def limits(self, source: Tensor, pad: int, max_positions: int | None) -> list[int]:
         """The most tokens, end included, that each sentence may get."""
         return [
-            min(int(self.max_length * k) + 10, longest or sys.maxsize)
+            min(int(self.max_length * k) + 10, max_positions or sys.maxsize)
             for k in (source != pad).sum(1).tolist()
         ]
 
@@ -102,7 +102,7 @@ def search(
     how = how or Search()
     if len(source) == 0:
         return []
-    limits = how.limits(source, model.pad, model.longest)
+    limits = how.limits(source, model.pad, model.max_positions)
     return (
         _greedy(model, source, how, limits) if how.beam == 1 else _beam(model, source, how, limits)
     )
@@ -112,7 +112,7 @@ def _greedy(
     model: Decodable[K], source: Tensor, how: Search, limits: list[int]
 ) -> list[list[Hypothesis]]:
     device, b = source.device, source.shape[0]
-    cache = model.begin(source)
+    cache = model.init_cache(source)
     alive = torch.arange(b, device=device)
     left = torch.tensor(limits, device=device)
     total = torch.zeros(b, dtype=torch.float32, device=device)
@@ -129,8 +129,8 @@ def _greedy(
             break
         if len(go_on) < len(alive):
             alive, tokens = alive[go_on], tokens[go_on]
-            cache.keep(go_on)
-            cache.select(go_on)
+            cache.keep_batch(go_on)
+            cache.reorder(go_on)
     result = []
     for ids, score, done, limit in zip(
         out.tolist(), total.tolist(), finished.tolist(), limits, strict=True
@@ -145,7 +145,7 @@ def _beam(
 ) -> list[list[Hypothesis]]:
     device, b, beam = source.device, source.shape[0], how.beam
     found: list[list[Hypothesis]] = [[] for _ in range(b)]
-    cache = model.begin(source)
+    cache = model.init_cache(source)
     alive = list(range(b))  # sentences still searched
     prefixes = torch.empty((b, 1, 0), dtype=torch.long, device=device)
     scores = torch.zeros((b, 1), dtype=torch.float32, device=device)
@@ -183,9 +183,9 @@ def _beam(
         if not go_on:
             break
         rows = torch.tensor(go_on, device=device)
-        cache.select((rows[:, None] * width + parent[rows]).flatten())
+        cache.reorder((rows[:, None] * width + parent[rows]).flatten())
         if len(go_on) < len(alive):
-            cache.keep(rows)
+            cache.keep_batch(rows)
             alive = [alive[row] for row in go_on]
             scores, token, prefixes = scores[rows], token[rows], prefixes[rows]
         tokens = token.flatten()
@@ -194,7 +194,7 @@ def _beam(
 
 def _log_probabilities(model: Decodable[K], tokens: Tensor, cache: K) -> Tensor:
     """``(r) -> (r v)`` in fp32; padding and begin are never decoded."""
-    logits = model.step(tokens, cache).float()
+    logits = model.decode_step(tokens, cache).float()
     logits[:, [model.pad, BEGIN]] = float("-inf")
     return logits.log_softmax(-1)
 

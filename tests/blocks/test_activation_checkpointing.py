@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tfzoo.errors import BadOption, Clash
-from tfzoo.models.initialise import start
+from tfzoo.models.initialise import initialise
 from tfzoo.registry import registry
 from tfzoo.tasks.compute import Compute
 
@@ -49,7 +49,7 @@ def test_a_recomputed_layer_has_the_same_gradients_and_moves_statistics_once(
             )
         except Clash:
             continue
-        start(model, 1)
+        initialise(model, 1)
         other = copy.deepcopy(model)
         Compute(activation_checkpointing=True).apply(other)
         assert_close(trained(other), trained(model))
@@ -70,11 +70,11 @@ def test_less_is_kept_for_the_backward() -> None:
 
 
 def test_decoding_is_neither_compiled_nor_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfzoo.blocks import layer
+    from tfzoo.blocks import transformer_layer
 
     model = tfzoo.Transformer(20, 8, 2, 1)
     Compute(compile=True).apply(model)
-    monkeypatch.setattr(layer, "compiled", lambda: pytest.fail("compiled"))
+    monkeypatch.setattr(transformer_layer, "compiled", lambda: pytest.fail("compiled"))
     model.eval()(SOURCE, TARGET)
     with torch.no_grad():
         model.train()(SOURCE, TARGET)

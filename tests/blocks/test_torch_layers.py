@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.context import Context
-from tfzoo.blocks.layer import Layer
 from tfzoo.blocks.multihead import CrossAttention, MultiHead, SelfAttention
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
 
 DIM, HEADS = 16, 4
@@ -42,7 +42,7 @@ def copy_attention(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
 
 @torch.no_grad()
 def copy_layer(
-    ours: Layer, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
+    ours: TransformerLayer, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 ) -> None:
     copy_attention(ours.self_attention.inner, theirs.self_attn)
     norms = [ours.self_attention.norm]
@@ -95,7 +95,7 @@ def test_an_encoder_layer_is_pytorchs(residual: str, activation: str) -> None:
     options = StackOptions(
         heads=HEADS, feedforward={"name": activation, "hidden": 32}, residual=residual
     )
-    ours = Layer(DIM, options, cross=False).eval()
+    ours = TransformerLayer(DIM, options, cross=False).eval()
     copy_layer(ours, theirs)
     x, valid = padded()
     got, wanted = ours(x, Context(Mask(keys=valid)), 0), theirs(x, src_key_padding_mask=~valid)
@@ -110,7 +110,7 @@ def test_a_decoder_layer_is_pytorchs(residual: str) -> None:
     options = StackOptions(
         heads=HEADS, feedforward={"name": "relu", "hidden": 32}, residual=residual
     )
-    ours = Layer(DIM, options, cross=True).eval()
+    ours = TransformerLayer(DIM, options, cross=True).eval()
     copy_layer(ours, theirs)
     memory, valid = padded()
     x = torch.randn(3, 5, DIM)

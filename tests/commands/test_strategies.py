@@ -20,7 +20,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tfzoo.commands.main import main
-from tfzoo.models.fsdp import whole
+from tfzoo.models.fsdp import full_tensor
 from tfzoo.runs import checkpoints, sharded_files
 from tfzoo.runs.fsdp_strategy import Sharded
 from tfzoo.training.launcher import launching
@@ -170,12 +170,12 @@ class Seen(L.Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.weights = {
-            name: whole(value).clone() for name, value in pl_module.state_dict().items()
+            name: full_tensor(value).clone() for name, value in pl_module.state_dict().items()
         }
         names = {id(p): name for name, p in pl_module.named_parameters()}
         states = trainer.optimizers[0].state
         self.averages = {
-            names[id(p)]: whole(state["exp_avg"]).clone() for p, state in states.items()
+            names[id(p)]: full_tensor(state["exp_avg"]).clone() for p, state in states.items()
         }
 
 
@@ -185,7 +185,7 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
     path = checkpoints.resolve(run, "last")
     checkpoint = checkpoints.read(path)
     task = tfzoo.TranslationTask.from_checkpoint(checkpoint)
-    tfzoo.models.initialise.start(task.model, 5)  # other weights than those to be loaded
+    tfzoo.models.initialise.initialise(task.model, 5)  # other weights than those to be loaded
     recipe = checkpoint["tfzoo"]["recipe"]
     data = tfzoo.TranslationData(**recipe["data"], seed=recipe["seed"])
     data.tokenizers = task.tokenizer

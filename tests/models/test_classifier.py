@@ -9,7 +9,7 @@ import torch
 
 import tfzoo
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.models.initialise import start
+from tfzoo.models.initialise import initialise
 
 TEXT = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
 
@@ -26,7 +26,7 @@ def small(**options: Any) -> tfzoo.TransformerClassifier:
             **options,
         }
     )
-    start(model, 1)
+    initialise(model, 1)
     return model.eval()
 
 
@@ -96,7 +96,7 @@ def test_a_misspelt_pooling_is_told_the_right_name() -> None:
 
 def test_a_table_of_positions_says_when_it_is_too_short() -> None:
     model = small(position="learned", max_length=3)
-    assert model.longest == 3
+    assert model.max_positions == 3
     with pytest.raises(BadOption, match=r"raise model\.max_length"):
         model(TEXT)
 

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 import tfzoo
 from tests.golden import load, parameters
 from tfzoo.blocks.context import Context
-from tfzoo.blocks.layer import Layer
 from tfzoo.blocks.multihead import MultiHead
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
 
 
@@ -43,7 +43,7 @@ def test_llamas_layer_is_rms_rotary_and_swiglu() -> None:
     )
     stack = Stack(config["embed_dim"], options, causal=True).eval()
     without_biases(stack)
-    layer: Layer = stack.layers[0]
+    layer: TransformerLayer = stack.layers[0]
     fill(layer.self_attention.inner, weights, "self_attn", ("q_proj", "k_proj", "v_proj", "o_proj"))
     with torch.no_grad():
         layer.self_attention.norm.weight.copy_(weights["input_layernorm.weight"])
@@ -54,8 +54,8 @@ def test_llamas_layer_is_rms_rotary_and_swiglu() -> None:
         layer.feedforward.inner.outer.weight.copy_(weights["mlp.down_proj.weight"])
     x = arrays["in.x"].requires_grad_()
     valid = arrays["mask.key_valid"]
-    turn = stack.position.angles(torch.arange(x.shape[1])[None])
-    y = layer(x, Context(Mask(True, valid), turn=turn), 0)
+    rotation = stack.position.angles(torch.arange(x.shape[1])[None])
+    y = layer(x, Context(Mask(True, valid), rotation=rotation), 0)
     seen = arrays["mask.attend"].any(-1)  # queries that may look at nothing are theirs to define
     torch.testing.assert_close(y[seen], arrays["out.y"][seen], rtol=1e-5, atol=1e-5)
 

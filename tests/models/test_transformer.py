@@ -9,7 +9,7 @@ import torch
 
 import tfzoo
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.models.initialise import start
+from tfzoo.models.initialise import initialise
 
 IDS = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
 
@@ -18,7 +18,7 @@ def small(**options: Any) -> tfzoo.Transformer:
     model = tfzoo.Transformer(
         **{"vocab_size": 20, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **options}
     )
-    start(model, 1)
+    initialise(model, 1)
     return model.eval()
 
 
@@ -139,7 +139,7 @@ def test_parameters_start_by_seed_and_name_alone() -> None:
         name for name, _ in one.named_parameters() if "query" in name or "embedding" in name
     } <= set(same)
     different = small()
-    start(different, 2)
+    initialise(different, 2)
     assert not torch.equal(one.output_weight, different.output_weight)
 
 
@@ -148,7 +148,7 @@ def test_starting_leaves_the_random_state_alone() -> None:
     torch.manual_seed(7)
     wanted = torch.rand(3)
     torch.manual_seed(7)
-    start(model, 3)
+    initialise(model, 3)
     torch.testing.assert_close(torch.rand(3), wanted)
 
 

@@ -63,7 +63,7 @@ def trained(task: Any, data: Any, folder: Path) -> Seen:
 
 @pytest.mark.nightly  # the compiler takes the better part of a minute for the layers of an encoder and of a decoder
 def test_a_compiled_training_equals_one_that_is_not(tmp_path: Path) -> None:
-    from tfzoo.blocks.layer import compiled
+    from tfzoo.blocks.transformer_layer import compiled
 
     rows = "".join(
         f"{'red ' * (i % 7)}{word}\t{word}\n" for i, word in enumerate(["one", "two", "three"] * 20)

@@ -14,7 +14,7 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
-from tfzoo.blocks import layer
+from tfzoo.blocks import transformer_layer
 from tfzoo.registry import registry
 from tfzoo.runs.fsdp_strategy import Sharded
 from tfzoo.runs.metrics_file import MetricsFile
@@ -228,8 +228,10 @@ def test_what_is_compiled_is_not_compiled_again(
             return graph.forward
 
         torch.compiler.reset()
-        compiled = torch.compile(layer.Layer.sublayers, dynamic=True, backend=backend)
-        monkeypatch.setattr(layer, "compiled", lambda compiled=compiled: compiled)
+        compiled = torch.compile(
+            transformer_layer.TransformerLayer.sublayers, dynamic=True, backend=backend
+        )
+        monkeypatch.setattr(transformer_layer, "compiled", lambda compiled=compiled: compiled)
         task = task_of(data["translation"], layers=1, encoder={})
         task.compute.compile = True
         fit(task, data["translation"], tmp_path, explain)

@@ -116,16 +116,16 @@ BUGS = (
     Bug(
         "a key is cached before it is turned",
         "blocks/multihead.py",
-        """        if context.turn is not None:
-            q, k = context.turn(q), context.turn(k)
+        """        if context.rotation is not None:
+            q, k = context.rotation(q), context.rotation(k)
         k = self.keys(k)
         if context.cache is not None:
             k, v = context.cache.target[layer].append(k, v)
 """,
         """        if context.cache is not None:
             k, v = context.cache.target[layer].append(k, v)
-        if context.turn is not None:
-            q, k = context.turn(q), context.turn(k)
+        if context.rotation is not None:
+            q, k = context.rotation(q), context.rotation(k)
         k = self.keys(k)
 """,
         "stack decoder-scaled_dot_product-layer-rotary-pre one_token_at_a_time_equals_all_at_once",
@@ -147,15 +147,15 @@ BUGS = (
     Bug(
         "beams do not move in the cache",
         "blocks/cache.py",
-        "            layer.select(rows)",
-        "            layer.select(rows.sort().values)",
+        "            layer.reorder(rows)",
+        "            layer.reorder(rows.sort().values)",
         f"stack translator-{PLAIN} a_cache_follows_its_rows",
     ),
     Bug(
         "cross-attention keeps the wrong sentences",
         "blocks/cache.py",
-        "            layer.select(sentences)",
-        "            layer.select(sentences.flip(0))",
+        "            layer.reorder(sentences)",
+        "            layer.reorder(sentences.flip(0))",
         f"stack translator-{PLAIN} a_cache_follows_its_rows",
     ),
     Bug(
@@ -189,7 +189,7 @@ BUGS = (
     ),
     Bug(
         "a norm after the residual connection is not told what is padding",
-        "blocks/layer.py",
+        "blocks/transformer_layer.py",
         "return self.norm(x + dropout(self.inner(x, *args), p), valid)",
         "return self.norm(x + dropout(self.inner(x, *args), p))",
         "stack encoder-scaled_dot_product-batch-sinusoidal-post padding_has_no_influence_while_training",
@@ -218,7 +218,7 @@ BUGS = (
     # blocks
     Bug(
         "the residual connection is dropped",
-        "blocks/layer.py",
+        "blocks/transformer_layer.py",
         'return y if self.residual == "none" else x + y',
         "return y",
         OPTIONS
@@ -233,7 +233,7 @@ BUGS = (
     ),
     Bug(
         "dropout goes on outside training",
-        "blocks/layer.py",
+        "blocks/transformer_layer.py",
         "p = self.p if self.training else 0.0",
         "p = self.p",
         OPTIONS + "test_dropout_acts_in_training_and_nowhere_else[dropout]",
@@ -397,8 +397,8 @@ BUGS = (
     Bug(
         "a finished sentence takes its neighbour's beam along",
         "search.py",
-        "cache.select((rows[:, None] * width + parent[rows]).flatten())",
-        "cache.select((rows[:, None] * width + parent).flatten()[: rows.numel() * parent.shape[1]])",
+        "cache.reorder((rows[:, None] * width + parent[rows]).flatten())",
+        "cache.reorder((rows[:, None] * width + parent).flatten()[: rows.numel() * parent.shape[1]])",
         "tests/test_search.py::test_a_sentence_is_decoded_alike_in_any_company",
     ),
 )

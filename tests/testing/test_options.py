@@ -182,8 +182,8 @@ def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(
     model = Transformer(**{**PLAIN, **few}).eval()
     randomize(model)
     with torch.no_grad():
-        cache = model.begin(SOURCE)
-        steps = [model.step(token, cache) for token in TEXT.T]
+        cache = model.init_cache(SOURCE)
+        steps = [model.decode_step(token, cache) for token in TEXT.T]
         torch.testing.assert_close(
             torch.stack(steps, 1), model(SOURCE, TEXT, target_padding="none"), rtol=1e-4, atol=1e-5
         )

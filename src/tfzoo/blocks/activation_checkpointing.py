@@ -15,17 +15,22 @@ from torch.utils.checkpoint import checkpoint
 Given = TypeVarTuple("Given")
 
 
-def recompute(run: Callable[[*Given], Tensor], module: nn.Module, *given: *Given) -> Tensor:
+def checkpoint_activations(
+    run: Callable[[*Given], Tensor], module: nn.Module, *given: *Given
+) -> Tensor:
     """``run(*given)``, of which only the inputs are kept for the backward. What ``module`` counts
     while training, it counts once.
     """
     return checkpoint(
-        run, *given, use_reentrant=False, context_fn=lambda: (nullcontext(), unmoved(module))
+        run,
+        *given,
+        use_reentrant=False,
+        context_fn=lambda: (nullcontext(), buffers_restored(module)),
     )  # type: ignore[no-any-return]
 
 
 @contextmanager
-def unmoved(module: nn.Module) -> Iterator[None]:
+def buffers_restored(module: nn.Module) -> Iterator[None]:
     """Buffers, such as running statistics, are afterwards what they were before."""
     before = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:

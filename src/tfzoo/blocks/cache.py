@@ -11,7 +11,7 @@ from tfzoo.masks import Mask
 
 
 @dataclass
-class KeyValue:
+class KeyValueCache:
     """The keys and values that one attention layer has seen: ``(r h t *)``, ``(r h t e)``; None
     before the first.
     """
@@ -25,7 +25,7 @@ class KeyValue:
         self.v = v if self.v is None else torch.cat([self.v, v], dim=2)
         return self.k, self.v
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Keep these rows, in this order."""
         if self.k is not None and self.v is not None:
             self.k, self.v = self.k.index_select(0, rows), self.v.index_select(0, rows)
@@ -33,7 +33,7 @@ class KeyValue:
 
 @dataclass
 class DecoderCache:
-    """The cache of a stack: one :class:`KeyValue` a layer for the target, one for the source, and
+    """The cache of a stack: one :class:`KeyValueCache` a layer for the target, one for the source, and
     how far decoding has come.
 
     Rows of the target are hypotheses; rows of the source are sentences. A sentence's hypotheses
@@ -44,21 +44,21 @@ class DecoderCache:
     layers: int
     memory_mask: Mask = field(default_factory=Mask)
     length: int = 0
-    target: list[KeyValue] = field(init=False)
-    source: list[KeyValue] = field(init=False)
+    target: list[KeyValueCache] = field(init=False)
+    source: list[KeyValueCache] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.target = [KeyValue() for _ in range(self.layers)]
-        self.source = [KeyValue() for _ in range(self.layers)]
+        self.target = [KeyValueCache() for _ in range(self.layers)]
+        self.source = [KeyValueCache() for _ in range(self.layers)]
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Keep these hypotheses, in this order (may repeat)."""
         for layer in self.target:
-            layer.select(rows)
+            layer.reorder(rows)
 
-    def keep(self, sentences: Tensor) -> None:
-        """Keep these sentences of the source; :meth:`select` says which of their hypotheses."""
+    def keep_batch(self, sentences: Tensor) -> None:
+        """Keep these sentences of the source; :meth:`reorder` says which of their hypotheses."""
         for layer in self.source:
-            layer.select(sentences)
+            layer.reorder(sentences)
         keys = self.memory_mask.keys
         self.memory_mask = Mask(keys=None if keys is None else keys[sentences])

@@ -23,7 +23,7 @@ class Context:
     mask: Mask
     valid: Tensor | None = None
     bias: Tensor | None = None
-    turn: Rotation | None = None
+    rotation: Rotation | None = None
     memory: Tensor | None = None
     memory_mask: Mask | None = None
     cache: DecoderCache | None = None

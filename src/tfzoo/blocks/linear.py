@@ -18,7 +18,7 @@ class Linear(nn.Linear):
             nn.init.zeros_(self.bias)
 
 
-def together(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
+def fused_projection(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
     """What each projection makes of ``x``, in one matrix product: they stay separate parameters,
     each with its own name and start.
     """

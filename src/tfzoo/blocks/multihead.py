@@ -7,9 +7,9 @@ from __future__ import annotations
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
-from tfzoo.blocks.cache import KeyValue
+from tfzoo.blocks.cache import KeyValueCache
 from tfzoo.blocks.context import Context
-from tfzoo.blocks.linear import Linear, together
+from tfzoo.blocks.linear import Linear, fused_projection
 from tfzoo.blocks.options import StackOptions
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
@@ -40,11 +40,11 @@ class MultiHead(nn.Module):
             "attention", options.attention, heads=self.heads, head_dim=head_dim
         )
 
-    def split(self, x: Tensor, heads: int) -> Tensor:
+    def split_heads(self, x: Tensor, heads: int) -> Tensor:
         """One slice a head: ``(b n (h c)) -> (b h n c)``."""
         return rearrange(x, "b n (h c) -> b h n c", h=heads)
 
-    def shared(self, x: Tensor) -> Tensor:
+    def repeat_kv(self, x: Tensor) -> Tensor:
         """Keys or values of ``kv_heads`` repeated for all heads."""
         return (
             x
@@ -59,7 +59,7 @@ class MultiHead(nn.Module):
         return (
             k
             if type(self.attention).keys is Attention.keys
-            else self.attention.keys(self.shared(k))
+            else self.attention.keys(self.repeat_kv(k))
         )
 
     def attend(
@@ -69,7 +69,7 @@ class MultiHead(nn.Module):
         ``kv_heads``.
         """
         dropout = self.dropout if self.training else 0.0
-        k, v = self.shared(k), self.shared(v)
+        k, v = self.repeat_kv(k), self.repeat_kv(v)
         y = self.attention(
             q, k, v, mask=mask, bias=bias, temperature=self.temperature, dropout=dropout
         )
@@ -82,17 +82,17 @@ class SelfAttention(MultiHead):
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
         if self.key is None:
-            q, v = together(x, self.query, self.value)
+            q, v = fused_projection(x, self.query, self.value)
             k = q
         else:
-            q, k, v = together(x, self.query, self.key, self.value)
+            q, k, v = fused_projection(x, self.query, self.key, self.value)
         q, k, v = (
-            self.split(q, self.heads),
-            self.split(k, self.kv_heads),
-            self.split(v, self.kv_heads),
+            self.split_heads(q, self.heads),
+            self.split_heads(k, self.kv_heads),
+            self.split_heads(v, self.kv_heads),
         )
-        if context.turn is not None:
-            q, k = context.turn(q), context.turn(k)
+        if context.rotation is not None:
+            q, k = context.rotation(q), context.rotation(k)
         k = self.keys(k)
         if context.cache is not None:
             k, v = context.cache.target[layer].append(k, v)
@@ -106,14 +106,14 @@ class CrossAttention(MultiHead):
 
     def memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values as they are cached: ``(b k d) -> (b h k *), (b h k e)``"""
-        k, v = together(memory, self.query if self.key is None else self.key, self.value)
-        return self.keys(self.split(k, self.kv_heads)), self.split(v, self.kv_heads)
+        k, v = fused_projection(memory, self.query if self.key is None else self.key, self.value)
+        return self.keys(self.split_heads(k, self.kv_heads)), self.split_heads(v, self.kv_heads)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b q d) -> (b q d)``; with a cache, all hypotheses of a sentence ask its memory
         together.
         """
-        seen = KeyValue() if context.cache is None else context.cache.source[layer]
+        seen = KeyValueCache() if context.cache is None else context.cache.source[layer]
         if seen.k is None or seen.v is None:
             if context.memory is None:
                 raise ValueError("cross-attention needs a memory to look at")
@@ -121,5 +121,7 @@ class CrossAttention(MultiHead):
         k, v = seen.k, seen.v
         mask = context.memory_mask or Mask()
         rows, n = x.shape[0], x.shape[1]
-        q = self.split(self.query(x).reshape(k.shape[0], -1, self.query.out_features), self.heads)  # type: ignore[union-attr]
+        q = self.split_heads(
+            self.query(x).reshape(k.shape[0], -1, self.query.out_features), self.heads
+        )  # type: ignore[union-attr]
         return self.attend(q, k, v, mask).reshape(rows, n, -1)  # type: ignore[arg-type]  # appended just above

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.clashes import refuse
 from tfzoo.blocks.context import Context
-from tfzoo.blocks.layer import Layer
 from tfzoo.blocks.options import StackOptions
+from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Norm, Position
 from tfzoo.dropout import dropout
 from tfzoo.errors import BadOption
@@ -26,7 +26,7 @@ model.
 
 
 class Stack(nn.Module):
-    """Positions, ``layers`` times :class:`Layer`, and a final norm where the residual placement is
+    """Positions, ``layers`` times :class:`TransformerLayer`, and a final norm where the residual placement is
     ``pre``.
 
     ``causal`` hides what comes later; ``cross`` adds attention to a memory. The components of
@@ -62,12 +62,14 @@ class Stack(nn.Module):
         )
         traits = self.position.entry.traits
         self.needs_length = "needs_length" in traits
-        self.longest = options.max_length if "bounded" in traits else None
+        self.max_positions = options.max_length if "bounded" in traits else None
         self.mixes = any(
             trait.startswith("mixes_tokens")
             for trait in registry("norm").options(options.norm)[0].traits
         )
-        self.layers = nn.ModuleList(Layer(dim, options, cross=cross) for _ in range(options.layers))
+        self.layers = nn.ModuleList(
+            TransformerLayer(dim, options, cross=cross) for _ in range(options.layers)
+        )
         self.final_norm: Norm | None = (
             create("norm", options.norm, dim=dim) if options.residual == "pre" else None
         )
@@ -88,9 +90,9 @@ class Stack(nn.Module):
         others stand. With a ``cache``, ``x`` holds the tokens after those already seen, all real.
         """
         start = 0 if cache is None else cache.length
-        if self.longest is not None and start + x.shape[1] > self.longest:
+        if self.max_positions is not None and start + x.shape[1] > self.max_positions:
             raise BadOption(
-                f"{start + x.shape[1]} tokens, but position {self.position.entry.name!r} has {self.longest}: raise model.max_length"
+                f"{start + x.shape[1]} tokens, but position {self.position.entry.name!r} has {self.max_positions}: raise model.max_length"
             )
         context, pos, length = self._context(x, valid, padding, start, memory, memory_mask, cache)
         x = dropout(self.position.embed(x, pos, length), self.dropout if self.training else 0.0)
@@ -131,7 +133,7 @@ class Stack(nn.Module):
             mask=Mask(self.causal, hidden, start),
             valid=valid if self.mixes else None,
             bias=self.position.bias(pos, k_pos),
-            turn=self.position.angles(pos),
+            rotation=self.position.angles(pos),
             memory=memory,
             memory_mask=memory_mask,
             cache=cache,

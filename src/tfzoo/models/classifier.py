@@ -118,9 +118,9 @@ class TransformerClassifier(nn.Module):
         return PAD
 
     @property
-    def longest(self) -> int | None:
+    def max_positions(self) -> int | None:
         """The most tokens that the positions allow, None when any number."""
-        return self.encoder.longest
+        return self.encoder.max_positions
 
     def forward(self, text: Tensor, *, padding: Padding = "right") -> Tensor:
         """Logits of the classes: ``(b n) -> (b classes)``; ids equal to ``pad`` are padding, which

@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from tfzoo.blocks.layer import Layer
+from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
 
 TRAINED_THROUGH = ("hidden",)
@@ -33,7 +33,7 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
                 "layers are not split over devices (tensor parallelism), only sharded: use trainer.strategy fsdp2"
             )
         mesh = mesh["data_parallel"]
-    for layer in [module for module in model.modules() if isinstance(module, Layer)]:
+    for layer in [module for module in model.modules() if isinstance(module, TransformerLayer)]:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     for name in TRAINED_THROUGH:
@@ -41,8 +41,8 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
             register_fsdp_forward_method(model, name)
 
 
-def gather(model: nn.Module) -> None:
-    """Bring every parameter to every process until :func:`scatter`: the model then runs without
+def unshard(model: nn.Module) -> None:
+    """Bring every parameter to every process until :func:`reshard`: the model then runs without
     talking to the other processes.
 
     All processes call it together. Decoding needs it, and so does scoring, where processes have
@@ -53,11 +53,11 @@ def gather(model: nn.Module) -> None:
         module.set_reshard_after_forward(False, recurse=False)
 
 
-def scatter(model: nn.Module) -> None:
+def reshard(model: nn.Module) -> None:
     """Keep only this process's share again."""
     for module in sharded(model):
         module.reshard()
-        module.set_reshard_after_forward(isinstance(module, Layer), recurse=False)
+        module.set_reshard_after_forward(isinstance(module, TransformerLayer), recurse=False)
 
 
 def sharded(model: nn.Module) -> Iterator[FSDPModule]:
@@ -65,12 +65,12 @@ def sharded(model: nn.Module) -> Iterator[FSDPModule]:
     return (module for module in model.modules() if isinstance(module, FSDPModule))
 
 
-def whole(x: Tensor) -> Tensor:
+def full_tensor(x: Tensor) -> Tensor:
     """A number about spread parameters, in every process; any other tensor as it is."""
     return x.full_tensor() if isinstance(x, DTensor) else x
 
 
-def fill(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+def load_full_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """``load_state_dict`` of whole tensors, of which each process keeps its share where the model
     is spread.
     """

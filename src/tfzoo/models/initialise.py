@@ -17,7 +17,7 @@ def seed_of(*where: object) -> int:
     return int.from_bytes(sha256("/".join(map(str, where)).encode()).digest()[:8], "big") >> 1
 
 
-def start(model: nn.Module, seed: int) -> None:
+def initialise(model: nn.Module, seed: int) -> None:
     """Give every parameter its initial value: ``f(seed, its full name)``. The global random state
     is left as it was.
     """

@@ -121,9 +121,9 @@ class Transformer(nn.Module):
         return PAD
 
     @property
-    def longest(self) -> int | None:
+    def max_positions(self) -> int | None:
         """The most target tokens that the decoder's positions allow, None when any number."""
-        return self.decoder.longest
+        return self.decoder.max_positions
 
     @property
     def output_weight(self) -> Tensor:
@@ -181,7 +181,7 @@ class Transformer(nn.Module):
         """True at real tokens, None where the batch is known to hold no padding."""
         return None if padding == "none" else ids != self.pad
 
-    def begin(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
+    def init_cache(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
         """Encode the source; the cache to decode with: ``(b k)``."""
         cache = DecoderCache(len(self.decoder.layers), Mask(keys=self.valid(source, padding)))
         memory = self.encode(source, padding=padding)
@@ -189,7 +189,7 @@ class Transformer(nn.Module):
             kept.append(*layer.cross_attention.inner.memory(memory))  # type: ignore[union-attr, operator]  # a decoder's layers have it
         return cache
 
-    def step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
+    def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """The next token's logits after one more token of each hypothesis: ``(r) -> (r v)``."""
         x = self.decoder(
             self.target_embedding(tokens[:, None]),

@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from tfzoo.errors import BadRun
-from tfzoo.models.fsdp import fill, gather, scatter
+from tfzoo.models.fsdp import load_full_state, reshard, unshard
 from tfzoo.runs import checkpoints, sharded_files
 from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
 
@@ -82,7 +82,7 @@ class Sharded(ModelParallelStrategy):
                 raise wrong
             return checkpoints.with_current_names(super().load_checkpoint(path, weights_only=True))
         checkpoint = checkpoints.read(path)
-        fill(self._module, checkpoint.pop("state_dict"))
+        load_full_state(self._module, checkpoint.pop("state_dict"))
         for optimizer, state in zip(
             self.optimizers, checkpoint.pop("optimizer_states", []), strict=False
         ):
@@ -110,10 +110,10 @@ class Sharded(ModelParallelStrategy):
             torch.inference_mode(False),
             torch.no_grad(),
         ):  # what is gathered here may be trained on later
-            gather(self._module)
+            unshard(self._module)
 
     def _scatter(self) -> None:
-        scatter(self._module)
+        reshard(self._module)
 
     @property
     def _module(self) -> L.LightningModule:

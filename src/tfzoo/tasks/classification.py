@@ -109,7 +109,7 @@ class ClassificationTask(Task):
         self.class_weights.copy_(weights)
 
     def limits(self) -> tuple[int | None, int | None]:
-        return self.model.longest, self.model.longest
+        return self.model.max_positions, self.model.max_positions
 
     def logits(self, batch: ClassificationBatch) -> Tensor:
         """Of each class: ``(b c)``."""
@@ -219,7 +219,7 @@ class ClassificationTask(Task):
         how many lines each batch finished.
         """
         limits = [
-            limit for limit in (self.model.longest, self.longest_trained) if limit is not None
+            limit for limit in (self.model.max_positions, self.longest_trained) if limit is not None
         ]
         batches = text_batches(lines, self.tokenizer, max_tokens, min(limits, default=None), cut)
         return self.in_order(batches, self._best, progress)

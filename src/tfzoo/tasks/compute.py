@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from tfzoo.blocks.layer import Layer
+from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
 
 
@@ -36,5 +36,8 @@ class Compute:
     def apply(self, model: nn.Module) -> None:
         """Tell the layers."""
         for module in model.modules():
-            if isinstance(module, Layer):
-                module.compiled, module.recomputed = self.compile, self.activation_checkpointing
+            if isinstance(module, TransformerLayer):
+                module.compiled, module.activation_checkpointing = (
+                    self.compile,
+                    self.activation_checkpointing,
+                )

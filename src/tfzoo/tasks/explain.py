@@ -18,7 +18,7 @@ from tfzoo.blocks.multihead import MultiHead, SelfAttention
 from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
 from tfzoo.masks import Mask
-from tfzoo.models.fsdp import gather, scatter, whole
+from tfzoo.models.fsdp import full_tensor, reshard, unshard
 
 ROWS = 8
 """Texts of a batch that are looked at."""
@@ -110,7 +110,7 @@ class Explain(L.Callback):
 def look(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
     """What attention and embeddings do on the first texts of a batch, by name."""
     found: Found = defaultdict(list)
-    gather(task.model)
+    unshard(task.model)
     try:
         with (
             evaluating(task.model),
@@ -119,7 +119,7 @@ def look(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
         ):
             task.read(batch.first(ROWS))
     finally:
-        scatter(task.model)
+        reshard(task.model)
     return {name: torch.stack(values).mean() for name, values in found.items()}
 
 
@@ -231,5 +231,6 @@ def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
         if parameter.grad is not None:
             gradients[kinds.get(parameter, "output")].append(parameter.grad)
     return {
-        kind: whole(nn.utils.get_total_norm(gradients[kind])).float() for kind in sorted(gradients)
+        kind: full_tensor(nn.utils.get_total_norm(gradients[kind])).float()
+        for kind in sorted(gradients)
     }

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from tfzoo.models.fsdp import whole
+from tfzoo.models.fsdp import full_tensor
 
 
 class GradientNormalizer:
@@ -52,7 +52,7 @@ class GradientNormalizer:
         Costs one all-reduce of three numbers, and waits for the device once.
         """
         gradients = [p.grad for p in parameters if p.grad is not None]
-        norm = whole(nn.utils.get_total_norm(gradients)).float()
+        norm = full_tensor(nn.utils.get_total_norm(gradients)).float()
         total = torch.zeros_like(norm) if self.total is None else self.total.to(norm.device)
         count = torch.as_tensor(self.count, dtype=torch.float32, device=norm.device)
         sums = torch.stack([total, count, norm])

@@ -18,7 +18,7 @@ from torchmetrics import SumMetric
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.fsdp import shard
-from tfzoo.models.initialise import start
+from tfzoo.models.initialise import initialise
 from tfzoo.runs import bounds, checkpoints
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.inference_throughput import InferenceThroughput
@@ -114,7 +114,7 @@ class Task(Learner):
             cls.Model(**cls.sizes(tokenizer), **recipe.get("model", {})),
             recipe.get("seed", 0),
         )
-        start(model, seed)
+        initialise(model, seed)
         settings = {
             key: setting(**(recipe.get(key) or {})) for key, setting in cls.settings().items()
         }

@@ -132,7 +132,7 @@ class TranslationTask(Task):
         self._show_examples()
 
     def limits(self) -> tuple[int | None, int | None]:
-        return self.model.encoder.longest, self.model.decoder.longest
+        return self.model.encoder.max_positions, self.model.decoder.max_positions
 
     def new_scores(self) -> TranslationScores:
         return TranslationScores(self.tokenizer.target_language)
@@ -182,7 +182,7 @@ class TranslationTask(Task):
         each batch finished.
         """
         batches = translation_batches(
-            lines, self.tokenizer, max_tokens=max_tokens, longest=self.model.encoder.longest
+            lines, self.tokenizer, max_tokens=max_tokens, longest=self.model.encoder.max_positions
         )
         return self.in_order(
             batches, lambda batch: self._search(batch.source, search or self.search), progress

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.errors import BadOption
-from tfzoo.models.initialise import start
+from tfzoo.models.initialise import initialise
 from tfzoo.registry import Entry
 from tfzoo.testing.probes import PROBES, inputs, probe
 from tfzoo.testing.promise import Violation, promise, same
@@ -59,9 +59,9 @@ def every_parameter_is_started_from_the_seed(entry: Entry) -> None:
         for value in again.state_dict().values():
             value.fill_(float("nan")) if value.is_floating_point() else value.fill_(-1)
     for module in (built, again):
-        start(module, seed=3)
+        initialise(module, seed=3)
     filled = empty.to_empty(device="cpu")
-    start(filled, seed=3)
+    initialise(filled, seed=3)
     for name, value in built.state_dict().items():
         for other in (again, filled):
             if bool(other.state_dict()[name].isnan().any()):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.layer import Layer
 from tfzoo.blocks.multihead import MultiHead, SelfAttention
 from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Attention, FeedForward, Norm
 from tfzoo.masks import Mask
 from tfzoo.testing.promise import Violation, finite
@@ -104,10 +104,10 @@ def _of_shifts(stack: Stack) -> dict[str, str]:
     )
 
 
-def first_layer(stack: Stack) -> Layer:
+def first_layer(stack: Stack) -> TransformerLayer:
     """They are all of one make."""
     layer = stack.layers[0]
-    if not isinstance(layer, Layer):
+    if not isinstance(layer, TransformerLayer):
         raise TypeError(f"a stack of {type(layer).__name__}")
     return layer
 

@@ -94,28 +94,32 @@ def one_token_at_a_time_equals_all_at_once(subject: Subject) -> None:
         return
     full = subject(FULL, "none")
     for pieces in ((1, 1, 1, 1, 1, 1), (2, 1, 3)):
-        cache = subject.begin()
-        steps = [subject.step(piece, cache) for piece in torch.split(FULL, list(pieces), 1)]
+        cache = subject.init_cache()
+        steps = [subject.decode_step(piece, cache) for piece in torch.split(FULL, list(pieces), 1)]
         same(torch.cat(steps, 1), full, f"steps of {', '.join(map(str, sorted(set(pieces))))}")
-    cache = subject.begin(left(SOURCE), "left")
-    same(subject.step(FULL[:, :1], cache), full[:, :1], "first step, source padded on the left")
+    cache = subject.init_cache(left(SOURCE), "left")
+    same(
+        subject.decode_step(FULL[:, :1], cache),
+        full[:, :1],
+        "first step, source padded on the left",
+    )
 
 
 def a_cache_follows_its_rows(subject: Subject) -> None:
     """Beams move, sentences finish: what goes on is as if it had been alone from the start."""
     if not subject.causal:
         return
-    cache, text, sentence = subject.begin(), FULL[:, :2], torch.arange(3)
-    subject.step(text, cache)
+    cache, text, sentence = subject.init_cache(), FULL[:, :2], torch.arange(3)
+    subject.decode_step(text, cache)
     moves = [(None, [0, 0, 1, 1, 2, 2]), (None, [1, 0, 2, 2, 5, 4]), ([2, 0], [4, 5, 1, 0])]
     for keep, rows in moves:
         if keep is not None:
-            cache.keep(torch.tensor(keep))
-        cache.select(torch.tensor(rows))
+            cache.keep_batch(torch.tensor(keep))
+        cache.reorder(torch.tensor(rows))
         text, sentence = text[rows], sentence[rows]
         new = torch.arange(len(rows))[:, None] + 4
         text = torch.cat([text, new], 1)
-        out = subject.step(new, cache)
+        out = subject.decode_step(new, cache)
         same(
             out,
             subject(text, "none", SOURCE[sentence])[:, -1:],

@@ -95,13 +95,13 @@ class Subject:
             source, ids, source_padding=source_padding, target_padding=padding
         )
 
-    def begin(self, source: Tensor = SOURCE, padding: Padding = "right") -> DecoderCache:
+    def init_cache(self, source: Tensor = SOURCE, padding: Padding = "right") -> DecoderCache:
         """A cache to decode with."""
         if not isinstance(self.module, Transformer):
             return DecoderCache(len(self.stacks[0].layers))
-        return self.module.begin(source, padding=padding)
+        return self.module.init_cache(source, padding=padding)
 
-    def step(self, ids: Tensor, cache: DecoderCache) -> Tensor:
+    def decode_step(self, ids: Tensor, cache: DecoderCache) -> Tensor:
         """Hidden states of the next tokens: ``(b n) -> (b n d)``."""
         if not isinstance(self.module, Transformer):
             return self.stacks[0](self.embedding[ids], padding="none", cache=cache)  # type: ignore[no-any-return]

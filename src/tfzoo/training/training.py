@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from tfzoo.config.config import Job
 from tfzoo.errors import TfzooError
-from tfzoo.models.fsdp import fill
+from tfzoo.models.fsdp import load_full_state
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.folder import rank
 from tfzoo.runs.last_checkpoint import LastCheckpoint
@@ -193,7 +193,7 @@ class Training:
         path = self.checkpoint
         if path is None:
             return
-        fill(self.task, checkpoints.read(path)["state_dict"])
+        load_full_state(self.task, checkpoints.read(path)["state_dict"])
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
         self.tested = scores(self.trainer, "test/")
         if not rank():

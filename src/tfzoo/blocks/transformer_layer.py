@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.activation_checkpointing import recompute
+from tfzoo.blocks.activation_checkpointing import checkpoint_activations
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.multihead import CrossAttention, SelfAttention
 from tfzoo.blocks.options import Residual, StackOptions
@@ -41,7 +41,7 @@ class Sublayer(nn.Module):
         return y if self.residual == "none" else x + y
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Self-attention, then cross-attention where ``cross``, then the feed-forward sublayer, unless
     it is an identity.
 
@@ -50,7 +50,7 @@ class Layer(nn.Module):
     """
 
     compiled = False
-    recomputed = False
+    activation_checkpointing = False
 
     def __init__(self, dim: int, options: StackOptions, *, cross: bool) -> None:
         super().__init__()
@@ -70,10 +70,10 @@ class Layer(nn.Module):
         """``(b n d) -> (b n d)``"""
         if not self.training or not torch.is_grad_enabled():
             return self.sublayers(x, context, layer)
-        run = compiled() if self.compiled else Layer.sublayers
+        run = compiled() if self.compiled else TransformerLayer.sublayers
         return (
-            recompute(run, self, self, x, context, 0)
-            if self.recomputed
+            checkpoint_activations(run, self, self, x, context, 0)
+            if self.activation_checkpointing
             else run(self, x, context, 0)
         )
 
@@ -90,6 +90,6 @@ class Layer(nn.Module):
 
 
 @cache
-def compiled() -> Callable[[Layer, Tensor, Context, int], Tensor]:
+def compiled() -> Callable[[TransformerLayer, Tensor, Context, int], Tensor]:
     """All layers of one kind share what is compiled, also over lengths."""
-    return torch.compile(Layer.sublayers, dynamic=True)
+    return torch.compile(TransformerLayer.sublayers, dynamic=True)
