@@ -87,8 +87,8 @@ BUGS = (
     Bug(
         "padding counts for the length of a sentence",
         "blocks/stack.py",
-        "length = valid.sum(1, keepdim=True) if valid is not None else",
-        "length =",
+        "valid.sum(1, keepdim=True) if valid is not None else torch.full",
+        "torch.full",
         "stack encoder-scaled_dot_product-layer-unit_interval-pre padding_has_no_influence",
     ),
     Bug(
@@ -101,15 +101,15 @@ BUGS = (
     Bug(
         "a decoder's relative bias looks both ways",
         "blocks/stack.py",
-        "            causal=causal,\n        )\n        traits",
-        "            causal=False,\n        )\n        traits",
+        "max_length=options.max_length, causal=causal",
+        "max_length=options.max_length, causal=False",
         OPTIONS + "test_a_position_is_told_where_it_stands[relative_bias]",
     ),
     Bug(
         "half-split rotary turns its gradients the wrong way",
         "contracts.py",
-        "return TurnHalves.apply(grad, cos, -sin), None, None",
-        "return TurnHalves.apply(grad, cos, sin), None, None",
+        "return RotateHalves.apply(grad, cos, -sin), None, None",
+        "return RotateHalves.apply(grad, cos, sin), None, None",
         "position rotary gradients_are_the_slopes_of_what_it_computes",
     ),
     # the cache
@@ -255,8 +255,8 @@ BUGS = (
     Bug(
         "shared keys go to the wrong heads",
         "blocks/multihead.py",
-        "b h n c -> b (h g) n c",
-        "b h n c -> b (g h) n c",
+        '"b h n c -> b (h g) n c"',
+        '"b h n c -> b (g h) n c"',
         OPTIONS + "test_keys_and_values_are_shared_by_neighbouring_heads[scaled_dot_product]",
     ),
     Bug(
@@ -360,7 +360,7 @@ BUGS = (
     ),
     Bug(
         "rows of the confusion matrix are what was said",
-        "tasks/class_scores.py",
+        "tasks/classification_scores.py",
         "return matrix.to(torch.int64)",
         "return matrix.to(torch.int64).mT",
         "tests/tasks/test_classification_scores.py::test_rows_of_the_confusion_matrix_are_the_true_classes",
@@ -383,8 +383,8 @@ BUGS = (
     Bug(
         "embeddings are tied, whatever was asked for",
         "models/transformer.py",
-        'self.source_embedding = shared if tie == "all" else Embedding',
-        "self.source_embedding = shared if True else Embedding",
+        'shared if tie == "all" else Embedding(',
+        "shared if True else Embedding(",
         OPTIONS + "test_embeddings_are_tied_as_told",
     ),
     Bug(

@@ -8,8 +8,10 @@ import contextlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import multiprocessing
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache, partial
@@ -21,6 +23,40 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tfzoo"
 SLOW = "compiled"
+
+
+TOKEN = re.compile(r'"""(?:.|\n)*?"""|"(?:\\.|[^"\n])*"|\'(?:\\.|[^\'\n])*\'|#.*|\w+|[^\w\s]')
+
+
+def tokens(source: str) -> list[re.Match[str]]:
+    """Tokens of source text, without comments and without the comma before a closing bracket, which
+    a formatter adds and removes.
+    """
+    found = [one for one in TOKEN.finditer(source) if not one[0].startswith("#")]
+    return [
+        one
+        for one, following in zip(found, [*found[1:], None], strict=True)
+        if not (one[0] == "," and following is not None and following[0] in ")]}")
+    ]
+
+
+def changed(source: str, fragment: str, replacement: str) -> str:
+    """``source`` with ``replacement`` in place of ``fragment``, compared token by token, so that
+    line breaks, indentation and comments make no difference.
+
+    Raises:
+        ValueError: the fragment does not stand in the source exactly once.
+    """
+    there, wanted = tokens(source), [one[0] for one in tokens(fragment)]
+    n = len(wanted)
+    texts = [one[0] for one in there]
+    places = [i for i in range(len(there) - n + 1) if texts[i : i + n] == wanted]
+    if len(places) != 1:
+        raise ValueError(f"{fragment!r} stands there {len(places)} times")
+    start, end = there[places[0]].start(), there[places[0] + n - 1].end()
+    column = start - (source.rfind("\n", 0, start) + 1)
+    block = inspect.cleandoc(replacement).replace("\n", "\n" + " " * column)
+    return source[:start] + block + source[end:]
 
 
 class Changed(importlib.abc.MetaPathFinder):
