@@ -17,7 +17,8 @@ import torch
 from marian import PAD, pair
 from scipy import stats
 
-from tfzoo.search import END, Search, search
+from tfzoo.search import Search, search
+from tfzoo.special_ids import EOS
 
 VOCAB, SENTENCES, SOURCE, LENGTH = 8000, 32, 14, 20
 
@@ -32,7 +33,7 @@ class Endless:
 
     def decode_step(self, tokens, cache):
         logits = self.model.decode_step(tokens, cache)
-        logits[:, END] = -torch.inf
+        logits[:, EOS] = -torch.inf
         return logits
 
 
@@ -51,7 +52,7 @@ def main() -> None:
     ours.eval(), theirs.eval()
     generator = torch.Generator().manual_seed(0)
     source = torch.randint(4, VOCAB, (SENTENCES, SOURCE), generator=generator)
-    source[:, -1] = END
+    source[:, -1] = EOS
     for row in range(0, SENTENCES, 4):
         source[row, 10:] = PAD
     print(

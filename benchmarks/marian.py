@@ -10,8 +10,7 @@ from transformers import MarianConfig, MarianMTModel
 
 import tfzoo
 from tfzoo.models.initialise import initialise
-
-PAD, BEGIN, END = 0, 2, 3
+from tfzoo.special_ids import BOS, EOS, PAD
 
 
 def pair(
@@ -50,10 +49,10 @@ def marian(
             dropout=dropout,
             scale_embedding=True,
             pad_token_id=PAD,
-            eos_token_id=END,
-            decoder_start_token_id=BEGIN,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
             forced_eos_token_id=None,
-            bos_token_id=BEGIN,
+            bos_token_id=BOS,
             max_position_embeddings=512,
         )
     )
@@ -126,9 +125,9 @@ def batches(
         column = torch.arange(int(part.max()) + 1)
         source[column[:-1] >= part[:, None]] = PAD
         target[column >= part[:, None] + 1] = PAD
-        source.scatter_(1, part[:, None] - 1, END)
-        target[:, 0] = BEGIN
-        target.scatter_(1, part[:, None], END)
+        source.scatter_(1, part[:, None] - 1, EOS)
+        target[:, 0] = BOS
+        target.scatter_(1, part[:, None], EOS)
         made.append((source, target))
     order = torch.randperm(len(made), generator=generator)
     return [made[i] for i in order.tolist()]

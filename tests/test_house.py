@@ -15,7 +15,7 @@ from tfzoo.registry import KINDS, registry
 ROOT = Path(tfzoo.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOORS = {
-    0: ("errors", "registry", "values", "__init__"),
+    0: ("errors", "registry", "special_ids", "values", "__init__"),
     1: ("contracts", "masks", "dropout"),
     2: ("attention", "norm", "position", "feedforward", "pooling"),
     3: ("blocks",),

@@ -14,7 +14,8 @@ import tfzoo
 from tests.golden import load
 from tfzoo.errors import BadOption
 from tfzoo.models.initialise import initialise
-from tfzoo.search import BEGIN, END, Search, search
+from tfzoo.search import Search, search
+from tfzoo.special_ids import BOS, EOS
 
 
 @dataclass
@@ -55,7 +56,7 @@ class Table:
 
 def random_table(b: int, length: int, v: int, seed: int) -> Table:
     logits = 2 * torch.randn(b, length, v, v, generator=torch.Generator().manual_seed(seed))
-    logits[..., [0, BEGIN]] = -math.inf
+    logits[..., [0, BOS]] = -math.inf
     return Table(logits.log_softmax(-1), max_positions=length)
 
 
@@ -64,10 +65,10 @@ def best_by_enumeration(
 ) -> tuple[list[int], float]:
     """The best finished sentence among all, as ``log p / ((5 + n) / 6) ** alpha``."""
     best: tuple[list[int], float] = ([], -math.inf)
-    words = [token for token in range(v) if token not in (0, BEGIN, END)]
+    words = [token for token in range(v) if token not in (0, BOS, EOS)]
     for n in range(length):
         for ids in itertools.product(words, repeat=n):
-            path = [BEGIN, *ids, END]
+            path = [BOS, *ids, EOS]
             log_p = sum(table[t, path[t], path[t + 1]].item() for t in range(n + 1))
             score = log_p / ((5 + n + 1) / 6) ** alpha
             if score > best[1]:
@@ -108,7 +109,7 @@ def test_a_wide_beam_finds_the_best_that_enumeration_found_elsewhere(case_id: st
             Table(table[None], max_positions=length), torch.ones(1, length, dtype=torch.long), how
         )[0]
         for hypothesis, best in zip(found, wanted, strict=True):
-            assert [*hypothesis.ids, END] == [
+            assert [*hypothesis.ids, EOS] == [
                 {0: 1, 1: 0}.get(token, token) for token in best["tokens"]
             ]
             assert hypothesis.score == pytest.approx(best["score"], abs=1e-4)
@@ -161,7 +162,7 @@ def test_a_hypothesis_that_the_limit_cut_never_beats_a_finished_one() -> None:
     v = 5
     table = torch.full((1, 3, v, v), -5.0)
     table[..., 4] = -0.01  # going on is always likelier than to end
-    table[..., END] = -3.0
+    table[..., EOS] = -3.0
     found = search(
         Table(table, max_positions=3), torch.ones(1, 3, dtype=torch.long), Search(beam=3, n_best=3)
     )[0]
@@ -173,7 +174,7 @@ def test_finished_sentences_stop_costing_time() -> None:
     v, length, b = 6, 30, 10
     table = torch.full((b, length, v, v), -10.0)
     table[0, ..., 4] = -0.01
-    table[1:, ..., END] = -0.01  # all but the first end at once
+    table[1:, ..., EOS] = -0.01  # all but the first end at once
     model = Table(table.log_softmax(-1), max_positions=length)
     search(model, torch.ones(b, 10, dtype=torch.long), Search(beam=1))
     assert model.steps == b + (length - 1)

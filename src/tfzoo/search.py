@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tfzoo.contracts import Cache
 from tfzoo.errors import BadOption
+from tfzoo.special_ids import BOS, EOS
 
-BEGIN, END = 2, 3
 STEEPEST = 10
 """The largest length penalty, up or down; 0 to 1 is usual."""
 LONGEST = 1000
@@ -116,15 +116,15 @@ def _greedy(
     alive = torch.arange(b, device=device)
     left = torch.tensor(limits, device=device)
     total = torch.zeros(b, dtype=torch.float32, device=device)
-    out = torch.full((b, max(limits)), END, device=device)
-    tokens = torch.full((b,), BEGIN, device=device)
+    out = torch.full((b, max(limits)), EOS, device=device)
+    tokens = torch.full((b,), BOS, device=device)
     finished = torch.zeros(b, dtype=torch.bool, device=device)
     for t in range(max(limits)):
         best, tokens = _log_probabilities(model, tokens, cache).max(-1)
         out[alive, t] = tokens
         total[alive] += best
-        finished[alive] = tokens == END
-        go_on = ((tokens != END) & (left[alive] > t + 1)).nonzero()[:, 0]
+        finished[alive] = tokens == EOS
+        go_on = ((tokens != EOS) & (left[alive] > t + 1)).nonzero()[:, 0]
         if len(go_on) == 0:
             break
         if len(go_on) < len(alive):
@@ -135,7 +135,7 @@ def _greedy(
     for ids, score, done, limit in zip(
         out.tolist(), total.tolist(), finished.tolist(), limits, strict=True
     ):
-        ids = ids[: ids.index(END)] if done else ids[:limit]
+        ids = ids[: ids.index(EOS)] if done else ids[:limit]
         result.append([Hypothesis(ids, score / how.penalty(len(ids) + done), done)])
     return result
 
@@ -149,7 +149,7 @@ def _beam(
     alive = list(range(b))  # sentences still searched
     prefixes = torch.empty((b, 1, 0), dtype=torch.long, device=device)
     scores = torch.zeros((b, 1), dtype=torch.float32, device=device)
-    tokens = torch.full((b,), BEGIN, device=device)
+    tokens = torch.full((b,), BOS, device=device)
     for t in range(max(limits)):
         log_p = _log_probabilities(model, tokens, cache)
         v, width = log_p.shape[-1], scores.shape[1]
@@ -158,7 +158,7 @@ def _beam(
         # has one end).
         top, flat = grown.topk(min(2 * beam, width * v), dim=1)
         parent, token = flat // v, flat % v
-        ends = token == END
+        ends = token == EOS
         _harvest(found, alive, how, prefixes, parent, ends, top)
         # The best that do not end, in their order.
         order = (ends | top.isneginf()).to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
@@ -195,7 +195,7 @@ def _beam(
 def _log_probabilities(model: Decodable[K], tokens: Tensor, cache: K) -> Tensor:
     """``(r) -> (r v)`` in fp32; padding and begin are never decoded."""
     logits = model.decode_step(tokens, cache).float()
-    logits[:, [model.pad, BEGIN]] = float("-inf")
+    logits[:, [model.pad, BOS]] = float("-inf")
     return logits.log_softmax(-1)
 
 

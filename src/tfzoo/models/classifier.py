@@ -15,7 +15,6 @@ from tfzoo.dropout import dropout
 from tfzoo.errors import BadOption
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
-from tfzoo.models.transformer import PAD
 from tfzoo.registry import (
     AttentionSpec,
     FeedForwardSpec,
@@ -24,6 +23,7 @@ from tfzoo.registry import (
     PositionSpec,
     create,
 )
+from tfzoo.special_ids import PAD
 
 
 class TransformerClassifier(nn.Module):

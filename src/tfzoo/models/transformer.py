@@ -16,8 +16,7 @@ from tfzoo.masks import Mask
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
 from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PositionSpec
-
-PAD = 0
+from tfzoo.special_ids import PAD
 
 
 class Transformer(nn.Module):
