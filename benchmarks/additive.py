@@ -40,12 +40,10 @@ class Case:
         self.grad = torch.randn(shape)
         real = torch.arange(length) < torch.linspace(length * 0.75, length, BATCH)[:, None]
         self.mask = Mask(causal=True, keys=real)
-        self.hidden = ~self.mask.dense(length, length, real.device)
+        self.hidden = ~self.mask.boolean(length, length, real.device)
 
     def ours(self, dropout: float) -> Tensor:
-        return self.attention(
-            self.q, self.attention.keys(self.k), self.v, mask=self.mask, dropout=dropout
-        )
+        return self.attention(self.q, self.k, self.v, mask=self.mask, dropout=dropout)
 
     def plain(self, dropout: float) -> Tensor:
         a, b = self.q @ self.attention.query, self.k @ self.attention.key

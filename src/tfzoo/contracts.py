@@ -17,7 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.dropout import dropout as drop
+from tfzoo.errors import BadComponent
 from tfzoo.masks import Mask
+from tfzoo.precision import at_least_fp32
 from tfzoo.registry import Entry
 
 
@@ -30,22 +32,48 @@ class Component(nn.Module):
 
 
 class Attention(Component):
-    """Scores between queries and keys, and what is made of them.
+    """Softmax attention: ``softmax(scores / temperature + bias) v``.
 
-    Projections, heads, cache, rotation, temperature and dropout live in the block around it: a
-    variant writes :meth:`scores`, and :meth:`keys` where part of the work depends on the key alone.
-    One with a faster way overrides :meth:`forward` as well and is held to its own scores by a test.
+    Projections, heads, cache, rotation and the choice of temperature and dropout belong to the
+    block around it. A variant writes :meth:`scores`, or, where part of the work depends on the key
+    alone, :meth:`prepare_keys` and :meth:`prepared_scores`, so that a decoder does this work once
+    per key. A variant with a faster way to the output overrides :meth:`forward`; a
+    test holds it to its own scores.
+
+    Raises:
+        BadComponent: a class overrides :meth:`prepare_keys` without :meth:`prepared_scores`.
     """
 
-    def keys(self, k: Tensor) -> Tensor:
-        """What can be done with a key once and for all, before it is cached: ``(b h k c) -> (b h k
-        *)``.
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        where = f"attention class {cls.__qualname__}"
+        if "keys" in vars(cls):
+            raise BadComponent(
+                f"{where}: keys(k) is called prepare_keys(k) since tfzoo 0.2, and scores(q, k) takes "
+                "plain keys: write prepare_keys(k) and prepared_scores(q, k)"
+            )
+        if "prepare_keys" in vars(cls) and "prepared_scores" not in vars(cls):
+            raise BadComponent(
+                f"{where}: it overrides prepare_keys and not prepared_scores, which scores its result"
+            )
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """``(b h q c), (b h k c) -> (b h q k)``"""
+        if type(self).prepared_scores is Attention.prepared_scores:
+            raise NotImplementedError(f"{type(self).__qualname__}.scores(q, k)")
+        return self.prepared_scores(q, self.prepare_keys(k))
+
+    def prepare_keys(self, k: Tensor) -> Tensor:
+        """The part of the work that depends on the key alone, each key by itself: ``(b h k c) ->
+        (b h k *)``.
         """
         return k
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """``(b h q c), (b h k *) -> (b h q k)``, ``k`` as :meth:`keys` made it."""
-        raise NotImplementedError
+    def prepared_scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """:meth:`scores` from keys that :meth:`prepare_keys` returned: ``(b h q c), (b h k *) -> (b
+        h q k)``.
+        """
+        return self.scores(q, k)
 
     def weights(
         self,
@@ -55,11 +83,13 @@ class Attention(Component):
         mask: Mask,
         bias: Tensor | None = None,
         temperature: float = 1.0,
+        keys_prepared: bool = False,
     ) -> Tensor:
-        """The attention map, ``softmax(scores / temperature + bias)`` in fp32: ``-> (b h q k)``;
-        zeros where nothing is visible.
+        """The attention map, ``softmax(scores / temperature + bias)`` in fp32 or better: ``-> (b h
+        q k)``; zeros for a query that may look at no key.
         """
-        scores = self.scores(q, k).float()
+        scores = self.prepared_scores(q, k) if keys_prepared else self.scores(q, k)
+        scores = at_least_fp32(scores)
         if temperature != 1.0:
             scores = scores / temperature
         if bias is not None:
@@ -76,11 +106,20 @@ class Attention(Component):
         bias: Tensor | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
+        keys_prepared: bool = False,
     ) -> Tensor:
-        """``(b h q c), (b h k *), (b h k e) -> (b h q e)``; ``dropout`` is the probability in
-        force, 0 outside training.
+        """``(b h q c), (b h k c), (b h k e) -> (b h q e)``.
+
+        Args:
+            mask: which query may look at which key.
+            bias: added to the scores; broadcasts to ``(b h q k)``.
+            temperature: divides the scores.
+            dropout: probability in force, 0 outside training.
+            keys_prepared: ``k`` is what :meth:`prepare_keys` returned, ``(b h k *)``.
         """
-        weights = self.weights(q, k, mask=mask, bias=bias, temperature=temperature)
+        weights = self.weights(
+            q, k, mask=mask, bias=bias, temperature=temperature, keys_prepared=keys_prepared
+        )
         return drop(weights.to(v.dtype), dropout) @ v
 
 
@@ -112,7 +151,8 @@ class Rotation:
     def __call__(self, x: Tensor) -> Tensor:
         """Turned in fp32, returned in the input's dtype: ``(b h n c) -> (b h n c)``."""
         turn = rotate_halves if self.halves else rotate_pairs
-        return turn(x.float(), self.cos, self.sin).to(x.dtype)
+        wide = torch.promote_types(x.dtype, self.cos.dtype)
+        return turn(x.to(wide), self.cos.to(wide), self.sin.to(wide)).to(x.dtype)
 
 
 def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

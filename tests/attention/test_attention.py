@@ -41,7 +41,7 @@ def mask(kind: str, q: int, k: int) -> Mask:
 
 
 def by_scores(attention: Attention, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-    return Attention.forward(attention, q, attention.keys(k), v, **options)
+    return Attention.forward(attention, q, k, v, **options)
 
 
 def gradients(out: Tensor, attention: Attention, *inputs: Tensor | None) -> list[Tensor]:
@@ -69,7 +69,7 @@ def test_forward_agrees_with_scores(
         "keys": torch.randn(4, 3, 1, k, requires_grad=True),
     }[bias]
     options = {"mask": mask(kind, q, k), "bias": added, "temperature": 0.7}
-    got = attention(inputs[0], attention.keys(inputs[1]), inputs[2], **options)
+    got = attention(inputs[0], inputs[1], inputs[2], **options)
     wanted = by_scores(attention, *inputs, **options)
     assert_close(got, wanted, atol=1e-5, rtol=1e-4)
     ours, theirs = (
@@ -99,7 +99,7 @@ def test_all_ways_to_multiply_agree(name: str, kind: str, monkeypatch: pytest.Mo
                     lambda *_, way=way: way is _inner_products.fused,
                 )
                 patch.setattr(_inner_products, "eager", lambda *_: False)
-            outs.append(attention(q, attention.keys(k), v, mask=mask(kind, 12, 12)))
+            outs.append(attention(q, k, v, mask=mask(kind, 12, 12)))
     assert_close(outs[0], outs[2], atol=1e-5, rtol=1e-4)
     assert_close(outs[1], outs[2], atol=1e-5, rtol=1e-4)
 
@@ -109,10 +109,10 @@ def test_bf16_autocast_is_near_fp32(name: str) -> None:
     torch.manual_seed(0)
     attention, (q, k, v) = made(name), call(20, 20)
     options = {"mask": mask("causal holes", 20, 20), "bias": torch.randn(1, 3, 20, 20)}
-    wanted = attention(q, attention.keys(k), v, **options)
+    wanted = attention(q, k, v, **options)
     with torch.autocast("cpu", torch.bfloat16):
         half = [x.bfloat16() for x in (q, k, v)]
-        got = attention(half[0], attention.keys(half[1]), half[2], **options)
+        got = attention(half[0], half[1], half[2], **options)
     assert got.dtype == torch.bfloat16
     assert not got[0].any()
     assert_close(got.float(), wanted, atol=0.15, rtol=0.05)
@@ -126,8 +126,8 @@ def test_compiles_without_a_break(name: str) -> None:
     options = {"mask": mask("causal holes", 20, 20), "bias": torch.randn(1, 3, 20, 20)}
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
     got, wanted = (
-        compiled(q, attention.keys(k), v, **options),
-        attention(q, attention.keys(k), v, **options),
+        compiled(q, k, v, **options),
+        attention(q, k, v, **options),
     )
     assert_close(got, wanted, atol=1e-5, rtol=1e-4)
     for one, other in zip(
@@ -143,9 +143,7 @@ def test_dropout_falls_on_weights(name: str, length: int) -> None:
     torch.manual_seed(0)
     attention, (q, k, _) = made(name), call(length, length)
     v = torch.ones(4, 3, length, 8, requires_grad=True)
-    out = attention(
-        q * 0.0, attention.keys(k * 0.0), v, mask=Mask(), dropout=0.25
-    )  # all weights are 1 / length
+    out = attention(q * 0.0, k * 0.0, v, mask=Mask(), dropout=0.25)  # all weights are 1 / length
     kept = out[..., 0] * length * 0.75
     assert_close(kept, kept.round(), atol=1e-3, rtol=0.0)
     assert_close(kept.mean() / length, torch.tensor(0.75), atol=0.05, rtol=0.0)
@@ -160,7 +158,7 @@ def test_dropout_draws_and_backs_as_the_reference_does(name: str) -> None:
     results = []
     for forward in (attention, functools.partial(Attention.forward, attention)):
         torch.manual_seed(2)
-        out = forward(q, attention.keys(k), v, mask=mask("holes", 20, 40), dropout=0.3)
+        out = forward(q, k, v, mask=mask("holes", 20, 40), dropout=0.3)
         results.append([out, *gradients(out, attention, q, k, v)])
     for one, other in zip(*results, strict=True):
         assert_close(one, other, atol=2e-5 * max(1.0, float(other.detach().abs().max())), rtol=1e-3)
@@ -215,9 +213,11 @@ def test_agrees_with_torch(case_id: str, name: str) -> None:
     visible = Mask()
     if "mask.attend" in arrays:
         attend = arrays["mask.attend"]
-        visible._dense = attend.expand(-1, 1, -1, -1), ~attend.any(-1, keepdim=True)
-        visible.keys = attend[:, 0, -1]  # only said to be there: the dense mask is what counts
-    out = attention(q, attention.keys(k), v, mask=visible)
+        visible = Mask("causal" in case_id, attend[:, 0, -1])  # the last query sees all real keys
+        boolean = visible.boolean(q.shape[-2], k.shape[-2], q.device)
+        assert boolean is not None
+        assert torch.equal(boolean.expand(attend.shape), attend)
+    out = attention(q, k, v, mask=visible)
     assert_close(out, arrays["out64.y"].float(), atol=2e-6, rtol=1e-5)
     assert_close(attention.weights(q, k, mask=visible), arrays["out.weights"], atol=2e-6, rtol=1e-5)
     for x, grad in zip("qkv", torch.autograd.grad(out, (q, k, v), arrays["cot.y"]), strict=True):
@@ -247,7 +247,7 @@ def test_agrees_with_joeynmt(name: str) -> None:
         else:
             attention.weight[0] = torch.nn.functional.pad(arrays["param.key_layer.weight"], fill)
     visible = Mask(keys=arrays["mask.key_valid"].view(keys.shape[0], -1))
-    out = attention(q, attention.keys(keys[:, None]), keys[:, None], mask=visible)
+    out = attention(q, keys[:, None], keys[:, None], mask=visible)
     assert_close(out[:, 0], arrays["out64.y"].float().view_as(out[:, 0]), atol=2e-6, rtol=1e-5)
 
 
@@ -270,5 +270,5 @@ def test_euclidean_measures_distance() -> None:
 
 def test_cosine_does_not_read_sizes() -> None:
     attention, (q, k, v) = made("cosine"), call(4, 6)
-    long = attention(q * 7.0, attention.keys(k * 0.1), v, mask=Mask())
-    assert_close(long, attention(q, attention.keys(k), v, mask=Mask()))
+    long = attention(q * 7.0, k * 0.1, v, mask=Mask())
+    assert_close(long, attention(q, k, v, mask=Mask()))

@@ -37,22 +37,22 @@ BUGS = (
     Bug(
         "the causal mask lets the next token through",
         "masks.py",
-        "<= self.start + torch.arange(q",
-        "<= self.start + 1 + torch.arange(q",
+        "(torch.arange(k, device=device) <= place)",
+        "(torch.arange(k, device=device) <= place + 1)",
         f"stack decoder-{PLAIN} a_token_has_influence_on_itself_and_whatever_may_look_at_it",
     ),
     Bug(
         "the causal mask hides the token itself",
         "masks.py",
-        "<= self.start + torch.arange(q",
-        "< self.start + torch.arange(q",
+        "(torch.arange(k, device=device) <= place)",
+        "(torch.arange(k, device=device) < place)",
         f"stack decoder-{PLAIN} a_token_has_influence_on_itself_and_whatever_may_look_at_it",
     ),
     Bug(
         "the causal mask stands at the top left, also in a cached step",
         "masks.py",
-        "<= self.start + torch.arange(q",
-        "<= torch.arange(q",
+        "first = self.first_query(q, k)",
+        "first = 0",
         f"stack decoder-{PLAIN} one_token_at_a_time_equals_all_at_once",
     ),
     Bug(
@@ -65,8 +65,8 @@ BUGS = (
     Bug(
         "a query that may look at nothing is forgotten",
         "masks.py",
-        "None if keys is None or dense is None else ~dense.any(-1, keepdim=True)",
-        "None",
+        "return visible, ~visible.any(-1, keepdim=True)",
+        "return visible, None",
         "attention scaled_dot_product a_query_that_may_look_at_nothing_gets_zeros",
     ),
     # positions
@@ -134,7 +134,7 @@ BUGS = (
         "keys are made of what keys made",
         "blocks/multihead.py",
         "k, v = context.cache.target[layer].append(k, v)",
-        "k, v = context.cache.target[layer].append(k, v)\n            k = self.attention.keys(k)",
+        "k, v = context.cache.target[layer].append(k, v)\n            k = self.attention.prepare_keys(k)",
         "stack decoder-additive-layer-sinusoidal-pre one_token_at_a_time_equals_all_at_once",
     ),
     Bug(

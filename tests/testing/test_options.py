@@ -187,7 +187,7 @@ def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(
         torch.testing.assert_close(
             torch.stack(steps, 1), model(SOURCE, TEXT, target_padding="none"), rtol=1e-4, atol=1e-5
         )
-    own = attention.cls.keys is not Attention.keys
+    own = attention.cls.prepare_keys is not Attention.prepare_keys
     for kept in (*cache.target, *cache.source):
         heads = [one.shape[1] for one in (kept.k, kept.v) if one is not None]
         assert heads == [4 if own else 2, 2]

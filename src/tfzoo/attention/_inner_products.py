@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from tfzoo.dropout import STEPS, draw
 from tfzoo.dropout import dropout as drop
 from tfzoo.masks import LANES, Mask
+from tfzoo.precision import at_least_fp32
 
 SHORT = 128  # keys; with fewer, and a mask to be read, batched products are the faster way on a CPU
 
@@ -47,7 +48,7 @@ def weigh(scores: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, dropout: f
     else's.
     """
     width = max(v.shape[-2], LANES)
-    added, seen = mask.added(scores.shape[-2], v.shape[-2], width, v.device)
+    added, seen = mask.additive(scores.shape[-2], v.shape[-2], width, v.device)
     scores = scores if scores.shape[-1] == width else F.pad(scores, (0, width - scores.shape[-1]))
     return Weighing.apply(scores, v, bias, added, seen, round(dropout * STEPS))  # type: ignore[no-any-return,no-untyped-call]
 
@@ -70,7 +71,8 @@ def matrixless(q: Tensor, k: Tensor, mask: Mask) -> bool:
     first key: right if it starts there.
     """
     return mask.keys is None and (
-        not mask.causal or (mask.start == 0 and q.shape[-2] == k.shape[-2])
+        not mask.causal
+        or (q.shape[-2] == k.shape[-2] and mask.first_query(q.shape[-2], k.shape[-2]) == 0)
     )
 
 
@@ -94,22 +96,23 @@ def fused(
         return F.scaled_dot_product_attention(
             q, k, v, dropout_p=dropout, scale=scale, is_causal=mask.causal and lengths[0] > 1
         )
-    dense, blind = mask.dense(*lengths, q.device), mask.blind(*lengths, q.device)
-    visible = dense if dense is None or blind is None else dense | blind
+    visible, empty = mask.boolean(*lengths, q.device), mask.fully_masked(*lengths, q.device)
+    if visible is not None and empty is not None:
+        visible = visible | empty
     if bias is not None:
         bias = bias if visible is None else bias.masked_fill(~visible, float("-inf"))
         bias = bias.expand(*bias.shape[:-2], *lengths).to(q.dtype)
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=visible if bias is None else bias, dropout_p=dropout, scale=scale
     )
-    return out if blind is None else out.masked_fill(blind, 0.0)
+    return out if empty is None else out.masked_fill(empty, 0.0)
 
 
 def plain(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, scale: float, dropout: float
 ) -> Tensor:
     """The same with PyTorch's own operations one by one; softmax in fp32."""
-    scores = ((q * scale) @ k.mT).float()
+    scores = at_least_fp32((q * scale) @ k.mT)
     if bias is not None:
         scores = scores + bias
     return drop(mask.softmax(scores).to(v.dtype), dropout) @ v

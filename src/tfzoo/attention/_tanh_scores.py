@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from tfzoo.precision import at_least_fp32
+
 BLOCK = 2**18  # pairs of positions that a CPU works on at a time: they should stay in its cache
 SMALL = 2**16  # hidden numbers; below, the formula as it stands has nothing to save
 NARROW = 48  # keys; below, a row of them is too short for the innermost loop, which then runs over texts and heads
@@ -22,8 +24,8 @@ LARGEST = 40.0  # exponent: squares of sums of such exponentials are still finit
 
 
 def tanh_scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """``(b h q j), (b h k j), (h j) -> (b h q k)``, in fp32 whatever comes in."""
-    a, b, v = a.float(), b.float(), v.float()
+    """``(b h q j), (b h k j), (h j) -> (b h q k)``, in fp32 or better."""
+    a, b, v = at_least_fp32(a), at_least_fp32(b), at_least_fp32(v)
     if torch.compiler.is_compiling() or a.numel() * b.shape[-2] < SMALL:
         return (torch.tanh(a[..., :, None, :] + b[..., None, :, :]) * v[:, None, None]).sum(-1)
     groups = v.expand(*a.shape[:2], -1)

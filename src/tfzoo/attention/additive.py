@@ -35,7 +35,7 @@ class Additive(Attention):
     >>> from tfzoo.registry import create
     >>> attention = create("attention", {"name": "additive", "hidden": 3}, heads=2, head_dim=4)
     >>> q, k = torch.randn(1, 2, 5, 4), torch.randn(1, 2, 7, 4)
-    >>> attention.scores(q, attention.keys(k)).shape
+    >>> attention.scores(q, k).shape
     torch.Size([1, 2, 5, 7])
     """
 
@@ -53,10 +53,10 @@ class Additive(Attention):
             nn.init.normal_(weight, std=0.001)
         nn.init.zeros_(self.score)
 
-    def keys(self, k: Tensor) -> Tensor:
+    def prepare_keys(self, k: Tensor) -> Tensor:
         return k @ self.key
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+    def prepared_scores(self, q: Tensor, k: Tensor) -> Tensor:
         return tanh_scores(q @ self.query, k, self.score)
 
     def forward(
@@ -69,11 +69,20 @@ class Additive(Attention):
         bias: Tensor | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
+        keys_prepared: bool = False,
     ) -> Tensor:
         if v.device.type != "cpu" or not eager(v) or dropout == 1.0:
             return super().forward(
-                q, k, v, mask=mask, bias=bias, temperature=temperature, dropout=dropout
+                q,
+                k,
+                v,
+                mask=mask,
+                bias=bias,
+                temperature=temperature,
+                dropout=dropout,
+                keys_prepared=keys_prepared,
             )
+        k = k if keys_prepared else self.prepare_keys(k)
         return weigh(
             tanh_scores(q @ self.query, k, self.score / temperature).to(v.dtype),
             v,

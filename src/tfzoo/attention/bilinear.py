@@ -50,6 +50,7 @@ class Bilinear(Attention):
         bias: Tensor | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
+        keys_prepared: bool = False,
     ) -> Tensor:
         return attend(
             q @ self.weight, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout

@@ -9,6 +9,7 @@ from torch.nn.functional import normalize
 from tfzoo.attention._inner_products import attend
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
+from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 from tfzoo.values import positive
 
@@ -32,7 +33,7 @@ class Cosine(Attention):
     >>> from tfzoo.registry import create
     >>> q, k = torch.tensor([[[[3.0, 0.0]]]]), torch.tensor([[[[5.0, 0.0]]]])
     >>> attention = create("attention", "cosine", heads=1)
-    >>> attention.scores(q, attention.keys(k)).item()
+    >>> attention.scores(q, k).item()
     10.0
     """
 
@@ -46,10 +47,10 @@ class Cosine(Attention):
     def reset_parameters(self) -> None:
         nn.init.constant_(self.scale, self.start)
 
-    def keys(self, k: Tensor) -> Tensor:
+    def prepare_keys(self, k: Tensor) -> Tensor:
         return direction(k)
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+    def prepared_scores(self, q: Tensor, k: Tensor) -> Tensor:
         return self.scale * (direction(q) @ k.mT)
 
     def forward(
@@ -62,11 +63,13 @@ class Cosine(Attention):
         bias: Tensor | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
+        keys_prepared: bool = False,
     ) -> Tensor:
+        k = k if keys_prepared else self.prepare_keys(k)
         scaled = (self.scale * direction(q)).to(k.dtype)
         return attend(scaled, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout)
 
 
 def direction(x: Tensor) -> Tensor:
-    """Unit length, measured in fp32."""
-    return normalize(x.float(), dim=-1).to(x.dtype)
+    """Unit length, measured in fp32 or better."""
+    return normalize(at_least_fp32(x), dim=-1).to(x.dtype)

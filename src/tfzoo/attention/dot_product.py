@@ -42,5 +42,6 @@ class DotProduct(Attention):
         bias: Tensor | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
+        keys_prepared: bool = False,
     ) -> Tensor:
         return attend(q, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout)

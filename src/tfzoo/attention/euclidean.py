@@ -10,6 +10,7 @@ from torch import Tensor
 from tfzoo.attention._inner_products import attend
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
+from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 
 
@@ -33,7 +34,7 @@ class Euclidean(Attention):
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         with torch.autocast(q.device.type, enabled=False):
-            q, k = q.float(), k.float()
+            q, k = at_least_fp32(q), at_least_fp32(k)
             squares = (
                 q.square().sum(-1)[..., :, None]
                 + k.square().sum(-1)[..., None, :]
@@ -51,12 +52,13 @@ class Euclidean(Attention):
         bias: Tensor | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
+        keys_prepared: bool = False,
     ) -> Tensor:
         scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
         with torch.autocast(q.device.type, enabled=False):
-            q, k = q.float(), k.float()
+            q, k = at_least_fp32(q), at_least_fp32(k)
             squares = k.square().sum(-1)[..., None, :] * -scale
             bias = squares if bias is None else bias + squares
             return attend(
-                q, k, v.float(), mask=mask, bias=bias, scale=2.0 * scale, dropout=dropout
+                q, k, at_least_fp32(v), mask=mask, bias=bias, scale=2.0 * scale, dropout=dropout
             ).to(v.dtype)

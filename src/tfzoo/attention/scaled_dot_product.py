@@ -42,6 +42,7 @@ class ScaledDotProduct(Attention):
         bias: Tensor | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
+        keys_prepared: bool = False,
     ) -> Tensor:
         scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
         return attend(q, k, v, mask=mask, bias=bias, scale=scale, dropout=dropout)

@@ -58,8 +58,8 @@ class MultiHead(nn.Module):
         """
         return (
             k
-            if type(self.attention).keys is Attention.keys
-            else self.attention.keys(self.repeat_kv(k))
+            if type(self.attention).prepare_keys is Attention.prepare_keys
+            else self.attention.prepare_keys(self.repeat_kv(k))
         )
 
     def attend(
@@ -71,7 +71,14 @@ class MultiHead(nn.Module):
         dropout = self.dropout if self.training else 0.0
         k, v = self.repeat_kv(k), self.repeat_kv(v)
         y = self.attention(
-            q, k, v, mask=mask, bias=bias, temperature=self.temperature, dropout=dropout
+            q,
+            k,
+            v,
+            mask=mask,
+            bias=bias,
+            temperature=self.temperature,
+            dropout=dropout,
+            keys_prepared=True,
         )
         return self.output(rearrange(y, "b h q e -> b q (h e)"))  # type: ignore[no-any-return]
 

@@ -10,6 +10,7 @@ from torch import distributed as dist
 
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption
+from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 from tfzoo.values import positive
 
@@ -63,7 +64,7 @@ class Batch(Norm):
         self.running_var.fill_(1.0)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        wide = x.float()
+        wide = at_least_fp32(x)
         padded = None if valid is None else ~valid[..., None]
         mean, variance = (
             self._statistics(wide, padded)

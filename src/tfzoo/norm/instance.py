@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.contracts import Norm
+from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 from tfzoo.values import positive
 
@@ -50,7 +51,7 @@ class Instance(Norm):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        wide = x.float()
+        wide = at_least_fp32(x)
         if valid is None:
             centred = wide - wide.mean(1, keepdim=True)
             variance = centred.square().mean(1, keepdim=True)

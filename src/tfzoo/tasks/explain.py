@@ -186,7 +186,15 @@ def attended(
     q, k = given[:2]
     mask: Mask = named["mask"]
     temperature: float = named.get("temperature", 1.0)
-    weights = attention.weights(q, k, mask=mask, bias=named.get("bias"), temperature=temperature)
+    prepared: bool = named.get("keys_prepared", False)
+    weights = attention.weights(
+        q,
+        k,
+        mask=mask,
+        bias=named.get("bias"),
+        temperature=temperature,
+        keys_prepared=prepared,
+    )
     real = (
         torch.ones_like(weights[..., 0])
         if valid[0] is None
@@ -202,14 +210,19 @@ def attended(
     if own:
         tell(
             "own_token",
-            (place == mask.start + torch.arange(place.shape[-1], device=place.device)).float(),
+            (
+                place
+                == mask.first_query(*weights.shape[-2:])
+                + torch.arange(place.shape[-1], device=place.device)
+            ).float(),
         )
-    tell("score_variance", variance(attention.scores(q, k).float() / temperature, mask))
+    scores = attention.prepared_scores(q, k) if prepared else attention.scores(q, k)
+    tell("score_variance", variance(scores.float() / temperature, mask))
 
 
 def variance(scores: Tensor, mask: Mask) -> Tensor:
     """Of each query's scores over the keys that it may look at: ``(b h q k) -> (b h q)``."""
-    visible = mask.dense(scores.shape[-2], scores.shape[-1], scores.device)
+    visible = mask.boolean(scores.shape[-2], scores.shape[-1], scores.device)
     if visible is None:
         return scores.var(-1, unbiased=False)
     count = visible.sum(-1, keepdim=True).clamp(min=1)

@@ -37,10 +37,9 @@ class Call:
 
     def __call__(self, attention: Attention, dropout: float = 0.0) -> Tensor:
         mask = Mask(self.causal, self.valid, self.start)
-        keys = attention.keys(self.k)
         return attention.forward(
             self.q,
-            keys,
+            self.k,
             self.v,
             mask=mask,
             bias=self.bias,
@@ -62,7 +61,7 @@ class Call:
 
     def reference(self, attention: Attention) -> Tensor:
         """The output by the formula, from the attention's own scores."""
-        scores = attention.scores(self.q, attention.keys(self.k)) / self.temperature
+        scores = attention.scores(self.q, self.k) / self.temperature
         if self.bias is not None:
             scores = scores + self.bias
         sees = self.visible()[:, None]
@@ -118,14 +117,14 @@ def calls() -> Iterator[tuple[str, Call]]:
 @promise("attention")
 def a_score_for_each_query_and_key(entry: Entry) -> None:
     attention, call = make(entry), draw()
-    keys = attention.keys(call.k)
+    keys = attention.prepare_keys(call.k)
     if keys.shape[:3] != (B, H, K):
         raise Violation(
-            f"keys(k) must keep batch, heads and tokens: {tuple(keys.shape)} of {tuple(call.k.shape)}"
+            f"prepare_keys(k) must keep batch, heads and tokens: {tuple(keys.shape)} of {tuple(call.k.shape)}"
         )
-    if attention.scores(call.q, keys).shape != (B, H, Q, K):
+    if attention.scores(call.q, call.k).shape != (B, H, Q, K):
         raise Violation(
-            f"scores(q, keys(k)) must be (b h q k): {tuple(attention.scores(call.q, keys).shape)}"
+            f"scores(q, k) must be (b h q k): {tuple(attention.scores(call.q, call.k).shape)}"
         )
     if call(attention).shape != (B, H, Q, E):
         raise Violation(
@@ -159,7 +158,7 @@ def the_map_is_what_the_output_is_made_with(entry: Entry) -> None:
     for name, call in calls():
         mask = Mask(call.causal, call.valid, call.start)
         weights = attention.weights(
-            call.q, attention.keys(call.k), mask=mask, bias=call.bias, temperature=call.temperature
+            call.q, call.k, mask=mask, bias=call.bias, temperature=call.temperature
         )
         same(weights @ call.v, call(attention), f"weights @ v, {name}")
         same(
@@ -228,7 +227,7 @@ def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
 def temperature_divides_scores_and_towards_zero_is_a_hard_maximum(entry: Entry) -> None:
     attention, call = make(entry), draw()
     differ(replace(call, temperature=3.0)(attention), call(attention), "temperature 3")
-    best = attention.scores(call.q, attention.keys(call.k)).argmax(-1)
+    best = attention.scores(call.q, call.k).argmax(-1)
     hard = call.v.gather(2, best[..., None].expand(-1, -1, -1, E))
     same(replace(call, temperature=1e-5)(attention), hard, "temperature 0.00001")
 
@@ -261,9 +260,7 @@ def gradients_pass_the_weights_that_dropout_kept(entry: Entry) -> None:
         torch.manual_seed(4)
         out = call(attention, 0.3)
         mask = Mask(call.causal, call.valid, call.start)
-        expected = (
-            attention.weights(call.q, attention.keys(call.k), mask=mask) * kept / 0.7 @ call.v
-        )
+        expected = attention.weights(call.q, call.k, mask=mask) * kept / 0.7 @ call.v
         same(out, expected, "the same draw", 1e-3)
         upstream = torch.randn_like(out)
         pairs = zip(
@@ -275,11 +272,25 @@ def gradients_pass_the_weights_that_dropout_kept(entry: Entry) -> None:
 
 
 @promise("attention")
-def keys_are_made_one_by_one(entry: Entry) -> None:
-    """A cache holds what :meth:`keys` made when each token came."""
+def keys_are_prepared_one_by_one(entry: Entry) -> None:
+    """A cache holds what ``prepare_keys`` returned when each token came."""
     attention, call = make(entry), draw()
-    pieces = [attention.keys(call.k[:, :, i : i + 1]) for i in range(K)]
-    same(torch.cat(pieces, 2), attention.keys(call.k), "keys of single tokens")
+    pieces = [attention.prepare_keys(call.k[:, :, i : i + 1]) for i in range(K)]
+    same(torch.cat(pieces, 2), attention.prepare_keys(call.k), "keys of single tokens")
+
+
+@promise("attention")
+def prepared_keys_give_what_plain_keys_give(entry: Entry) -> None:
+    attention = make(entry)
+    for name, call in calls():
+        keys = attention.prepare_keys(call.k)
+        options = {"mask": Mask(call.causal, call.valid, call.start), "bias": call.bias}
+        plain = attention.forward(call.q, call.k, call.v, **options)
+        prepared = attention.forward(call.q, keys, call.v, **options, keys_prepared=True)
+        same(prepared, plain, f"the output, {name}")
+        plain = attention.weights(call.q, call.k, **options)
+        prepared = attention.weights(call.q, keys, **options, keys_prepared=True)
+        same(prepared, plain, f"the map, {name}")
 
 
 @promise("attention")

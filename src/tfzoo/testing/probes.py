@@ -35,11 +35,10 @@ def inputs(seed: int = 7) -> Mapping[str, Tensor]:
 
 def of_attention(attention: Attention, given: Mapping[str, Tensor]) -> list[Tensor]:
     """Outputs and weights under a mask."""
-    keys = attention.keys(given["k"])
     named: dict[str, Any] = {"mask": Mask(causal=True, keys=given["valid"]), "temperature": 1.3}
     return [
-        attention.forward(given["q"], keys, given["v"], **named),
-        attention.weights(given["q"], keys, **named),
+        attention.forward(given["q"], given["k"], given["v"], **named),
+        attention.weights(given["q"], given["k"], **named),
     ]
 
 

@@ -124,7 +124,7 @@ class Subject:
         def set_temperature(
             attention: Attention, args: tuple[Tensor, ...], named: dict[str, Any]
         ) -> tuple[Any, Any]:
-            spread = attention.scores(args[0], args[1]).std(-1).mean().item()
+            spread = attention.prepared_scores(args[0], args[1]).std(-1).mean().item()
             blocks[attention].temperature = temperature = max(spread / 1.5, 1e-3)
             return args, {**named, "temperature": temperature}
 

@@ -1,0 +1,107 @@
+"""A mask says the same whatever it was asked before."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from tfzoo.contracts import Attention
+from tfzoo.errors import BadComponent, BadOption
+from tfzoo.masks import Mask
+from tfzoo.registry import create, registry
+
+CPU = torch.device("cpu")
+
+
+def visible(mask: Mask, q: int, k: int) -> Tensor:
+    found = mask.boolean(q, k, CPU)
+    return torch.ones(q, k, dtype=torch.bool) if found is None else found[0, 0].expand(q, k)
+
+
+def test_a_mask_used_at_one_length_is_right_at_another() -> None:
+    mask = Mask(causal=True)
+    for n in (1, 6, 3, 6):
+        assert torch.equal(visible(mask, n, n), torch.ones(n, n, dtype=torch.bool).tril())
+        added, _ = mask.additive(n, n, 16, CPU)
+        assert added is not None
+        assert torch.equal(added[0, 0, :, :n] == 0, visible(mask, n, n))
+
+
+@pytest.mark.parametrize("name", registry("attention").names())
+def test_a_reused_causal_mask_does_not_show_the_future(name: str) -> None:
+    torch.manual_seed(0)
+    attention = create("attention", name, heads=2, head_dim=4)
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter)
+    mask, (q, k, v) = Mask(causal=True), torch.randn(3, 1, 2, 6, 4).unbind()
+    attention(q[:, :, :1], k[:, :, :1], v[:, :, :1], mask=mask)
+    assert torch.equal(attention(q, k, v, mask=mask), attention(q, k, v, mask=Mask(causal=True)))
+
+
+@pytest.mark.parametrize("name", registry("attention").names())
+def test_decoding_with_a_cache_of_plain_keys_equals_reading_at_once(name: str) -> None:
+    """The last query stands beside the last key, and the plain call takes plain keys."""
+    torch.manual_seed(0)
+    attention = create("attention", name, heads=2, head_dim=4).double()
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter)
+    q, k, v = torch.randn(3, 1, 2, 6, 4, dtype=torch.float64).unbind()
+    mask = Mask(causal=True)
+    at_once = attention(q, k, v, mask=mask)
+    for n in range(1, 7):
+        step = attention(q[:, :, n - 1 : n], k[:, :, :n], v[:, :, :n], mask=mask)
+        assert_close(step, at_once[:, :, n - 1 : n], atol=1e-9, rtol=0.0)
+    last = attention(q[:, :, 4:], k, v, mask=mask)
+    assert_close(last, at_once[:, :, 4:], atol=1e-9, rtol=0.0)
+    keys = attention.prepare_keys(k)
+    last = attention(q[:, :, 4:], keys, v, mask=mask, keys_prepared=True)
+    assert_close(last, at_once[:, :, 4:], atol=1e-9, rtol=0.0)
+
+
+def test_start_places_the_first_query() -> None:
+    assert torch.equal(visible(Mask(True, start=0), 1, 3), torch.tensor([[True, False, False]]))
+    assert torch.equal(visible(Mask(True), 1, 3), torch.tensor([[True, True, True]]))
+
+
+def test_queries_before_the_first_key_see_nothing() -> None:
+    mask = Mask(causal=True)
+    assert visible(mask, 3, 2).tolist() == [[False, False], [True, False], [True, True]]
+    q, k = torch.randn(1, 1, 3, 4, requires_grad=True), torch.randn(1, 1, 2, 4)
+    for name in registry("attention").names():
+        out = create("attention", name, heads=1, head_dim=4)(q, k, k, mask=mask)
+        assert not out[0, 0, 0].any()
+        assert torch.autograd.grad(out.sum(), q)[0].isfinite().all()
+
+
+def test_a_mask_of_inference_mode_can_be_trained_with() -> None:
+    mask, q = Mask(causal=True), torch.randn(1, 1, 20, 4, requires_grad=True)
+    attention = create("attention", "cosine", heads=1)
+    with torch.inference_mode():
+        attention(q, q, q, mask=mask)
+    attention(q, q, q, mask=mask, bias=torch.zeros(20, 20)).sum().backward()
+    mask.softmax(q @ q.mT).sum().backward()
+
+
+def test_what_is_no_mask_is_refused() -> None:
+    with pytest.raises(BadOption, match=r"keys must be boolean.*int64"):
+        Mask(keys=torch.ones(2, 3, dtype=torch.int64))
+    with pytest.raises(BadOption, match="3 keys, but there are 4"):
+        Mask(keys=torch.ones(2, 3, dtype=torch.bool)).boolean(4, 4, CPU)
+    with pytest.raises(BadOption, match="start"):
+        Mask(True, start=-1)
+
+
+def test_an_attention_that_would_mistake_its_keys_is_refused() -> None:
+    with pytest.raises(BadComponent, match="prepared_scores"):
+
+        class Half(Attention):
+            def prepare_keys(self, k: Tensor) -> Tensor:
+                return k * 2
+
+    with pytest.raises(BadComponent, match=r"since tfzoo 0\.2"):
+
+        class Old(Attention):
+            def keys(self, k: Tensor) -> Tensor:
+                return k * 2
