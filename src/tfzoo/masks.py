@@ -83,7 +83,7 @@ class Mask:
         ``(b|1 1 q|1 width)`` and ``(b|1 1 q|1 1)``, in fp32, or None where nothing changes.
         """
         cache = self._cache((q, k, device))
-        if "additive" not in cache:
+        if "added" not in cache:
             visible, empty = self._matrices(q, k, device)
             if visible is not None and empty is not None:
                 visible = visible | empty
@@ -93,8 +93,8 @@ class Mask:
             if visible is not None:
                 added = torch.full((*visible.shape[:-1], width), float("-inf"), device=device)
                 added[..., :k].masked_fill_(visible, 0.0)
-            cache["additive"] = added, None if empty is None else (~empty).float()
-        return cache["additive"]
+            cache["added"] = added, None if empty is None else (~empty).float()
+        return cache["added"]
 
     def _matrices(self, q: int, k: int, device: torch.device) -> Pair:
         """:meth:`boolean` and :meth:`fully_masked`."""
