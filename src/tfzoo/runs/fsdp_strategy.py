@@ -17,6 +17,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, set_optimi
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from tfzoo import _adapters
 from tfzoo.errors import BadRun
 from tfzoo.models.fsdp import load_full_state, reshard, unshard
 from tfzoo.runs import checkpoints, sharded_files
@@ -34,8 +35,7 @@ class Sharded(ModelParallelStrategy):
     """
 
     def setup_environment(self) -> None:
-        self._tensor_parallel_size = 1
-        self._data_parallel_size = self.num_nodes * self.num_processes
+        _adapters.set_parallel_sizes(self, data=self.num_nodes * self.num_processes)
         super().setup_environment()
 
     def save_checkpoint(

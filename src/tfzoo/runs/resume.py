@@ -6,6 +6,7 @@ from typing import Any
 
 import lightning.pytorch as L
 
+from tfzoo import _adapters
 from tfzoo.errors import BadRun
 from tfzoo.runs.last_checkpoint import LastCheckpoint
 from tfzoo.runs.metrics_file import MetricsFile
@@ -70,7 +71,7 @@ class Resume(L.Callback):
         task.batches = done = task.batches * before // now  # each process counts its own
         trainer.datamodule.start = done  # type: ignore[attr-defined]  # a Trainer has it, and it is a TextData
         if trainer.strategy.restore_checkpoint_after_setup:
-            trainer.fit_loop._combined_loader = None  # made before it could know where to start
+            _adapters.forget_train_loader(trainer)  # made before it could know where to start
         trainer.fit_loop.setup_data()
         loops |= account(
             done,
@@ -93,24 +94,19 @@ class Resume(L.Callback):
         if not self.start:
             return
         fit, loop = trainer.fit_loop, trainer.fit_loop.epoch_loop
-        due = (
-            loop.restarting
-            and fit._data_fetcher is not None
-            and loop._should_check_val_fx(fit._data_fetcher)
-        )
+        due = loop.restarting and _adapters.validation_is_due(trainer)
         ended = self.limit >= 0
         if ended:
             loop.max_steps, self.limit = self.limit, -1
         if self.missed and trainer.enable_validation and (due or self.finish._is_last(trainer)):
-            loop._batches_that_stepped = (
-                self.start - 1
-            )  # as it is when a validation comes in its own time
+            # as it is when a validation comes in its own time
+            _adapters.set_logged_step(trainer, self.start - 1)
             trainer.validating = True
             loop.val_loop.run()
             trainer.training = True
             due = due and not ended and not loop.batch_progress.is_last_batch
         # Lightning passes over a validation that is due and done, and counts a step while it does.
-        loop._batches_that_stepped = self.start - 1 if due else self.start
+        _adapters.set_logged_step(trainer, self.start - 1 if due else self.start)
         self.missed = False
         if ended:
             fit.on_advance_end()  # the epoch that the last step ends
@@ -141,17 +137,15 @@ def pending(trainer: L.Trainer) -> dict[str, float] | None:
     """What a step logged and Lightning has not yet handed on, because the checkpoint is written
     first.
     """
-    loop, connector = trainer.fit_loop.epoch_loop, trainer._logger_connector
-    batch: Any = loop.batch_progress.current
+    batch: Any = trainer.fit_loop.epoch_loop.batch_progress.current
     if (
         not trainer.training
         or batch.completed == batch.processed
-        or loop._should_accumulate()
-        or not connector.should_update_logs
+        or _adapters.is_accumulating(trainer)
+        or (logged := _adapters.values_to_log(trainer)) is None
     ):
         return None
-    logged = {key: float(value) for key, value in connector.metrics["log"].items()}
-    return {**logged, "epoch": trainer.current_epoch, "step": loop._batches_that_stepped}
+    return {**logged, "epoch": trainer.current_epoch, "step": _adapters.logged_step(trainer)}
 
 
 def account(done: int, epoch_batches: int, passed: int, step: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from tfzoo import _adapters
 from tfzoo.errors import BadRun
 from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Stop, Told
@@ -49,9 +50,7 @@ def run(
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError) as error:
         raise BadRun(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
-    # Ray prints what goes wrong on any machine on our standard output, by the page, and has no
-    # switch for it
-    ray._private.worker.print_to_stdstream = lambda *words, **more: None
+    _adapters.silence_ray_workers(ray)  # it would print every worker's errors by the page
     try:
         visible(ray, folder, threads(plan), gpus(plan))
         return Tasks(ray, plan, folder, told).finish(runs, jobs or len(runs))

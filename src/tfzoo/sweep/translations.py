@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfzoo import _adapters
 from tfzoo.errors import BadData
 
 SCRIPTS = {"ja-mecab": "[\u3040-\u30ff]", "ko-mecab": "[\uac00-\ud7af]", "zh": "[\u4e00-\u9fff]"}
@@ -34,8 +35,8 @@ class Translations:
     @cached_property
     def statistics(self) -> NDArray[np.float32]:
         """``(sentences, 10)``: lengths, and n-grams that match and that there are."""
-        found = scorer(tokenizer(self.references))._extract_corpus_statistics(
-            list(self.texts), [list(self.references)]
+        found = _adapters.line_statistics(
+            scorer(tokenizer(self.references)), self.texts, self.references
         )
         return np.array(found, np.float32)
 
@@ -46,7 +47,7 @@ class Translations:
         metric = scorer(tokenizer(self.references))
         return np.array(
             [
-                metric._compute_score_from_stats(sums).score
+                _adapters.score_of_statistics(metric, sums)
                 for sums in (counts @ self.statistics).tolist()
             ]
         )

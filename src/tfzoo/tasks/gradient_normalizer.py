@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
+from tfzoo import _adapters
 from tfzoo.models.fsdp import full_tensor
 
 
@@ -73,7 +74,7 @@ class GradientNormalizer:
         if most and self.norm > most:
             scale *= most / (self.norm + 1e-6)  # as torch's clip_grad_norm_
         if scale != 1.0 and gradients:
-            torch._foreach_mul_(gradients, scale)  # once, clipped or not
+            _adapters.scale_in_place(gradients, scale)  # once, clipped or not
         return True
 
 

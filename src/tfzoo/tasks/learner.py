@@ -12,8 +12,8 @@ from typing import Any
 import lightning.pytorch as L
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
+from tfzoo import _adapters
 from tfzoo.errors import NotFinite
 from tfzoo.models.initialise import seed_of
 from tfzoo.tasks.gradient_normalizer import GradientNormalizer, drop
@@ -53,7 +53,7 @@ class Learner(L.LightningModule):
         # processes with more batches to score than
         # others would wait for ever.
         names = [name for name, _ in self.named_buffers()]
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, names)  # type: ignore[no-untyped-call]
+        _adapters.ignore_in_ddp(self, names)
 
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches

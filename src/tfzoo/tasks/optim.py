@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from tfzoo import _adapters
 from tfzoo.errors import BadOption
 from tfzoo.registry import ScheduleSpec, create
 from tfzoo.tasks.schedule import Schedule
@@ -72,7 +73,7 @@ class Optim:
             fused=True,
         )
         # Lightning refuses to clip gradients beside an optimiser that says it unscales them itself.
-        optimizer._step_supports_amp_scaling = False
+        _adapters.allow_clipping_of_fused(optimizer)
         schedule: Schedule = create("schedule", self.schedule, max_steps=max_steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda done: schedule.factor(done + 1)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import SumMetric
 
+from tfzoo import _adapters
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.fsdp import shard
@@ -267,7 +268,7 @@ class Task(Learner):
     def _content(self) -> str:
         """A name for the text that is trained on, where the data has one."""
         return getattr(
-            getattr(self._trainer, "datamodule", None), "content", ""
+            getattr(_adapters.trainer_of(self), "datamodule", None), "content", ""
         )  # `trainer` raises where there is none
 
     def on_validation_start(self) -> None:

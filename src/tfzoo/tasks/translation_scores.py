@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import MeanMetric, Metric
 
+from tfzoo import _adapters
+
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 """sacreBLEU's tokenizer by target language; ``13a`` for all others."""
 
@@ -60,7 +62,7 @@ class CorpusScores(Metric):
         if not hypotheses:
             return
         for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True):
-            statistics = scorer._extract_corpus_statistics(list(hypotheses), [list(references)])
+            statistics = _adapters.line_statistics(scorer, hypotheses, references)
             sums += torch.tensor(statistics, dtype=torch.int64, device=self.device).sum(0)
         self.right += sum(h == r for h, r in zip(hypotheses, references, strict=True))
         self.lines += len(hypotheses)
@@ -68,7 +70,7 @@ class CorpusScores(Metric):
     def compute(self) -> dict[str, Tensor]:
         """``bleu``, ``chrf`` and ``exact``, each from 0 to 100."""
         bleu, chrf = (
-            scorer._compute_score_from_stats(sums.tolist()).score
+            _adapters.score_of_statistics(scorer, sums.tolist())
             for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True)
         )
         exact = 100 * self.right / self.lines.clamp(min=1)

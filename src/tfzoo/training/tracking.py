@@ -22,6 +22,7 @@ from urllib.request import Request, urlopen
 from jsonargparse import Namespace
 from lightning.pytorch.loggers import WandbLogger
 
+from tfzoo import _adapters
 from tfzoo.runs.folder import rank
 from tfzoo.terminal import notify, relative_path
 
@@ -120,14 +121,16 @@ def begin(loggers: Sequence[Any]) -> None:
     for logger in loggers:
         if not isinstance(logger, WandbLogger) or rank():
             continue
-        logger._wandb_init["settings"] = _settings(init_timeout=START, finish_timeout=END / 2)
+        _adapters.wandb_arguments(logger)["settings"] = _settings(
+            init_timeout=START, finish_timeout=END / 2
+        )
         try:
             logger.experiment  # noqa: B018  # opens it
         except Exception as error:  # of the client, of its service, of what it talks with
             notify(
                 f"Weights & Biases: {' '.join(str(error).split())[:160]}; its data is kept offline"
             )
-            logger._wandb_init["mode"] = "offline"
+            _adapters.wandb_arguments(logger)["mode"] = "offline"
             logger.experiment  # noqa: B018
         OUTBOXES[logger] = LogQueue(logger)
 
@@ -135,8 +138,10 @@ def begin(loggers: Sequence[Any]) -> None:
 def end(loggers: Sequence[Any]) -> None:
     """Send what is left, and say how to send what could not be; all in :data:`END` seconds."""
     for logger in loggers:
-        run: Any = getattr(logger, "_experiment", None)
-        if not isinstance(logger, WandbLogger) or not hasattr(run, "finish"):
+        if not isinstance(logger, WandbLogger):
+            continue
+        run = _adapters.wandb_run(logger)
+        if not hasattr(run, "finish"):
             continue
         start, folder, sent = monotonic(), Path(run.dir).parent, False
         with suppress(Exception):

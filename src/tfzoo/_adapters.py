@@ -1,0 +1,121 @@
+"""Names of other packages that begin with ``_``: used here alone, each behind one function.
+
+A release of such a package may change them without notice; ``tests/test_adapters.py`` then fails
+and says which function to mend. Nothing is imported here until a function needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# Lightning: the loops of a Trainer ----------------------------------------------------------------
+
+
+def forget_train_loader(trainer: Any) -> None:
+    """Let ``trainer.fit_loop.setup_data()`` make the training data loader again."""
+    trainer.fit_loop._combined_loader = None
+
+
+def validation_is_due(trainer: Any) -> bool:
+    """Whether Lightning would validate after the current batch of training."""
+    fit = trainer.fit_loop
+    fetcher = fit._data_fetcher
+    return fetcher is not None and bool(fit.epoch_loop._should_check_val_fx(fetcher))
+
+
+def is_accumulating(trainer: Any) -> bool:
+    """Whether the current batch ends no optimiser step (``accumulate_grad_batches``)."""
+    return bool(trainer.fit_loop.epoch_loop._should_accumulate())
+
+
+def logged_step(trainer: Any) -> int:
+    """The step number that Lightning hands to loggers."""
+    return int(trainer.fit_loop.epoch_loop._batches_that_stepped)
+
+
+def set_logged_step(trainer: Any, step: int) -> None:
+    """Set what :func:`logged_step` returns."""
+    trainer.fit_loop.epoch_loop._batches_that_stepped = step
+
+
+def values_to_log(trainer: Any) -> dict[str, float] | None:
+    """What the current step logged, or None where no loggers are due at this step."""
+    connector = trainer._logger_connector
+    if not connector.should_update_logs:
+        return None
+    return {key: float(value) for key, value in connector.metrics["log"].items()}
+
+
+def trainer_of(module: Any) -> Any:
+    """The Trainer of a LightningModule, or None; ``module.trainer`` raises where there is none."""
+    return module._trainer
+
+
+def set_parallel_sizes(strategy: Any, data: int, tensor: int = 1) -> None:
+    """How many processes a ``ModelParallelStrategy`` puts along each axis of its device mesh."""
+    strategy._data_parallel_size, strategy._tensor_parallel_size = data, tensor
+
+
+# PyTorch ------------------------------------------------------------------------------------------
+
+
+def ignore_in_ddp(module: Any, names: Sequence[str]) -> None:
+    """Let ``DistributedDataParallel`` not broadcast these parameters and buffers."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    ignore: Callable[..., None] = (
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
+    )
+    ignore(module, list(names))
+
+
+def allow_clipping_of_fused(optimizer: Any) -> None:
+    """Let Lightning clip gradients beside a fused optimiser, which says that it unscales them."""
+    optimizer._step_supports_amp_scaling = False
+
+
+def scale_in_place(tensors: Sequence[Any], factor: float) -> None:
+    """Multiply tensors by a number in one call."""
+    import torch
+
+    torch._foreach_mul_(list(tensors), factor)
+
+
+# sacreBLEU ----------------------------------------------------------------------------------------
+
+
+def line_statistics(
+    metric: Any, hypotheses: Sequence[str], references: Sequence[str]
+) -> list[list[float]]:
+    """What a sacreBLEU metric counts in each line, against one reference each; add up lines and
+    give the sums to :func:`score_of_statistics`.
+    """
+    found: list[list[float]] = metric._extract_corpus_statistics(
+        list(hypotheses), [list(references)]
+    )
+    return found
+
+
+def score_of_statistics(metric: Any, sums: Sequence[float]) -> float:
+    """The corpus score of statistics that were summed over its lines."""
+    return float(metric._compute_score_from_stats(list(sums)).score)
+
+
+# Weights & Biases, Ray ----------------------------------------------------------------------------
+
+
+def wandb_arguments(logger: Any) -> dict[str, Any]:
+    """What a ``WandbLogger`` will call ``wandb.init`` with; may be changed until it is opened."""
+    found: dict[str, Any] = logger._wandb_init
+    return found
+
+
+def wandb_run(logger: Any) -> Any:
+    """The run that a ``WandbLogger`` has opened, or None; ``logger.experiment`` would open one."""
+    return logger._experiment
+
+
+def silence_ray_workers(ray: Any) -> None:
+    """Keep Ray from printing what its workers print, which has no public switch."""
+    ray._private.worker.print_to_stdstream = lambda *words, **more: None

@@ -1,0 +1,180 @@
+"""Private names of other packages: each is there and does what its adapter says.
+
+A test that fails here after an upgrade names the function of ``tfzoo/_adapters.py`` to mend.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+from lightning.pytorch.demos.boring_classes import BoringModel
+from lightning.pytorch.loggers import CSVLogger, WandbLogger
+from lightning.pytorch.strategies import ModelParallelStrategy
+
+import tfzoo
+from tfzoo import _adapters
+
+ROOT = Path(tfzoo.__file__).parent
+
+
+class Seen(L.Callback):
+    """What the adapters answer after each batch of training."""
+
+    def __init__(self) -> None:
+        self.due: list[bool] = []
+        self.accumulating: list[bool] = []
+        self.steps: list[int] = []
+        self.logged: list[dict[str, float] | None] = []
+
+    def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
+        self.due.append(_adapters.validation_is_due(trainer))
+        self.accumulating.append(_adapters.is_accumulating(trainer))
+        self.steps.append(_adapters.logged_step(trainer))
+        self.logged.append(_adapters.values_to_log(trainer))
+
+
+class Logging(BoringModel):
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        self.log("seen", float(batch_idx))
+        return super().training_step(batch, batch_idx)
+
+
+def test_the_loops_of_a_trainer(tmp_path: Path) -> None:
+    seen, model = Seen(), Logging()
+    assert _adapters.trainer_of(model) is None
+    trainer = L.Trainer(
+        max_steps=3,
+        accumulate_grad_batches=2,
+        val_check_interval=4,
+        limit_val_batches=1,
+        log_every_n_steps=1,
+        num_sanity_val_steps=0,
+        callbacks=[seen],
+        logger=CSVLogger(tmp_path),
+        accelerator="cpu",
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+    )
+    trainer.fit(model)
+    assert _adapters.trainer_of(model) is trainer
+    assert seen.due == [False, False, False, True, False, False]
+    assert seen.accumulating == [True, False, True, False, True, False]
+    # Lightning counts the step after the callbacks of its batch
+    assert seen.steps == [0, 0, 1, 1, 2, 2]
+    assert [row["seen"] for row in seen.logged if row] == [0, 1, 2, 3, 4, 5]
+    _adapters.set_logged_step(trainer, 7)
+    assert _adapters.logged_step(trainer) == 7
+    loader = trainer.fit_loop._combined_loader
+    assert loader is not None
+    _adapters.forget_train_loader(trainer)
+    trainer.fit_loop.setup_data()
+    assert trainer.fit_loop._combined_loader not in (None, loader)
+
+
+def test_the_sizes_of_a_device_mesh() -> None:
+    source = inspect.getsource(ModelParallelStrategy.setup_environment)
+    strategy = ModelParallelStrategy()
+    _adapters.set_parallel_sizes(strategy, data=3)
+    for name in ("_data_parallel_size", "_tensor_parallel_size"):
+        assert f"self.{name}" in source, "Lightning reads the sizes elsewhere now"
+    assert (strategy._data_parallel_size, strategy._tensor_parallel_size) == (3, 1)
+
+
+def test_buffers_that_ddp_leaves_alone() -> None:
+    model = torch.nn.BatchNorm1d(2)
+    _adapters.ignore_in_ddp(model, ["running_mean"])
+    source = inspect.getsource(torch.nn.parallel.DistributedDataParallel.__init__)
+    assert "_ddp_params_and_buffers_to_ignore" in source
+    assert model._ddp_params_and_buffers_to_ignore == ["running_mean"]
+
+
+def test_a_fused_optimiser_can_be_clipped() -> None:
+    from lightning.pytorch.plugins.precision.amp import MixedPrecision
+
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))], fused=True)
+    assert optimizer._step_supports_amp_scaling is True  # type: ignore[attr-defined]
+    _adapters.allow_clipping_of_fused(optimizer)
+    assert optimizer._step_supports_amp_scaling is False  # type: ignore[attr-defined]
+    assert "clip_gradients" in vars(MixedPrecision), "Lightning refuses it elsewhere now"
+
+
+def test_tensors_are_scaled_in_place() -> None:
+    tensors = [torch.ones(2), torch.full((3, 1), 2.0)]
+    _adapters.scale_in_place(tensors, 0.5)
+    assert [one.tolist() for one in tensors] == [[0.5, 0.5], [[1.0], [1.0], [1.0]]]
+
+
+@pytest.mark.parametrize("name", ["BLEU", "CHRF"])
+def test_statistics_of_lines_give_the_score_of_a_corpus(name: str) -> None:
+    import sacrebleu.metrics
+
+    metric = getattr(sacrebleu.metrics, name)()
+    hypotheses, references = ["a b c d e", "the cat sat on"], ["a b c d f", "the cat sat here"]
+    lines = _adapters.line_statistics(metric, hypotheses, references)
+    assert len(lines) == 2
+    sums = [sum(column) for column in zip(*lines, strict=True)]
+    expected = getattr(sacrebleu.metrics, name)().corpus_score(hypotheses, [references]).score
+    assert _adapters.score_of_statistics(metric, sums) == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_run_of_a_wandb_logger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict[str, Any]] = []
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setattr(wandb, "init", lambda **given: calls.append(given))
+    logger = WandbLogger(project="p", save_dir=tmp_path, offline=True)
+    assert _adapters.wandb_run(logger) is None
+    _adapters.wandb_arguments(logger)["mode"] = "disabled"
+    logger.experiment  # noqa: B018  # opens it
+    assert calls[0]["mode"] == "disabled"
+    assert calls[0]["project"] == "p"
+    assert _adapters.wandb_run(logger) is None  # what our stand-in for `init` returned
+
+
+def test_ray_prints_through_one_function() -> None:
+    ray = pytest.importorskip("ray")
+    before = ray._private.worker.print_to_stdstream
+    try:
+        assert "print_to_stdstream" in inspect.getsource(ray._private.worker)
+        _adapters.silence_ray_workers(ray)
+        ray._private.worker.print_to_stdstream("words", ignore_prefix=True)
+    finally:
+        ray._private.worker.print_to_stdstream = before
+
+
+def private_names(path: Path) -> list[str]:
+    """Attributes with one leading underscore that the file does not define itself."""
+    tree = ast.parse(path.read_text("utf-8"))
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    own |= {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    return [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in own
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "os"))
+    ]
+
+
+def test_no_other_file_uses_a_private_name() -> None:
+    """``_softmax_backward_data`` is an operator of ATen, for which torch has no public name."""
+    found = [
+        line
+        for path in sorted(ROOT.rglob("*.py"))
+        if path.name != "_adapters.py"
+        for line in private_names(path)
+        if "torch.ops.aten." not in line and "self.finish._is_last" not in line
+    ]
+    assert found == []
