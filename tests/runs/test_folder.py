@@ -7,18 +7,27 @@ import resource
 from pathlib import Path
 
 import pytest
+import torch
+from lightning.fabric.plugins.environments import LightningEnvironment
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+from lightning.pytorch.strategies import DDPStrategy
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import config
-from tfzoo.runs.folder import SHARED, choose
+from tfzoo.runs.folder import SHARED, choose, rank
 from tfzoo.runs.metrics_file import MetricsFile
 from tfzoo.runs.summary import read, write
+
+RANKS = (
+    *("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE"),
+    *("SLURM_PROCID", "SLURM_NTASKS"),
+)
 
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in (SHARED, "RANK", "LOCAL_RANK"):
+    for name in (SHARED, *RANKS):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
@@ -49,6 +58,47 @@ def test_further_processes_take_the_folder_of_the_first(
     monkeypatch.delenv(SHARED)
     with pytest.raises(BadRun, match="--run FOLDER"):
         choose("a")
+
+
+LAUNCHED: list[tuple[dict[str, str], int]] = [
+    ({}, 0),
+    ({"RANK": "3", "LOCAL_RANK": "1", "GROUP_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, 3),
+    ({"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "LOCAL_RANK": "1"}, 5),
+    ({"SLURM_PROCID": "5"}, 0),  # in a shell of a job, where srun did not start us
+    ({"LOCAL_RANK": "1"}, 1),
+    ({"NODE_RANK": "0", "LOCAL_RANK": "1"}, 1),
+    ({"NODE_RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}, 5),
+    ({"LOCAL_RANK": ""}, 0),
+]
+
+
+@pytest.mark.parametrize(("variables", "expected"), LAUNCHED)
+def test_the_rank_of_a_process_is_what_its_launcher_says(
+    variables: dict[str, str], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert rank() == expected
+
+
+@pytest.mark.parametrize("local", [None, 0, 1])
+@pytest.mark.parametrize("variable", ["NODE_RANK", "GROUP_RANK"])
+@pytest.mark.parametrize("node", [0, 1])
+def test_the_first_process_is_the_one_that_lightning_takes_for_it(
+    node: int, variable: str, local: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank_zero_only, "rank", 0, raising=False)
+    monkeypatch.setenv(variable, str(node))
+    if local is not None:
+        monkeypatch.setenv("LOCAL_RANK", str(local))
+    strategy = DDPStrategy(
+        parallel_devices=[torch.device("cpu")] * 2, cluster_environment=LightningEnvironment()
+    )
+    strategy.num_nodes = 2
+    strategy.set_world_ranks()
+    assert bool(rank()) == bool(strategy.global_rank)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert rank() == strategy.global_rank
 
 
 def test_a_summary_keeps_the_sections_of_other_commands(tmp_path: Path) -> None:

@@ -104,6 +104,9 @@ def test_a_lost_process_is_told_by_how_it_ended_and_its_last_error() -> None:
     assert failed.blame(lost) == "rank 1 ended with exit code 1; its last error: ValueError: no"
     assert watch(-9).blame(ValueError("our own")) == ""
     assert watch().blame(lost) == "", "there was no other process"
+    second_machine = watch(-9)
+    second_machine.first = 4
+    assert second_machine.blame(lost) == "rank 5 was killed by SIGKILL"
 
 
 def test_many_ranks_are_not_all_listed() -> None:

@@ -12,21 +12,22 @@ from tfzoo.runs.summary import peak_memory
 
 
 class Throughput(L.Callback):
-    """Counts steps, the tokens that the task says it trained on, and the seconds spent on training
-    steps; validation is not among them.
+    """Counts optimiser steps, tokens and seconds.
 
-    A training that goes on goes on counting.
+    Tokens are those that the task counts in its attribute ``tokens``, of all processes. Training
+    seconds are those of training steps, without validation. When training goes on from a
+    checkpoint, all counts go on too.
     """
 
     def __init__(self) -> None:
         self.steps = 0
-        self.tokens: Any = (
-            0  # of this process: a number, or a tensor on the device, fetched when it is asked for
-        )
+        self.tokens: Any = 0
+        """Of this process, since training started or went on. A tensor stays on its device until it
+        is asked for, so that no step waits for the device."""
+        self.total = 0  # tokens of all processes, when they were last summed
         self.training = 0.0
         self.started = self.since = perf_counter()
-        self.total = 0  # tokens of all processes, when they were last added up
-        self.before: dict[str, float] = {"tokens": 0, "seconds": 0.0}
+        self.before: dict[str, float] = {"tokens": 0, "seconds": 0.0}  # of earlier attempts
         self.trainer: L.Trainer | None = None
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
@@ -52,28 +53,24 @@ class Throughput(L.Callback):
         self.since = perf_counter()
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._add_up()
+        self._sum_tokens()
 
     def has_trained(self, tokens: int | None) -> bool:
-        """Whether so many tokens were trained on, in all attempts and by all processes, which all
-        ask.
+        """Whether all attempts and processes together have trained on so many tokens; False where
+        there is no such limit. All processes must call it.
         """
         if tokens is None:
             return False
-        self._add_up()
+        self._sum_tokens()
         return self.before["tokens"] + self.total >= tokens
 
     def state_dict(self) -> dict[str, Any]:
-        self._add_up()
-        tokens, seconds = (
-            self.before["tokens"] + self.total,
-            self.before["seconds"] + perf_counter() - self.started,
-        )
+        self._sum_tokens()
         return {
             "steps": self.steps,
-            "tokens": tokens,
+            "tokens": self.before["tokens"] + self.total,
             "training": self.training,
-            "seconds": seconds,
+            "seconds": self._seconds(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -81,12 +78,10 @@ class Throughput(L.Callback):
         self.before = {"tokens": state_dict["tokens"], "seconds": state_dict["seconds"]}
 
     def counts(self) -> dict[str, Any]:
-        """For the summary, of all attempts together."""
-        seconds = self.before["seconds"] + perf_counter() - self.started
-        found: dict[str, Any] = {"steps": self.steps, "seconds": round(seconds, 1)}
-        if (
-            tokens := int(self.before["tokens"] + max(self.total, int(self.tokens)))
-        ) and self.training:
+        """The numbers of ``summary.json``, of all attempts together."""
+        found: dict[str, Any] = {"steps": self.steps, "seconds": round(self._seconds(), 1)}
+        tokens = int(self.before["tokens"] + max(self.total, int(self.tokens)))
+        if tokens and self.training:
             found |= {
                 "tokens": tokens,
                 "train_seconds": round(self.training, 2),
@@ -94,9 +89,12 @@ class Throughput(L.Callback):
             }
         return {**found, "peak_memory": peak_memory()}
 
-    def _add_up(self) -> None:
-        """The tokens of all processes, which all call this."""
+    def _seconds(self) -> float:
+        return self.before["seconds"] + perf_counter() - self.started
+
+    def _sum_tokens(self) -> None:
+        """Sum the tokens of all processes, which must all call it."""
         self.total = int(self.tokens)
         if self.trainer is not None and self.trainer.world_size > 1:
-            here = torch.tensor(self.total, device=self.trainer.strategy.root_device)
-            self.total = int(self.trainer.strategy.reduce(here, reduce_op="sum"))
+            own = torch.tensor(self.total, device=self.trainer.strategy.root_device)
+            self.total = int(self.trainer.strategy.reduce(own, reduce_op="sum"))

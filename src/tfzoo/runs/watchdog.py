@@ -15,7 +15,6 @@ from typing import Any
 import lightning.pytorch as L
 import torch.distributed as dist
 
-from tfzoo.runs.folder import rank
 from tfzoo.runs.heartbeats import PHASES, Heartbeats
 from tfzoo.runs.signals import INTERRUPTED, STOPPED
 
@@ -48,6 +47,8 @@ class Watchdog(L.Callback):
         self.timeout, self.give_up = timeout, give_up
         self.over = Event()
         self.children: list[Any] = []
+        self.first = 0
+        """The rank of the process that started the children."""
         self.place, self.ticks = 0, 0
         self.errors: dict[int, str] = {}
         self.lost = ""
@@ -57,9 +58,12 @@ class Watchdog(L.Callback):
         one that started it.
         """
         self.trainer = trainer
+        self.first = trainer.node_rank * trainer.num_devices
         if trainer.world_size > 1:
             Thread(
-                target=self._parent if rank() else self._children, daemon=True, name="watch"
+                target=self._parent if trainer.local_rank else self._children,
+                daemon=True,
+                name="watch",
             ).start()
 
     def end(self) -> None:
@@ -198,7 +202,7 @@ class Watchdog(L.Callback):
 
     def _dead(self) -> str:
         """The first child that ended as none should."""
-        for number, child in enumerate(self.children, 1):
+        for number, child in enumerate(self.children, self.first + 1):
             code = child.poll()
             if code not in (None, 0, STOPPED, INTERRUPTED):
                 how = (

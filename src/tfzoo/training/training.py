@@ -185,7 +185,7 @@ class Training:
         said = f"training failed after step {self.trainer.global_step}: {said}"
         with suppress(Exception):
             summary.write(self.folder, "fit", self.facts()) if not rank() else None
-        if rank() == 1 and "rank 0" in said:  # which can say nothing itself
+        if self.trainer.global_rank == 1 and "rank 0" in said:  # rank 0 cannot print any more
             print(f"tfzoo: {said}", file=sys.stderr, flush=True)
         print_error(said)
 

@@ -1,0 +1,177 @@
+"""Steps, tokens and seconds are those of training, through validation, resuming and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from tfzoo.runs import throughput
+from tfzoo.runs.throughput import Throughput
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(throughput, "perf_counter", made)
+    return made
+
+
+def trainer(
+    step: int = 0, world_size: int = 1, reduce: Callable[[Tensor], Tensor] | None = None
+) -> Any:
+    def reduced(value: Tensor, reduce_op: str) -> Tensor:
+        assert reduce_op == "sum"
+        assert reduce is not None
+        return reduce(value)
+
+    strategy = SimpleNamespace(root_device=torch.device("cpu"), reduce=reduced)
+    return SimpleNamespace(global_step=step, world_size=world_size, strategy=strategy)
+
+
+def batch(meter: Throughput, clock: Clock, step: int, seconds: float, tokens: Any) -> None:
+    clock.now += seconds
+    meter.on_train_batch_end(trainer(step), SimpleNamespace(tokens=tokens), None, None, 0)  # type: ignore[arg-type]
+
+
+def begun(clock: Clock) -> Throughput:
+    meter = Throughput()
+    clock.now += 7.0  # between making it and training: reading data
+    meter.setup(trainer(), None, "fit")  # type: ignore[arg-type]
+    meter.on_train_start(trainer(), None)  # type: ignore[arg-type]
+    return meter
+
+
+def without_memory(counts: dict[str, Any]) -> dict[str, Any]:
+    assert counts.pop("peak_memory")["process"] > 0
+    return counts
+
+
+def test_seconds_of_validation_are_none_of_training(clock: Clock) -> None:
+    meter = begun(clock)
+    batch(meter, clock, 1, 2.0, 100)
+    batch(meter, clock, 2, 3.0, torch.tensor(250))
+    clock.now += 10.0  # validation
+    meter.on_validation_end(None, None)  # type: ignore[arg-type]
+    batch(meter, clock, 3, 1.25, torch.tensor(500))
+    assert without_memory(meter.counts()) == {
+        "steps": 3,
+        "seconds": 16.2,
+        "tokens": 500,
+        "train_seconds": 6.25,
+        "tokens_per_second": 80,
+    }
+
+
+def test_before_the_first_batch_there_is_no_speed(clock: Clock) -> None:
+    assert without_memory(begun(clock).counts()) == {"steps": 0, "seconds": 0.0}
+
+
+def test_a_checkpoint_holds_the_counts_and_a_training_that_goes_on_adds_to_them(
+    clock: Clock,
+) -> None:
+    first = begun(clock)
+    batch(first, clock, 1, 2.0, 100)
+    batch(first, clock, 2, 2.0, 200)
+    clock.now += 1.0
+    state = first.state_dict()
+    assert state == {"steps": 2, "tokens": 200, "training": 4.0, "seconds": 5.0}
+
+    clock.now += 1000.0
+    second = Throughput()
+    second.load_state_dict(state)
+    second.setup(trainer(), None, "fit")  # type: ignore[arg-type]
+    second.on_train_start(trainer(), None)  # type: ignore[arg-type]
+    batch(second, clock, 3, 3.0, 50)  # the task counts from 0 again
+    assert without_memory(second.counts()) == {
+        "steps": 3,
+        "seconds": 8.0,
+        "tokens": 250,
+        "train_seconds": 7.0,
+        "tokens_per_second": 36,
+    }
+    assert second.state_dict() == {"steps": 3, "tokens": 250, "training": 7.0, "seconds": 8.0}
+
+
+def test_a_limit_of_tokens_counts_all_attempts_and_processes(clock: Clock) -> None:
+    meter = Throughput()
+    meter.load_state_dict({"steps": 1, "tokens": 1000, "training": 1.0, "seconds": 1.0})
+    meter.setup(trainer(world_size=2, reduce=lambda own: own + 30), None, "fit")  # type: ignore[arg-type]
+    batch(meter, clock, 2, 1.0, torch.tensor(70))
+    assert meter.has_trained(1100)
+    assert not meter.has_trained(1101)
+    assert not meter.has_trained(None)
+    assert meter.counts()["tokens"] == 1100
+    meter.on_train_end(trainer(), None)  # type: ignore[arg-type]
+    assert meter.total == 100
+
+
+def test_the_end_of_training_sums_over_processes(clock: Clock) -> None:
+    meter = Throughput()
+    meter.setup(trainer(world_size=2, reduce=lambda own: own * 2), None, "fit")  # type: ignore[arg-type]
+    batch(meter, clock, 1, 1.0, 70)
+    assert meter.counts()["tokens"] == 70, "not summed yet"
+    meter.on_train_end(trainer(), None)  # type: ignore[arg-type]
+    assert meter.counts()["tokens"] == 140
+
+
+class Counting(L.LightningModule):
+    """Trains on batches of three tokens; each step takes a second, each validation a minute."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock, self.tokens = clock, 0
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+
+    def training_step(self, batch: Tensor, index: int) -> Tensor:
+        self.clock.now += 1.0
+        self.tokens += 3
+        return self.weight * 1.0
+
+    def validation_step(self, batch: Tensor, index: int) -> None:
+        self.clock.now += 60.0
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def test_lightning_calls_it_so_that_all_counts_are_right(clock: Clock, tmp_path: Any) -> None:
+    meter = Throughput()
+    made = L.Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_steps=8,
+        val_check_interval=4,
+        num_sanity_val_steps=1,
+        accumulate_grad_batches=2,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=tmp_path,
+        callbacks=[meter],
+    )
+    made.fit(Counting(clock), DataLoader(torch.zeros(8)), DataLoader(torch.zeros(1)))  # type: ignore[arg-type]
+    assert without_memory(meter.counts()) == {
+        "steps": 8,
+        "seconds": 16 + 4 * 60.0,
+        "tokens": 48,
+        "train_seconds": 16.0,
+        "tokens_per_second": 3,
+    }
