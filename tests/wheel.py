@@ -6,6 +6,7 @@ DIST is the folder of the wheel that was installed, and of the sdist.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -50,6 +51,11 @@ def look_into(wheel: Path, sdist: Path) -> None:
     """What is in the two files, and what is not."""
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
+        (metadata,) = (name for name in inside if name.endswith("dist-info/METADATA"))
+        readme = archive.read(metadata).decode()
+    links = re.findall(r"\]\((?!https?://)[^)]*\)", readme)
+    assert "# tfzoo" in readme
+    assert not links, f"these links lead nowhere on a package index: {links}"
     top = {name.partition("/")[0] for name in inside}
     assert {name.partition("-")[0] for name in top} == {"tfzoo"}, top
     assert {f"tfzoo/{recipe}" for recipe in RECIPES} | {"tfzoo/py.typed"} <= inside
