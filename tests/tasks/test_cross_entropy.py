@@ -8,7 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.golden import load
-from tfzoo.tasks.cross_entropy import ROWS, cross_entropy
+from tfzoo.tasks.cross_entropy import chunk_rows, cross_entropy
+
+ROWS = chunk_rows(torch.device("cpu"), 37)
 
 
 def plain(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int) -> Tensor:
@@ -19,27 +21,85 @@ def plain(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad:
     return -(q * log_p).sum()
 
 
+def drawn(tokens: int, v: int = 37, d: int = 16) -> tuple[Tensor, Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    hidden = torch.randn(tokens, d, generator=draw, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(v, d, generator=draw, dtype=torch.float64, requires_grad=True)
+    return hidden, weight, torch.randint(1, v, (tokens,), generator=draw)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("tokens", [1, ROWS, 2 * ROWS + 7])
 def test_value_and_gradients_are_those_of_the_formula(smoothing: float, tokens: int) -> None:
-    torch.manual_seed(0)
-    hidden, weight = (
-        torch.randn(tokens, 16, requires_grad=True),
-        torch.randn(37, 16, requires_grad=True),
-    )
-    target = torch.randint(1, 37, (tokens,))
+    hidden, weight, target = drawn(tokens)
     got, nll = cross_entropy(hidden, weight, target, smoothing)
     wanted = plain(hidden, weight, target, smoothing, 0)
-    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(
-        nll, F.cross_entropy(hidden @ weight.mT, target, reduction="sum"), rtol=1e-5, atol=1e-4
-    )
+    torch.testing.assert_close(got, wanted, rtol=1e-9, atol=0)
+    wanted_nll = F.cross_entropy(hidden @ weight.mT, target, reduction="sum")
+    torch.testing.assert_close(nll, wanted_nll, rtol=1e-9, atol=0)
     for one, other in zip(
         torch.autograd.grad(got / 3, (hidden, weight)),
         torch.autograd.grad(wanted / 3, (hidden, weight)),
         strict=True,
     ):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def relative(error: Tensor, wanted: Tensor) -> float:
+    return float(error.detach().double().norm() / wanted.detach().norm())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("tokens", [512, 2**14])
+def test_rounding_does_not_grow_with_the_number_of_tokens(tokens: int, dtype: torch.dtype) -> None:
+    """Within twice the error that PyTorch makes in the same dtype, both against float64."""
+    hidden, weight, target = (x.detach() for x in drawn(tokens, v=200, d=32))
+    results = []
+    for kind, how in ((torch.float64, plain), (dtype, plain), (dtype, cross_entropy)):
+        h, w = hidden.to(dtype).to(kind), (0.3 * weight).to(dtype).to(kind)
+        h.requires_grad_(), w.requires_grad_()
+        if how is plain and kind is dtype:
+            loss = F.cross_entropy(h @ w.mT, target, reduction="sum")
+        elif how is plain:
+            loss = plain(h, w, target, 0.0, 0)
+        else:
+            loss, _ = cross_entropy(h, w, target, 0.0)
+        results.append((loss, *torch.autograd.grad(loss, (h, w))))
+    for exact, theirs, ours in zip(*results, strict=True):
+        bound = max(2 * relative(theirs - exact, exact), torch.finfo(torch.float32).eps)
+        assert relative(ours - exact, exact) <= bound
+    assert [x.dtype for x in results[2]] == [torch.float32, dtype, dtype]
+
+
+def test_float64_passes_gradcheck_twice() -> None:
+    hidden, weight, target = drawn(5, v=7, d=3)
+
+    def loss(h: Tensor, w: Tensor) -> Tensor:
+        return cross_entropy(h, w, target, 0.1)[0]
+
+    assert torch.autograd.gradcheck(loss, (hidden, weight))
+    assert torch.autograd.gradgradcheck(loss, (hidden, weight))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert loss(hidden, weight).dtype == torch.float64
+
+
+def test_function_transforms_are_right_or_refused() -> None:
+    hidden, weight, target = drawn(5, v=7, d=3)
+    ours = torch.func.grad(lambda w: cross_entropy(hidden, w, target, 0.1)[0])(weight)
+    (wanted,) = torch.autograd.grad(plain(hidden, weight, target, 0.1, 0), weight)
+    torch.testing.assert_close(ours, wanted, rtol=1e-9, atol=1e-9)
+    hessian = torch.func.jacrev(
+        torch.func.grad(lambda h: cross_entropy(h, weight, target, 0.1)[0])
+    )(hidden)
+    theirs = torch.autograd.functional.hessian(lambda h: plain(h, weight, target, 0.1, 0), hidden)
+    torch.testing.assert_close(hessian, theirs, rtol=1e-9, atol=1e-9)
+    with pytest.raises(RuntimeError, match=r"vmap over .*CrossEntropy"):
+        torch.func.vmap(lambda h: cross_entropy(h, weight, target[:1])[0])(hidden[:, None])
+
+
+def test_an_accelerator_gets_larger_chunks_of_bounded_memory() -> None:
+    assert chunk_rows(torch.device("cuda"), 8192) == 8192
+    assert chunk_rows(torch.device("cuda"), 2**20) == 512
 
 
 def test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing() -> None:

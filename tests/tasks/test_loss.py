@@ -35,9 +35,21 @@ def test_smoothing_spreads_over_all_classes_but_the_right_one() -> None:
     torch.testing.assert_close(smoothed, -(q * LOGITS.log_softmax(-1)).sum(-1))
 
 
-def test_half_precision_is_summed_in_single() -> None:
-    smoothed, _ = class_losses(LOGITS.bfloat16(), LABEL, 0.1)
-    assert smoothed.dtype == torch.float32
+@pytest.mark.parametrize(
+    ("given", "computed"),
+    [(torch.bfloat16, torch.float32), (torch.float16, torch.float32), (torch.float64,) * 2],
+)
+def test_half_precision_is_summed_in_single_and_double_in_double(
+    given: torch.dtype, computed: torch.dtype
+) -> None:
+    logits = LOGITS.to(given)
+    for loss in class_losses(logits, LABEL, 0.1):
+        assert loss.dtype == computed
+    wanted = F.cross_entropy(logits.double(), LABEL, reduction="none")
+    eps = torch.finfo(computed).eps
+    torch.testing.assert_close(
+        class_losses(logits, LABEL)[1].double(), wanted, rtol=8 * eps, atol=8 * eps
+    )
 
 
 def test_weights_are_by_label_and_one_where_none_is_given() -> None:

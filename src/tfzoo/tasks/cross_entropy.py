@@ -1,4 +1,4 @@
-"""Cross entropy of a linear layer's logits, without ever holding all of them."""
+"""Cross entropy of a linear layer's logits, computed in chunks of tokens."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-
-ROWS = 512
-"""Logits of so many tokens are held at a time: they stay in the processor's cache."""
 
 
 def cross_entropy(
@@ -19,81 +16,130 @@ def cross_entropy(
 
     ``p = softmax(hidden weight^T)``; ``q`` is ``1 - smoothing`` at the target ``y``, 0 at ``pad``
     and ``smoothing / (v - 2)`` elsewhere (Szegedy et al. 2016, section 7). Only the first sum has
-    gradients. They are computed with the loss, chunk by chunk, in place of the logits, so that
-    memory does not grow with ``t v``.
+    gradients.
+
+    The gradients are computed together with the loss, one chunk of tokens at a time, so that memory
+    does not grow with ``t v``. Losses and gradients are summed in fp32, or in float64 for float64
+    inputs; each gradient is rounded once, to the dtype of its input. Second derivatives and
+    ``torch.func.grad`` work: they recompute the gradient from all logits at once.
     """
-    if torch.is_autocast_enabled(hidden.device.type):
+    dtype = torch.promote_types(hidden.dtype, weight.dtype)
+    if torch.is_autocast_enabled(hidden.device.type) and dtype != torch.float64:
         dtype = torch.get_autocast_dtype(hidden.device.type)
-        hidden, weight = hidden.to(dtype), weight.to(dtype)
-    return CrossEntropy.apply(hidden, weight, target, smoothing, pad, torch.is_grad_enabled())  # type: ignore[no-any-return, no-untyped-call]
+    loss, nll, _, _ = CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        hidden, weight, target, smoothing, pad, dtype, torch.is_grad_enabled()
+    )
+    return loss, nll
 
 
 class CrossEntropy(torch.autograd.Function):
-    """``sum_j q_j log p_j`` is taken apart into sums that cost no pass over the logits: that of all
-    logits is ``h . sum_j w_j``.
+    """Computes the gradients in the forward pass, where the logits are, and scales them in the
+    backward pass.
+
+    ``sum_j q_j log p_j`` is written as ``log Z`` and sums over logits; the sum of all logits of a
+    token is ``h . sum_j w_j``. No second pass over the logits is needed.
     """
 
     @staticmethod
     def forward(
-        ctx: Any,
         hidden: Tensor,
         weight: Tensor,
         target: Tensor,
         smoothing: float,
         pad: int,
+        dtype: torch.dtype,
         train: bool,
-    ) -> tuple[Tensor, Tensor]:
-        v = len(weight)
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        sums = torch.promote_types(dtype, torch.float32)
+        if not hidden.is_cuda:  # other devices have no product of two bf16 matrices that is fp32
+            dtype = sums
+        hidden, weight = hidden.to(dtype), weight.to(dtype)
+        v, device = len(weight), hidden.device
         spread = smoothing / max(v - 2, 1)
-        weight_sum = weight.sum(0, dtype=torch.float32)
-        loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
+        weight_sum = weight.sum(0, dtype=sums)
+        loss = torch.zeros((), dtype=sums, device=device)
         nll = torch.zeros_like(loss)
-        d_hidden = torch.empty_like(hidden) if train else None
-        d_weight = torch.zeros_like(weight) if train else None
-        chunk = hidden.new_empty(min(ROWS, len(target)), v)  # the logits, then their gradient
-        chunk_p = torch.empty_like(chunk, dtype=torch.float32)  # log p, then p
-        with torch.autocast(hidden.device.type, enabled=False):
-            for start in range(0, len(target), ROWS):
-                h, y = hidden[start : start + ROWS], target[start : start + ROWS, None]
-                logits = torch.mm(h, weight.mT, out=chunk[: len(y)])
-                log_p = torch.log_softmax(logits, 1, dtype=torch.float32, out=chunk_p[: len(y)])
-                log_p_y, logit_y, logit_pad = (
-                    log_p.gather(1, y),
-                    logits.gather(1, y).float(),
-                    logits[:, pad].float(),
-                )
+        d_hidden = torch.empty(hidden.shape, dtype=sums, device=device) if train else None
+        d_weight = torch.zeros(weight.shape, dtype=sums, device=device) if train else None
+        rows = chunk_rows(device, v)
+        logits_buffer = torch.empty(min(rows, len(target)), v, dtype=sums, device=device)
+        log_p_buffer = torch.empty_like(logits_buffer)
+        with torch.autocast(device.type, enabled=False):
+            for start in range(0, len(target), rows):
+                h, y = hidden[start : start + rows], target[start : start + rows, None]
+                logits = matmul(h, weight.mT, logits_buffer[: len(y)])
+                log_p = torch.log_softmax(logits, 1, out=log_p_buffer[: len(y)])  # type: ignore[call-overload]  # the stub lacks out
+                log_p_y, logit_y = log_p.gather(1, y), logits.gather(1, y)
                 nll -= log_p_y.sum()
                 # - sum_j q_j log p_j = log Z - sum_j q_j logit_j, and log Z = logit_y - log p_y
-                others = (h.float() @ weight_sum).sum() - logit_y.sum() - logit_pad.sum()
-                loss += (
-                    (logit_y - log_p_y).sum() - (1 - smoothing) * logit_y.sum() - spread * others
-                )
+                others = (h.to(sums) @ weight_sum).sum() - logit_y.sum() - logits[:, pad].sum()
+                log_z = (logit_y - log_p_y).sum()
+                loss += log_z - (1 - smoothing) * logit_y.sum() - spread * others
                 if d_hidden is not None and d_weight is not None:
-                    p = log_p.exp_().scatter_add_(
-                        1, y, torch.full_like(log_p_y, spread + smoothing - 1)
-                    )
+                    p = log_p.exp_()  # p - q but for the `spread` of every class, added below
+                    p.scatter_add_(1, y, torch.full_like(log_p_y, spread + smoothing - 1))
                     p[:, pad] += spread
-                    p = p.to(h.dtype)
-                    torch.mm(p, weight, out=d_hidden[start : start + ROWS])
-                    d_weight.addmm_(p.mT, h)
+                    p = p.to(dtype)
+                    matmul(p, weight, d_hidden[start : start + rows])
+                    add_matmul(d_weight, p.mT, h)
         if d_hidden is not None and d_weight is not None:
-            # What every class gets of `spread`, in one go instead of once a logit.
-            d_hidden -= (spread * weight_sum).to(d_hidden.dtype)
-            d_weight -= (spread * hidden.sum(0, dtype=torch.float32)).to(d_weight.dtype)
-            ctx.save_for_backward(d_hidden, d_weight)
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
+            d_hidden -= spread * weight_sum
+            d_weight -= spread * hidden.sum(0, dtype=sums)
+        return loss, nll, d_hidden, d_weight
 
     @staticmethod
-    def backward(
-        ctx: Any, scale: Tensor, _: Tensor
-    ) -> tuple[Tensor, Tensor, None, None, None, None]:
-        d_hidden, d_weight = ctx.saved_tensors
-        return (
-            d_hidden * scale.to(d_hidden.dtype),
-            d_weight * scale.to(d_weight.dtype),
-            None,
-            None,
-            None,
-            None,
-        )
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        hidden, weight, target, ctx.smoothing, ctx.pad, *_ = inputs
+        _, nll, d_hidden, d_weight = output
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(x for x in (nll, d_hidden, d_weight) if x is not None))
+        ctx.save_for_backward(hidden, weight, target, d_hidden, d_weight)
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        none = (None,) * 5
+        if scale is None:
+            return None, None, *none
+        hidden, weight, target, d_hidden, d_weight = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient that is differentiated again
+            d_hidden, d_weight = gradients(hidden, weight, target, ctx.smoothing, ctx.pad)
+        return (d_hidden * scale).to(hidden.dtype), (d_weight * scale).to(weight.dtype), *none
+
+
+def gradients(
+    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int
+) -> tuple[Tensor, Tensor]:
+    """Of the loss by ``hidden`` and ``weight``, from all logits at once: ``(p - q) w`` and ``(p -
+    q)^T h``. Autograd can differentiate them again.
+    """
+    sums = torch.promote_types(torch.promote_types(hidden.dtype, weight.dtype), torch.float32)
+    hidden, weight = hidden.to(sums), weight.to(sums)
+    p = (hidden @ weight.mT).softmax(-1)
+    q = torch.full_like(p, smoothing / max(len(weight) - 2, 1))
+    q[:, pad] = 0
+    slope = p - q.scatter(1, target[:, None], 1 - smoothing)
+    return slope @ weight, slope.mT @ hidden
+
+
+def chunk_rows(device: torch.device, vocab_size: int) -> int:
+    """How many tokens have their logits held at a time.
+
+    512 on a CPU, whose cache then holds a part of them. Elsewhere as many as make 256 MiB of fp32
+    logits: large products keep an accelerator busy.
+    """
+    return 512 if device.type == "cpu" else max(512, 2**26 // vocab_size)
+
+
+def matmul(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
+    """``a b``, summed and stored in the dtype of ``out``."""
+    if a.dtype == out.dtype:
+        return torch.mm(a, b, out=out)
+    return torch.mm(a, b, out_dtype=out.dtype, out=out)
+
+
+def add_matmul(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """``total += a b``, in the dtype of ``total``."""
+    if a.dtype == total.dtype:
+        total.addmm_(a, b)
+    else:
+        total += torch.mm(a, b, out_dtype=total.dtype)

@@ -67,13 +67,13 @@ class Loss:
 
 
 def class_losses(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """``-sum_j q_j log p_j`` and ``-log p_y`` of each text, in nats and fp32: ``(b c), (b) -> (b),
-    (b)``.
+    """``-sum_j q_j log p_j`` and ``-log p_y`` of each text, in nats: ``(b c), (b) -> (b), (b)``, in
+    fp32, or float64 for float64 logits.
 
     ``q`` is ``1 - smoothing`` at the label ``y`` and ``smoothing / (c - 1)`` elsewhere (Szegedy et
     al. 2016, section 7).
     """
-    log_p = logits.float().log_softmax(-1)
+    log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
     nll = -log_p.gather(-1, label[:, None])[:, 0]
     others = -log_p.sum(-1) - nll
     return (1 - smoothing) * nll + smoothing / max(logits.shape[-1] - 1, 1) * others, nll
