@@ -89,8 +89,8 @@ def test_epochs_and_seeds_differ_in_order_and_in_company() -> None:
 
 def test_batches_do_not_come_sorted_by_length() -> None:
     b = buckets()
-    widths = [int(b.source[batch].max()) for batch in b]
-    assert abs(np.corrcoef(widths, np.arange(len(widths)))[0, 1]) < 0.4
+    longest_rows = [int(b.source[batch].max()) for batch in b]
+    assert abs(np.corrcoef(longest_rows, np.arange(len(longest_rows)))[0, 1]) < 0.4
 
 
 def test_every_epoch_has_the_same_number_of_batches_and_len_tells_it() -> None:
@@ -110,7 +110,7 @@ def test_processes_share_an_epoch_and_take_equally_many_steps(
     for epoch in (0, 1):
         shares = []
         for rank in range(world):
-            b = buckets(count, rank=rank, world=world, shuffle=shuffle)
+            b = buckets(count, rank=rank, world_size=world, shuffle=shuffle)
             b.set_epoch(epoch)
             shares.append(list(b))
             assert len(shares[-1]) == len(b)
@@ -122,7 +122,7 @@ def test_processes_share_an_epoch_and_take_equally_many_steps(
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("world", [2, 3, 8, 64])
 def test_processes_together_see_what_one_alone_would(shuffle: bool, world: int) -> None:
-    alone, together = buckets(shuffle=shuffle), buckets(world=world, shuffle=shuffle)
+    alone, together = buckets(shuffle=shuffle), buckets(world_size=world, shuffle=shuffle)
     for epoch in (0, 1):
         batches, turns = (
             [rows.tolist() for rows in b.epoch_batches(epoch)] for b in (alone, together)
@@ -133,7 +133,7 @@ def test_processes_together_see_what_one_alone_would(shuffle: bool, world: int) 
 
 
 def test_processes_have_about_equally_much_to_do() -> None:
-    b = buckets(20_000, max_tokens=4096, world=8)
+    b = buckets(20_000, max_tokens=4096, world_size=8)
     tokens = np.array(
         [b.source[rows].sum() + b.target[rows].sum() for rows in b.epoch_batches(0)]
     ).reshape(-1, 8)
@@ -144,9 +144,13 @@ def test_processes_have_about_equally_much_to_do() -> None:
 def test_processes_take_equally_many_steps_also_where_each_text_fills_a_batch(
     shuffle: bool,
 ) -> None:
-    widths = np.arange(50, 59)
+    longest_rows = np.arange(50, 59)
     shares = [
-        list(LengthBucketedSampler(widths, widths, 40, rank=rank, world=4, shuffle=shuffle))
+        list(
+            LengthBucketedSampler(
+                longest_rows, longest_rows, 40, rank=rank, world_size=4, shuffle=shuffle
+            )
+        )
         for rank in range(4)
     ]
     assert [len(share) for share in shares] == [2, 2, 2, 2]
@@ -157,13 +161,16 @@ def test_processes_take_equally_many_steps_also_where_each_text_fills_a_batch(
 
 
 def test_fewer_pairs_than_processes_are_refused() -> None:
-    with pytest.raises(BadData, match="3 texts are too few for 4"):
-        buckets(3, world=4)
+    with pytest.raises(BadData, match="3 examples are too few for 4"):
+        buckets(3, world_size=4)
 
 
 @pytest.mark.parametrize("world", [1, 2])
 def test_an_epoch_can_be_entered_in_its_middle(world: int) -> None:
-    whole, rest = buckets(rank=world - 1, world=world), buckets(rank=world - 1, world=world)
+    whole, rest = (
+        buckets(rank=world - 1, world_size=world),
+        buckets(rank=world - 1, world_size=world),
+    )
     whole.set_epoch(4)
     rest.set_epoch(4, start=10)
     assert list(rest) == list(whole)[10:]
@@ -173,8 +180,8 @@ def test_an_epoch_can_be_entered_in_its_middle(world: int) -> None:
 
 def test_without_shuffling_the_longest_come_first() -> None:
     b = buckets(shuffle=False)
-    widths = [max(b.source[batch].max(), b.target[batch].max()) for batch in b]
-    assert widths == sorted(widths, reverse=True)
+    longest_rows = [max(b.source[batch].max(), b.target[batch].max()) for batch in b]
+    assert longest_rows == sorted(longest_rows, reverse=True)
 
 
 def test_what_was_drawn_to_be_counted_is_used_once_and_is_what_would_be_drawn(

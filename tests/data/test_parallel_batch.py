@@ -33,12 +33,12 @@ def test_sources_end_and_targets_begin_and_end(pairs: ParallelDataset) -> None:
         [2, 21, 3, 0, 0, 0],
         [2, 22, 23, 3, 0, 0],
     ]
-    assert batch.source.dtype == batch.target.dtype == batch.real.dtype == torch.int64
+    assert batch.source.dtype == batch.target.dtype == batch.non_padding.dtype == torch.int64
 
 
-def test_real_points_at_every_token_to_predict_and_at_no_padding(pairs: ParallelDataset) -> None:
+def test_non_padding_holds_every_token_to_predict_and_no_padding(pairs: ParallelDataset) -> None:
     batch = pairs[[0, 1, 2, 3]]
-    assert batch.target[:, 1:].flatten()[batch.real].tolist() == [
+    assert batch.target[:, 1:].flatten()[batch.non_padding].tolist() == [
         t for sentence in TARGET for t in [*sentence, 3]
     ]
 
@@ -68,7 +68,7 @@ def test_texts_and_places_follow_the_rows(pairs: ParallelDataset) -> None:
 
 
 def test_training_pairs_carry_no_text(pairs: ParallelDataset) -> None:
-    pairs.texts = []
+    pairs.lines = []
     batch = pairs[[0]]
     assert batch.source_text == batch.target_text == []
 
@@ -76,6 +76,8 @@ def test_training_pairs_carry_no_text(pairs: ParallelDataset) -> None:
 def test_a_batch_moves_to_a_device_as_a_whole(pairs: ParallelDataset) -> None:
     batch = pairs[[0, 1]]
     moved = batch.to("meta")
-    assert {moved.source.device.type, moved.target.device.type, moved.real.device.type} == {"meta"}
+    assert {moved.source.device.type, moved.target.device.type, moved.non_padding.device.type} == {
+        "meta"
+    }
     assert batch.source.device.type == "cpu"
     assert (moved.index, moved.source_text, len(moved)) == (batch.index, batch.source_text, 2)

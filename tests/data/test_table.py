@@ -95,7 +95,7 @@ def test_every_form_gives_the_same_rows_again_and_again(
 def test_a_place_is_the_line_in_the_file(tmp_path: Path, form: str) -> None:
     expected = {".tsv": "line 4", ".csv": "line 4", ".jsonl": "line 3", ".parquet": "row 3"}[form]
     assert (
-        table(tmp_path, f"t{form}", WRITERS[form](ROWS)).place(2)
+        table(tmp_path, f"t{form}", WRITERS[form](ROWS)).location(2)
         == f"{tmp_path / f't{form}'}, {expected}"
     )
 
@@ -147,7 +147,7 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(
         (
             "t.csv",
             "text,label\na,b,c\n",
-            r"line 2: 3 columns instead of 2; a text with a comma must stand in quotes",
+            r"line 2: 3 columns instead of 2; a cell with a comma needs quotes",
         ),
         ("t.csv", 'text,label\n"a" b,c\n', r"line 2: not CSV"),
         ("t.csv", 'text,label\na,x\n"never closed,c\n', r"line 3: not CSV"),
@@ -165,7 +165,7 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(
             r'line 1: a row is an object, \{"text": ..., "label": ...\}, not',
         ),
         ("t.jsonl", '{"text": null, "label": "x"}\n', r"line 1: 'text' is empty"),
-        ("t.jsonl", '{"text": "a", "label": 0.5}\n', r"line 1: 'label' is no text but 0.5"),
+        ("t.jsonl", '{"text": "a", "label": 0.5}\n', r"line 1: 'label' is not text but 0.5"),
         ("t.parquet", "no parquet", r"not Parquet"),
         ("t.parquet.gz", "no parquet", r"not Parquet"),
     ],
@@ -199,7 +199,7 @@ def test_numbers_and_truth_values_are_labels_as_json_writes_them(tmp_path: Path)
 def test_a_line_end_inside_quotes_stays_in_the_text(tmp_path: Path) -> None:
     rows = table(tmp_path, "t.csv", b'text,label\r\n"two\r\nlines",x\r\nb,y\r\n')
     assert list(rows) == [("two\nlines", "x"), ("b", "y")]
-    assert rows.place(1).endswith("line 4")
+    assert rows.location(1).endswith("line 4")
 
 
 def test_a_long_text_is_no_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reading parallel text: nothing is dropped, nothing falls out of step, and every error says where."""
+"""Reading parallel text: no line is dropped, lines stay aligned, and every error says where."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_unequal_line_counts_are_both_told(tmp_path: Path, english: int, german:
 
 def test_bytes_that_are_not_utf8_are_found_by_file_and_line(tmp_path: Path) -> None:
     message = error(write(tmp_path, train_en="a\nb\nc\n", train_de=b"x\nM\xfcll\nz\n"))
-    assert "train.de, line 2: not UTF-8 (byte 0xfc at place 2)" in message
+    assert "train.de, line 2: not UTF-8 (byte 0xfc at position 2)" in message
     assert "iconv" in message
 
 
@@ -183,14 +183,14 @@ def test_a_text_can_be_read_again(tmp_path: Path) -> None:
     assert list(text) == list(text) == [("a", "x")]
 
 
-def test_unchanged_files_are_known_by_their_stamp(
+def test_unchanged_files_are_known_by_their_stat_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, train_en="a\n", train_de="x\n")
-    assert find_text(path, "en", "de").stamp() is None  # only just written
+    assert find_text(path, "en", "de").stat_fingerprint() is None  # only just written
     monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)
-    first = find_text(path, "en", "de").stamp()
-    assert first == find_text(path, "en", "de").stamp() is not None
+    first = find_text(path, "en", "de").stat_fingerprint()
+    assert first == find_text(path, "en", "de").stat_fingerprint() is not None
     (tmp_path / "other").write_text("y\n")
     (tmp_path / "other").replace(tmp_path / "train.de")
-    assert find_text(path, "en", "de").stamp() != first
+    assert find_text(path, "en", "de").stat_fingerprint() != first

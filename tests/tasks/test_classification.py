@@ -185,10 +185,10 @@ def test_every_line_gets_one_answer_in_order(data: tfzoo.ClassificationData) -> 
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ("red two", r"a list of texts is wanted, not one: \['red two'\]"),
-        (["red", None], "text 2 of 2 is no text but None"),
-        ([0.5], "no text"),
-        (["\ud83d"], "half of a character"),
+        ("red two", r"pass a list of lines, not one string: \['red two'\]"),
+        (["red", None], "line 2 of 2 is not a string but None"),
+        ([0.5], "not a string"),
+        (["\ud83d"], "lone surrogate"),
     ],
 )
 def test_what_is_no_list_of_texts_is_refused(
@@ -234,7 +234,7 @@ def test_the_loss_is_the_weighted_mean_over_texts(
         task.train().training_step(batch, 0) / task.step.count,
         (weights * smoothed).sum() / weights.sum(),
     )
-    assert found == [int((batch.text != 0).sum())]
+    assert found == [int((batch.tokens != 0).sum())]
 
 
 def test_a_batch_of_classes_without_weight_teaches_nothing(

@@ -105,7 +105,7 @@ def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
     assert len(together) == len(lines)
     assert together == [task.translate([line])[0] for line in lines]
     assert task.translate(iter(lines), max_tokens=50) == together
-    with pytest.raises(BadData, match="a list of texts is wanted"):
+    with pytest.raises(BadData, match="pass a list of lines"):
         task.translate("two")
 
 
@@ -113,7 +113,7 @@ def test_text_that_is_longer_than_the_models_positions_is_refused_before_trainin
     data: tfzoo.TranslationData,
 ) -> None:
     longest = max(
-        int(widths.max()) + 1 for texts in data.sets.values() for widths in texts.widths()
+        int(lengths.max()) + 1 for split in data.sets.values() for lengths in split.lengths()
     )
     task_of(data, position="learned", max_length=longest).check(data)
     with pytest.raises(

@@ -51,6 +51,7 @@ class Draft:
 
     def put(self, section: str, key: str, value: Any, where: str) -> None:
         known, here = self.known[section], self.values.setdefault(section, {})
+        key = known.current(key, where)
         if key not in known.hints:
             raise BadRecipe(f"{where}: {misplaced(self.known, key, section)}")
         self.origin[f"{section}.{key}"] = where
@@ -82,6 +83,7 @@ class Draft:
                 raise BadRecipe(f"{where}: {misplaced(self.known, section)}")
             self.lay({section: "true" if text is None and TOP[section] is bool else text}, where)
             return
+        name = self.known[section].current(name, where)
         if name not in self.known[section].hints:
             raise BadRecipe(f"{where}: {misplaced(self.known, name, section)}")
         hint = self.known[section].hints[name]

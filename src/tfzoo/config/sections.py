@@ -5,13 +5,16 @@ signatures.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.registry import Slot
+from tfzoo.renamed import hint, renamed_keys
 
 TASKS = {
     "translation": "tfzoo.tasks.translation:TranslationTask",
@@ -45,6 +48,14 @@ class Section:
     slots: Mapping[str, str]
     supplied: frozenset[str] = frozenset()
 
+    def current(self, key: str, where: str) -> str:
+        """The present name of a key. For one that was renamed, a hint is printed."""
+        new = renamed_keys(self.cls).get(key)
+        if new is None:
+            return key
+        print_hint(f"{where}: {hint(key, new)}")
+        return new
+
     def is_side(self, key: str) -> bool:
         """Whether the key holds options of the same section again, as ``encoder: {norm: batch}``
         does.
@@ -54,6 +65,12 @@ class Section:
             and key not in self.slots
             and dict in (get_origin(part) for part in parts(self.hints[key]))
         )
+
+
+@cache
+def print_hint(text: str) -> None:
+    """Print a hint on stderr, once."""
+    print(f"tfzoo: {text}", file=sys.stderr)
 
 
 def task_class(name: Any) -> Any:

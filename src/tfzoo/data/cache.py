@@ -1,29 +1,28 @@
-"""The one folder outside of runs that tfzoo writes to: prepared data, named by what it was made
-from.
+"""The cache: the only folder that tfzoo writes to, apart from the folders of runs. It holds
+prepared data under keys made of what the data was made from.
 
-An entry is a folder. It is filled under another name and gets its own when it is complete, so that
-a process that dies or two that do the same work at once leave nothing that the next takes for
-whole.
+An entry is a folder. It is written under a temporary name and renamed when it is complete, so that
+a process that is killed leaves no incomplete entry, and several processes can write the same entry
+at once. No lock is needed.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from hashlib import blake2b
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from tfzoo.errors import TfzooError
 
 SHELF = "prepared"
-"""All entries lie in this folder inside the cache, so that clearing it never touches what others
-put beside it.
-"""
+"""The folder of all entries inside the cache. ``tfzoo cache --clear`` removes this folder only."""
 
 DAY = 24 * 3600.0
 
@@ -33,33 +32,23 @@ def folder() -> Path:
     given = os.environ.get("TFZOO_CACHE")
     if given:
         return Path(given).expanduser().absolute()
-    if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-            / "tfzoo"
-            / "cache"
-        )
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "tfzoo"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfzoo"
+    return user_cache_path("tfzoo", appauthor=False)
 
 
 def size() -> int:
-    """Bytes of prepared data in the cache, half-finished entries included."""
+    """Bytes of prepared data in the cache, including incomplete entries."""
     return sum(file_size(path) for path in (folder() / SHELF).rglob("*"))
 
 
 def clear() -> int:
-    """Remove all prepared data; returns the bytes that were freed. It is made again when it is
-    needed.
-    """
+    """Remove all prepared data and return the bytes freed. It is made again when it is needed."""
     before = size()
     shutil.rmtree(folder() / SHELF, ignore_errors=True)
     return before - size()
 
 
 def key(*parts: str) -> str:
-    """A name for what is made from these parts, and from nothing else."""
+    """A hash of these parts, for the name of an entry."""
     digest = blake2b(digest_size=16)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
@@ -68,13 +57,13 @@ def key(*parts: str) -> str:
 
 
 def entry(kind: str, name: str) -> Path:
-    """Where the entry of this kind and name lies, or will lie."""
+    """The path of an entry, whether it exists or not."""
     return folder() / SHELF / f"{kind}-{name}"
 
 
 @contextmanager
 def filling(path: Path) -> Iterator[Path]:
-    """A new folder to fill, which becomes the entry ``path`` when the block ends well.
+    """A new folder to write to. It becomes the entry ``path`` if the block ends without an error.
 
     Raises:
         TfzooError: the cache folder cannot be written.
@@ -99,8 +88,9 @@ def filling(path: Path) -> Iterator[Path]:
 def publish(draft: Path, path: Path) -> None:
     """Rename ``draft`` to ``path``.
 
-    An entry that is there already, from a process that was faster or damaged, gets the new files
-    one by one: its name never vanishes under a reader, and who has the old files open keeps them.
+    If the entry exists, written by a faster process or damaged, its files are replaced one by one:
+    it is never missing for a reader, and processes that have the old files open keep them. Windows
+    does not replace open files; these stay.
     """
     try:
         os.rename(draft, path)
@@ -108,11 +98,12 @@ def publish(draft: Path, path: Path) -> None:
         if not path.is_dir():
             raise
         for file in draft.iterdir():
-            os.replace(file, path / file.name)
+            with suppress(PermissionError) if os.name == "nt" else nullcontext():
+                os.replace(file, path / file.name)
 
 
 def sweep(shelf: Path) -> None:
-    """Remove what processes that died left half-finished over a day ago."""
+    """Remove incomplete entries that are over a day old, left by processes that were killed."""
     for draft in shelf.glob(".filling-*"):
         with suppress(FileNotFoundError):
             if time.time() - draft.stat().st_mtime > DAY:
@@ -120,22 +111,23 @@ def sweep(shelf: Path) -> None:
 
 
 def to_disk(file: Path) -> None:
-    """Wait until the file is on the disk: a name must not outlive its content when the machine
-    stops.
+    """Write a file's content to the disk, so that after a power cut no complete entry has
+    incomplete files.
     """
     with file.open("rb+") as stream:
         os.fsync(stream.fileno())
 
 
 def unwritable(shelf: Path, error: OSError) -> TfzooError:
-    """The error for a cache that takes no more."""
+    """The error for a cache that cannot be written."""
     return TfzooError(
-        f"cannot write to the cache {shelf} ({error.strerror or error}); set TFZOO_CACHE to a folder with room that is yours"
+        f"cannot write to the cache {shelf} ({error.strerror or error}); "
+        "set TFZOO_CACHE to a folder with free space that you can write to"
     )
 
 
 def file_size(path: Path) -> int:
-    """Bytes in a file; 0 for all else, also for a file that has just gone."""
+    """Bytes of a file; 0 for a folder, and for a file that was just removed."""
     try:
         return path.lstat().st_size if path.is_file() else 0
     except OSError:

@@ -10,12 +10,13 @@ LEVELS = ((10**8, "亿"), (10**4, "万"), (1, ""))
 def chinese_number(number: int) -> str:
     """A number from 0 to 999,999,999,999 in standard Chinese numerals: ``10_010 -> 一万零一十``.
 
-    - Digits go in levels of four (万, 亿). One 零 stands for any run of zeros between other digits;
-      zeros at the end of a level
-      are silent: ``101_000 -> 十万一千``, ``100_100 -> 十万零一百``.
-    - 10 to 19 are 十 to 十九 where they begin the number (also 十万), 一十 to 一十九 inside: ``110 -> 一百一十``.
-    - Two is 二 everywhere, the written standard (``200 -> 二百``, ``20_000 -> 二万``); speech says 两
-      before 百, 千, 万, 亿.
+    - Digits are grouped in levels of four (万, 亿). One 零 stands for any run of zeros between
+      other digits; zeros at the end of a level are not written: ``101_000 -> 十万一千``,
+      ``100_100 -> 十万零一百``.
+    - 10 to 19 are 十 to 十九 at the beginning of the number (also 十万), 一十 to 一十九 inside it:
+      ``110 -> 一百一十``.
+    - Two is always 二, the written standard (``200 -> 二百``, ``20_000 -> 二万``); spoken Chinese
+      has 两 before 百, 千, 万, 亿.
 
     Raises:
         ValueError: the number is outside this range.

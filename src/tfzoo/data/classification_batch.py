@@ -1,8 +1,10 @@
-"""One batch of labelled texts, as tensors, and what a classifier's words and labels are."""
+"""Batches of labelled sequences, as tensors, and the vocabulary of a classifier: tokenizer and
+labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,105 +16,107 @@ from torch.utils.data import Dataset
 
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.parallel_batch import epoch_of, padded
+from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Tokenizer
-from tfzoo.data.word_dropout import WordDropout
 from tfzoo.registry import Spec, create
 
 
 @dataclass
 class ClassificationBatch:
-    """A batch of labelled texts. ``source_text`` is empty in training batches.
+    """A batch of labelled sequences. ``source_text`` is empty in training batches.
 
-    - ``text`` ``(b n)``: ids ... end, padded with 0 on the right
-    - ``label`` ``(b)``: classes; ``(0)`` where there are none to know
-    - ``padding``: whether any row is padded at all, known without asking the device
-    - ``index``: the place of each text in its split, to restore its order
+    - ``tokens`` ``(b n)``: ids and EOS, padded with 0 on the right
+    - ``label`` ``(b)``: classes; ``(0)`` if the labels are not known
+    - ``padding``: whether any row is padded; known on the host, so that the model does not have to
+      wait for the device
+    - ``index``: the row of each sequence in its split, to restore its order
     """
 
-    text: Tensor
+    tokens: Tensor
     label: Tensor
     padding: bool
     index: list[int] = field(default_factory=list)
     source_text: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return self.text.size(0)
+        return self.tokens.size(0)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> ClassificationBatch:
         """The same batch on a device."""
-        return replace(
-            self,
-            text=self.text.to(device, non_blocking=non_blocking),
-            label=self.label.to(device, non_blocking=non_blocking),
-        )
-
-    def first(self, rows: int) -> ClassificationBatch:
-        """The first texts of it."""
-        lists = {name: getattr(self, name)[:rows] for name in ("source_text", "index")}
-        return replace(self, text=self.text[:rows], label=self.label[:rows], **lists)
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> ClassificationBatch:
-        """The same batch in memory that a GPU copies from without waiting."""
-        return replace(self, text=self.text.pin_memory(), label=self.label.pin_memory())
+        """The same batch in pinned memory, which is copied to a GPU asynchronously."""
+        return self._map(Tensor.pin_memory)
+
+    def first(self, rows: int) -> ClassificationBatch:
+        """The first ``rows`` sequences of the batch."""
+        return replace(
+            self,
+            tokens=self.tokens[:rows],
+            label=self.label[:rows],
+            source_text=self.source_text[:rows],
+            index=self.index[:rows],
+        )
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> ClassificationBatch:
+        return replace(self, tokens=change(self.tokens), label=change(self.label))
 
 
 class ClassificationDataset(Dataset[ClassificationBatch]):
-    """The texts of one split that are used, asked for a batch at a time: ``labelled_set[[4, 7,
-    1]]`` is a :class:`ClassificationBatch`.
+    """The sequences of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
+    :class:`ClassificationBatch` of three sequences.
 
-    ``classes`` ``(rows of the split)`` may be empty where no labels are known; ``rows`` are the
-    places in the split that are used, ``lines`` its texts, where they are wanted. Of each text, the
-    first ``longest`` tokens are used, and the end.
+    ``classes`` ``(rows of the split)`` is empty if the labels are not known; ``rows`` are the rows
+    of the split that are used, and ``lines`` is its text, where it is needed. Of a sequence with
+    more than ``max_length`` tokens, the first ones are used; EOS follows them.
     """
 
     def __init__(
         self,
-        texts: Sentences,
+        sequences: Sentences,
         classes: Integers,
         rows: Integers,
-        longest: int,
+        max_length: int,
         lines: Sequence[str] = (),
-        dropout: WordDropout | None = None,
+        dropout: TokenDropout | None = None,
     ) -> None:
-        self.texts, self.classes, self.rows, self.longest, self.lines, self.dropout = (
-            texts,
-            classes,
-            rows,
-            longest,
-            lines,
-            dropout,
-        )
+        self.sequences, self.classes, self.rows = sequences, classes, rows
+        self.max_length, self.lines, self.dropout = max_length, lines, dropout
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def widths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Tokens of each text that is used, once for each side that batches are cut by: there is
-        only one.
+    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """``(sequences,)`` tokens of each sequence, without EOS; twice, because the sampler limits
+        two sides of a batch and here there is only one.
         """
-        widths: NDArray[np.int64] = np.minimum(self.texts.lengths[self.rows], self.longest)
-        return widths, widths
+        whole = self.sequences.lengths[self.rows]
+        lengths: NDArray[np.int64] = np.minimum(whole, self.max_length)
+        return lengths, lengths
 
     def __getitem__(self, batch: Sequence[int]) -> ClassificationBatch:
         rows = self.rows[np.asarray(batch)]
-        text, padding = padded(self.texts, rows, begin=False, longest=self.longest)
+        tokens, padding = padded(self.sequences, rows, bos=False, max_length=self.max_length)
         if self.dropout is not None:
-            text = self.dropout(text, rows, epoch_of(batch))
+            tokens = self.dropout(tokens, rows, epoch_of(batch))
         label = np.asarray(self.classes[rows] if len(self.classes) else [], dtype=np.int64)
         lines = [self.lines[row] for row in rows] if self.lines else []
         return ClassificationBatch(
-            torch.from_numpy(text), torch.from_numpy(label), padding, rows.tolist(), lines
+            torch.from_numpy(tokens), torch.from_numpy(label), padding, rows.tolist(), lines
         )
 
     def __getitems__(self, batch: Sequence[int]) -> ClassificationBatch:
-        """What a DataLoader calls with the indices of a batch."""
+        """The batch that a DataLoader asks for. Its ``collate_fn`` is
+        :func:`tfzoo.data.parallel_batch.as_is`.
+        """
         return self[batch]
 
 
 @dataclass
 class Vocabulary:
-    """What a classifier knows of its text: the tokenizer, and the labels by class. ``spec`` is what
-    made the tokenizer.
+    """The tokenizer of a classifier and its labels: class k is ``labels[k]``. ``spec`` is the name
+    and the options of the tokenizer.
     """
 
     tokenizer: Tokenizer
@@ -120,24 +124,23 @@ class Vocabulary:
     spec: Spec = "bpe"
 
     def state(self) -> dict[str, Any]:
-        """Plain values that :meth:`restore` turns back into this; part of every checkpoint."""
+        """Plain values from which :meth:`restore` builds it; part of every checkpoint."""
         spec = self.spec if isinstance(self.spec, str) else dict(self.spec)
         return {"tokenizer": spec, "state": self.tokenizer.state(), "labels": list(self.labels)}
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> Vocabulary:
-        """The vocabulary whose :meth:`state` this is; needs neither text nor cache."""
+        """Build the vocabulary from its :meth:`state`; needs neither text nor cache."""
         tokenizer: Tokenizer = create("tokenizer", state["tokenizer"])
         tokenizer.restore(state["state"])
         return cls(tokenizer, list(state["labels"]), state["tokenizer"])
 
 
-class Classes:
-    """Labels as ids, so that they are kept like the ids of text: class k of the label that stands
-    at place k.
+class LabelEncoder:
+    """Labels to classes, in the form of a tokenizer, so that classes are cached like token ids.
 
     Raises (while encoding):
-        KeyError: a label that is none of them.
+        KeyError: an unknown label.
     """
 
     def __init__(self, labels: Sequence[str]) -> None:

@@ -1,6 +1,4 @@
-"""Sentences as token ids in one flat array; in files, memory-mapped, so that memory does not grow
-with the text.
-"""
+"""The token ids of many sentences in one flat array, in memory or in memory-mapped files."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ Integers = NDArray[np.int64] | NDArray[np.int32]
 
 
 class Sentences:
-    """The ids of n sentences, without begin and end: sentence i is ``ids[offsets[i]:offsets[i +
-    1]]``.
+    """The ids of n sentences, without BOS and EOS. Sentence i is
+    ``ids[offsets[i]:offsets[i + 1]]``.
 
     Raises:
         ValueError: the offsets do not fit the ids.
@@ -29,7 +27,7 @@ class Sentences:
 
     @classmethod
     def of(cls, sentences: list[list[int]]) -> Sentences:
-        """From lists of ids, in memory."""
+        """The same from lists of ids, in memory."""
         ids, lengths = flat(sentences)
         return Sentences(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
@@ -42,7 +40,7 @@ class Encoded(Sentences):
     integers.
 
     Raises:
-        ValueError, OSError: the files are not there, or not whole.
+        ValueError, OSError: the files are missing or incomplete.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,13 +50,12 @@ class Encoded(Sentences):
         )
 
     def __reduce__(self) -> tuple[type[Encoded], tuple[Path]]:
-        return Encoded, (
-            self.path,
-        )  # a worker opens the files again instead of being sent their content
+        # a worker process gets the path and opens the files, instead of a copy of the ids
+        return Encoded, (self.path,)
 
 
 class Writer:
-    """Writes the files of one :class:`Encoded`, some sentences at a time."""
+    """Writes the files of an :class:`Encoded`, some sentences at a time."""
 
     def __init__(self, path: Path) -> None:
         self.ids = path.with_suffix(".ids").open("wb")
@@ -80,18 +77,17 @@ class Writer:
 
 
 def flat(sentences: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """All ids one after the other, and how many each sentence has."""
+    """All ids in one array, and the length of each sentence."""
     lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-    return np.fromiter(
-        chain.from_iterable(sentences), dtype=np.int32, count=int(lengths.sum())
-    ), lengths
+    total = int(lengths.sum())
+    return np.fromiter(chain.from_iterable(sentences), dtype=np.int32, count=total), lengths
 
 
 def mapped(path: Path, dtype: str) -> Integers:
-    """The integers in a file, read only when used."""
+    """The integers in a file, memory-mapped."""
     size = path.stat().st_size
     if size % np.dtype(dtype).itemsize:
-        raise ValueError(f"{path}: {size} bytes are no whole number of integers")
+        raise ValueError(f"{path}: {size} bytes are not a whole number of integers")
     if size == 0:
         return np.zeros(0, dtype)  # an empty file cannot be mapped
     return np.memmap(path, dtype=dtype, mode="r")

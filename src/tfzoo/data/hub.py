@@ -1,5 +1,5 @@
-"""Data sets of Hugging Face's hub, by name; fetched once into the cache, by their library
-``datasets``, which runs no code of theirs.
+"""Data sets of Hugging Face's hub, by name. Their library ``datasets`` downloads them into the
+cache; since version 4 it runs no code of a data set.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tfzoo.data.table import NESTED, cell, no_column
 from tfzoo.errors import BadData, BadOption, UnknownName
 
 AT_ONCE = 1000
-"""Rows that are read at once."""
+"""Rows in one read."""
 
 
 class HubText:
-    """Two columns of one split, as pairs of text; a class that is kept as a number is given by its
-    name. Iterate as often as you like.
+    """Two columns of one split, row by row. A class that is stored as a number is given by its
+    name. It can be iterated several times.
 
-    Raises (while iterating):
-        BadData: a column that is not there, a cell that is no text.
+    Raises:
+        BadData: a column is missing; while iterating: a cell is not text.
     """
 
     def __init__(self, rows: Any, columns: tuple[str, str], path: str) -> None:
@@ -46,8 +46,8 @@ class HubText:
                 yield self._pair(dict(zip(batch, values, strict=True)), row)
                 row += 1
 
-    def place(self, row: int) -> str:
-        """Where a pair stands, for a message."""
+    def location(self, row: int) -> str:
+        """Split and row, for an error message."""
         return f"{self.path}, row {row + 1:,}"
 
     def _pair(self, values: Mapping[str, Any], row: int) -> tuple[str, str]:
@@ -57,10 +57,11 @@ class HubText:
     def _cell(self, values: Mapping[str, Any], column: str, row: int) -> str:
         names, value = self.classes.get(column), values.get(column)
         if names is None or not isinstance(value, int):
-            return cell(values, column, self.place(row))
+            return cell(values, column, self.location(row))
         if not 0 <= value < len(names):
             raise BadData(
-                f"{self.place(row)}: {column!r} is {value}, which is no class: this split has no labels to know; choose another"
+                f"{self.location(row)}: {column!r} is {value}, which is no class: "
+                "this split has no labels; choose another"
             )
         return names[value]
 
@@ -72,19 +73,21 @@ def hub_texts(
     val: str | None,
     tests: Mapping[str, str] | None,
 ) -> dict[str, HubText]:
-    """The splits of a data set by our names: train, val if there is one, tests. Those that are not
-    named are found.
+    """The splits of a data set under tfzoo's names: train, val if there is one, and the test sets.
+    Splits that are not given are looked up under their usual names.
 
-    A split that is named for a test is not found for val: nothing must be chosen by what is
-    reported.
+    A split that is given as a test set is never used for ``val``: no checkpoint may be selected on
+    a test set.
 
     Raises:
-        BadOption: a name that is a path.
-        BadData: the data set cannot be reached, or has no such split or column.
+        BadOption: the name is a path.
+        UnknownName: there is no such split.
+        BadData: the data set cannot be downloaded, or has no such column.
     """
     if Path(name).expanduser().exists():
         raise BadOption(
-            f"data.name {name!r} is a path; data.name names a data set of Hugging Face's hub, data.root a folder"
+            f"data.name {name!r} is a path; data.name is a data set of Hugging Face's hub, "
+            "data.root a folder"
         )
     found = fetched(name)
     wanted = {
@@ -103,26 +106,25 @@ def hub_texts(
 
 
 def fetched(name: str) -> Mapping[str, Any]:
-    """All splits of a data set; ``owner/name:config`` names one of several configurations."""
+    """All splits of a data set; ``owner/name:config`` selects one of several configurations."""
     from datasets import disable_progress_bars, enable_progress_bars, load_dataset
 
     repository, _, config = name.partition(":")
     print(f"data: {name} from huggingface.co, or from the cache", file=sys.stderr)
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # else it counts every attempt
+    logger.setLevel(logging.ERROR)  # it would log every attempt
     disable_progress_bars()
     try:
         found: Mapping[str, Any] = load_dataset(
             repository, config or None, cache_dir=str(cache.folder() / cache.SHELF / "hub")
         )
-    except (
-        Exception
-    ) as error:  # of the library, of what it fetches with, of the system: too many to name
+    except Exception as error:  # of many classes, from several libraries
         why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
         raise BadData(
-            f"cannot load the data set {name!r} ({why}). It needs a network that reaches huggingface.co, and a name as it stands there "
-            "(owner/name, or owner/name:config); without a network, give local files: data.root"
+            f"cannot load the data set {name!r} ({why}). Check the name (owner/name, or "
+            "owner/name:config) and that huggingface.co can be reached; without a network, give "
+            "local files: data.root"
         ) from None
     finally:
         logger.setLevel(level)
@@ -133,5 +135,5 @@ def fetched(name: str) -> Mapping[str, Any]:
 def first(
     found: Mapping[str, Any], names: Sequence[str], taken: Mapping[str, str | None]
 ) -> str | None:
-    """The first of these names that is there, and is not taken."""
+    """The first of these names that the data set has and that is not taken."""
     return next((name for name in names if name in found and name not in taken.values()), None)

@@ -1,7 +1,8 @@
-"""Batches of pairs of like length: little padding, an order that follows from seed and epoch alone."""
+"""Batches of examples of similar length, in an order that depends on seed and epoch alone."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,43 +14,43 @@ from tfzoo.errors import BadData
 
 Rows = NDArray[np.int64]
 
-MIXING = (1.0, 0.5, 0.0)
-"""By how many tokens a length is blurred, up or down, before pairs are sorted; the first that gives
-few enough batches counts.
+NOISE = (1.0, 0.5, 0.0)
+"""Noise that is added to lengths before sorting, in tokens up or down. The first value that gives
+few enough batches is used.
 """
 
 SPARE = 1.05
-"""How many batches an epoch has, as a multiple of what exact sorting needs: blurring needs some
-more.
-"""
+"""The batches of an epoch, as a multiple of what sorting without noise gives: noise needs more."""
 
 
 class Batch(list[int]):
-    """The indices of one batch, which know the epoch that they were drawn for, also in a worker."""
+    """The indices of one batch and the epoch they belong to; a worker process receives both."""
 
     epoch = 0
 
 
 class LengthBucketedSampler(Sampler[list[int]]):
-    """Batches of at most ``max_tokens`` tokens, padding counted: rows times the longest sentence,
-    on either side.
+    """Batches of at most ``max_tokens`` tokens, with padding: the number of rows times the length
+    of the longest, on each of two sides. EOS counts as a token. A longer example is a batch of its
+    own.
 
-    A sentence counts its end too. One that is longer than ``max_tokens`` is a batch of its own.
+    The batches of an epoch are a function of ``(seed, epoch)``: lengths get a little noise, the
+    examples are sorted by them and cut into batches, and the batches are shuffled. Every epoch has
+    the same number of batches; the largest ones are split to reach it, and no example is dropped or
+    repeated. Without ``shuffle``, the longest examples come first and all epochs are the same.
 
-    The batches of an epoch are a function of ``(seed, epoch)``: lengths are blurred a little, pairs
-    sorted by them and cut into batches, batches shuffled. Their number is the same in every epoch;
-    to get there the largest batches are split, and nothing is dropped or repeated. Without
-    ``shuffle``, the longest pairs come first, and every epoch is the same.
+    With several processes, process ``rank`` of ``world_size`` gets every ``world_size``-th batch of
+    the order that a single process would have. All get the same number: where the last round has
+    too few batches, its batches are split.
 
-    Of ``world`` processes this is number ``rank``; they take turns. Each gets equally many batches,
-    of the order that one process alone would see; only the last turn is cut up so that it is enough
-    for all.
-
-    As a DataLoader's ``batch_sampler`` it is told the epoch by Lightning's Trainer, through
+    Used as a DataLoader's ``batch_sampler``. Lightning's Trainer sets the epoch through
     :attr:`sampler`.
 
+    Args:
+        source, target: ``(examples,)`` tokens on each side, without EOS.
+
     Raises:
-        BadData: there are fewer pairs than processes.
+        BadData: there are fewer examples than processes.
     """
 
     def __init__(
@@ -60,28 +61,24 @@ class LengthBucketedSampler(Sampler[list[int]]):
         *,
         seed: int = 0,
         rank: int = 0,
-        world: int = 1,
+        world_size: int = 1,
         shuffle: bool = True,
     ) -> None:
-        if len(source) < world:
+        if len(source) < world_size:
             raise BadData(
-                f"{len(source)} texts are too few for {world} processes; use fewer devices"
+                f"{len(source)} examples are too few for {world_size} processes; use fewer devices"
             )
         self.source, self.target = np.asarray(source) + 1, np.asarray(target) + 1
-        self.max_tokens, self.seed, self.rank, self.world, self.shuffle = (
-            max_tokens,
-            seed,
-            rank,
-            world,
-            shuffle,
-        )
+        self.max_tokens, self.seed, self.shuffle = max_tokens, seed, shuffle
+        self.rank, self.world_size = rank, world_size
         self.epoch = 0
         self.start = 0
-        self._drawn: tuple[int, list[Rows]] | None = None
-        """An epoch's number and batches, drawn to be counted and not yet used."""
+        self._next: tuple[int, list[Rows]] | None = None
+        """An epoch and its batches, computed by :meth:`padding` and not yet iterated."""
         fewest = len(self._cut(self._order(None, 0.0)))
         self.count = min(int(fewest * SPARE) if shuffle else fewest, len(source))
-        self.batches = min(-(-self.count // world) * world, len(source) // world * world)
+        rounds = min(-(-self.count // world_size), len(source) // world_size)
+        self.batches = rounds * world_size
 
     @property
     def sampler(self) -> LengthBucketedSampler:
@@ -89,37 +86,37 @@ class LengthBucketedSampler(Sampler[list[int]]):
         return self
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
-        """What the next ``iter`` gives: this epoch, without its first ``start`` batches (of this
-        process).
+        """Set what the next ``iter`` yields: the batches of this epoch without the first ``start``
+        of this process.
         """
         self.epoch, self.start = epoch, start
 
     def __len__(self) -> int:
         """Batches of one process in a whole epoch."""
-        return self.batches // self.world
+        return self.batches // self.world_size
 
     def __iter__(self) -> Iterator[list[int]]:
-        drawn, self._drawn = self._drawn, None
-        batches = drawn[1] if drawn and drawn[0] == self.epoch else self.epoch_batches(self.epoch)
-        mine = batches[self.rank :: self.world]
+        known, self._next = self._next, None
+        batches = known[1] if known and known[0] == self.epoch else self.epoch_batches(self.epoch)
+        mine = batches[self.rank :: self.world_size]
         return (self._batch(rows, self.epoch) for rows in mine[self.start :])
 
     def epoch_batches(self, epoch: int) -> list[Rows]:
-        """The batches of an epoch, those of all processes."""
+        """The batches of an epoch, of all processes."""
         if not self.shuffle:
             return self._for_all(self._cut(self._order(None, 0.0)))
-        for mixing in MIXING:
+        for noise in NOISE:
             random = np.random.default_rng([self.seed, epoch])
-            batches = self._cut(self._order(random, mixing))
+            batches = self._cut(self._order(random, noise))
             if len(batches) <= self.count:
                 break
         batches = split_largest(batches, self.count)
         return self._for_all([batches[i] for i in random.permutation(len(batches))])
 
     def padding(self) -> float:
-        """The share of padding among all tokens of an epoch, both sides together."""
+        """The fraction of padding among all tokens of the epoch, on both sides together."""
         batches = self.epoch_batches(self.epoch)
-        self._drawn = self.epoch, batches
+        self._next = self.epoch, batches
         sizes = np.array([len(rows) for rows in batches])
         order, begins = np.concatenate(batches), np.cumsum(sizes) - sizes
         padded = sum(
@@ -129,20 +126,18 @@ class LengthBucketedSampler(Sampler[list[int]]):
         return 1 - int(self.source.sum() + self.target.sum()) / padded
 
     def _for_all(self, batches: list[Rows]) -> list[Rows]:
-        """These batches in this order, but equally many for each process: the last turn is cut up,
-        or more turns where it has too few rows.
-
-        Where each text fills a batch there is nothing to cut: then the smallest batches are joined,
-            over the limit.
+        """The same batches, changed so that there are ``self.batches``. The batches of the last
+        round are split, or of more rounds if that one has too few rows. If there are too many,
+        because every example fills a batch, the smallest are joined, over ``max_tokens``.
         """
-        width = np.maximum(self.source, self.target)
+        length = np.maximum(self.source, self.target)
         while len(batches) > self.batches:
-            cells = [len(rows) * int(width[rows].max()) for rows in batches]
+            cells = [len(rows) * int(length[rows].max()) for rows in batches]
             first, second = sorted(np.argsort(cells, kind="stable")[:2])
             batches[first] = np.concatenate([batches[first], batches.pop(second)])
-        kept = len(batches) // self.world * self.world
+        kept = len(batches) // self.world_size * self.world_size
         while sum(map(len, batches[kept:])) < self.batches - kept:
-            kept -= self.world
+            kept -= self.world_size
         return [*batches[:kept], *split_largest(batches[kept:], self.batches - kept)]
 
     def _batch(self, rows: Rows, epoch: int) -> Batch:
@@ -150,54 +145,40 @@ class LengthBucketedSampler(Sampler[list[int]]):
         batch.epoch = epoch
         return batch
 
-    def _order(self, random: np.random.Generator | None, mixing: float) -> Rows:
-        """All pairs, the longest first: by their longer side, and among equals by how much the
-        source is longer.
-
-        The second runs up and down in turn, so that neighbours are alike also where the longer side
-        changes.
+    def _order(self, random: np.random.Generator | None, noise: float) -> Rows:
+        """All examples, the longest first: sorted by the longer side, then by how much longer the
+        source is. The second key alternates between rising and falling, so that neighbours are
+        similar also where the first key changes.
         """
         sides: list[NDArray[Any]] = [self.source, self.target]
         if random is not None:
-            sides = [side + random.uniform(-mixing, mixing, len(side)) for side in sides]
+            sides = [side + random.uniform(-noise, noise, len(side)) for side in sides]
         source, target = sides
         longer = narrow(np.floor(np.maximum(source, target)))
         surplus = np.where(longer % 2 == 0, source - target, target - source)
         return np.lexsort((surplus if random else narrow(surplus), -longer))
 
     def _cut(self, order: Rows) -> list[Rows]:
-        """Batches that are as long as ``max_tokens`` allows, from pairs in this order."""
-        width = np.maximum(self.source, self.target)[order]
+        """Batches of examples in this order, each as large as ``max_tokens`` allows."""
+        length = np.maximum(self.source, self.target)[order]
         batches, first = [], 0
         while first < len(order):
-            reach = max(
-                1, self.max_tokens // int(width[first])
-            )  # no batch that begins here can have more rows
-            longest = np.maximum.accumulate(width[first : first + reach])
-            rows = max(
-                1,
-                int(
-                    np.searchsorted(
-                        longest * np.arange(1, len(longest) + 1), self.max_tokens, side="right"
-                    )
-                ),
-            )
+            reach = max(1, self.max_tokens // int(length[first]))
+            longest = np.maximum.accumulate(length[first : first + reach])
+            tokens = longest * np.arange(1, len(longest) + 1)
+            rows = max(1, int(np.searchsorted(tokens, self.max_tokens, side="right")))
             batches.append(order[first : first + rows])
             first += rows
         return batches
 
 
 def narrow(x: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers, in 16 bits where they fit: NumPy sorts these by radix."""
+    """Whole numbers, in 16 bits if they fit: NumPy then uses a radix sort."""
     return x.astype(np.int16 if np.abs(x).max(initial=0) < 2**15 else np.int64)
 
 
 def split_largest(batches: list[Rows], count: int) -> list[Rows]:
-    """``count`` batches from fewer, by cutting the one with most rows in two until there are
-    enough.
-    """
-    import heapq
-
+    """``count`` batches from fewer: the one with the most rows is halved until there are enough."""
     heap = [(-len(rows), i, rows) for i, rows in enumerate(batches)]
     heapq.heapify(heap)
     while len(heap) < count:

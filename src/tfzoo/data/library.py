@@ -1,5 +1,5 @@
-"""What the tokenizers of Hugging Face's library ``tokenizers`` have in common; each is a model of
-it in a file of its own.
+"""What tfzoo's tokenizers around Hugging Face's library ``tokenizers`` share. Each is one of the
+library's models, in its own file.
 """
 
 from __future__ import annotations
@@ -11,56 +11,56 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tfzoo.data.tokenizer import END
+from tfzoo.data.ranges import VOCABULARY, Whole
 from tfzoo.errors import BadOption
 from tfzoo.registry import Entry
+from tfzoo.special_ids import EOS
 
 if TYPE_CHECKING:
     import tokenizers
 
 SPECIAL = ("pad ", "unknown ", "begin ", "end ")
-"""Names of ids 0 to 3: text is never searched for them, and no piece of text can spell one, as none
-has a space after a letter.
+"""Names of ids 0 to 3. No text is encoded as one of them: no piece of text ends with a space after
+a letter.
 """
 
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
-"""The names that the library gives to single bytes. PIECES cuts through them, so no piece of text
-can spell one.
-"""
+"""The library's names of single bytes. PIECES splits them, so no piece of text is one of them."""
 
 SMALLEST = len(SPECIAL) + len(BYTES)
+"""The smallest vocabulary that falls back to bytes."""
+
+VOCAB_SIZE = Whole(SMALLEST, VOCABULARY, "four special ids and 256 bytes")
 
 PIECES = r" ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""Text is cut into words, numbers and runs of signs (each with one space before it) and runs of
-spaces.
+"""Splits text into words, numbers and runs of punctuation, each with the space before it, and runs
+of spaces.
 """
 
 WORDS = r" ?\S+|\s+"
-"""The same, cut at spaces alone."""
+"""Splits text at spaces only."""
 
 LINE_ENDS = re.compile(r"[\r\n]")
 
 
 class LibraryTokenizer:
-    """Text in normal form NFC, cut into pieces, and ids back to text by joining: spaces are
-    characters like others.
+    """Encodes text in normal form NFC, split into pieces. Spaces belong to the pieces, so that
+    joining them restores the text.
     """
 
     entry: ClassVar[Entry]
     library: tokenizers.Tokenizer | None = None
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, without begin and end."""
-        return [
-            encoding.ids
-            for encoding in self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
-        ]
+        """The ids of each line, without BOS and EOS."""
+        found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in found]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """One line of text for each list of ids: ids 0 to 3 are dropped, a line end that a model
-        made up becomes a space.
+        """The line of each list of ids. Ids 0 to 3 are skipped; a line end in the output of a model
+        becomes a space.
         """
-        kept = [[token for token in sentence if token > END] for sentence in ids]
+        kept = [[token for token in sentence if token > EOS] for sentence in ids]
         return [LINE_ENDS.sub(" ", text) for text in self._trained().decode_batch(kept)]
 
     def __len__(self) -> int:
@@ -79,13 +79,14 @@ class LibraryTokenizer:
     def _trained(self) -> tokenizers.Tokenizer:
         if self.library is None:
             raise BadOption(
-                f"tokenizer {self.entry.name!r} has no vocabulary yet: call train(lines) or restore(state) first"
+                f"tokenizer {self.entry.name!r} has no vocabulary yet: "
+                "call train(lines) or restore(state) first"
             )
         return self.library
 
     def _keep(self, fresh: tokenizers.Tokenizer, **model: Any) -> None:
-        """Be this tokenizer, with these settings of its model, and without searching text for the
-        names of special ids.
+        """Use this tokenizer of the library, with these settings of its model changed, and without
+        looking for the names of special ids in text.
         """
         state = json.loads(fresh.to_str())
         state["added_tokens"] = []
@@ -94,11 +95,11 @@ class LibraryTokenizer:
 
 
 def untrained(model: Any, *, lowercase: bool, pieces: str = PIECES) -> tokenizers.Tokenizer:
-    """The library's tokenizer around one of its models."""
+    """A tokenizer of the library around one of its models."""
     from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 
     tokenizer = Tokenizer(model)
-    # the space in front makes a first word the same as an inner one; the decoder takes it off again
+    # with a space in front, the first word of a line is encoded as elsewhere; the decoder strips it
     lower = [normalizers.Lowercase()] if lowercase else []
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFC(), *lower, normalizers.Prepend(" ")]
@@ -112,8 +113,8 @@ def untrained(model: Any, *, lowercase: bool, pieces: str = PIECES) -> tokenizer
 
 @cache
 def quiet_forks() -> None:
-    """Switch the library's threads off in forked children (of a DataLoader, say), where they hang,
-    without its warning.
+    """Switch the library's threads off in forked processes (workers of a DataLoader, say), where
+    they would hang. The library does that itself, but warns on every fork.
     """
     switch = "TOKENIZERS_PARALLELISM"
     ours: list[bool] = []

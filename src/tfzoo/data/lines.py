@@ -1,9 +1,9 @@
-"""The lines of a text file, and where the file is.
+"""Reading the lines of text files, and finding the files.
 
-A line ends at a line feed and nowhere else: a lone carriage return, U+0085 or U+2028 stays inside
-its line, or two files would fall out of step. One carriage return right before the line feed
-belongs to the line end, and a byte order mark before the first line is dropped. Files are UTF-8,
-plain or ``.gz``.
+Only a line feed ends a line. A lone carriage return, U+0085 or U+2028 stays inside its line, since
+otherwise the lines of two parallel files would no longer correspond. A carriage return right before
+the line feed belongs to the line end, and a byte order mark before the first line is dropped. Files
+are UTF-8, plain or ``.gz``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tfzoo.errors import BadData, did_you_mean, listing
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 SETTLED = 3.0
-"""Seconds after a change for which a file's times are not trusted."""
+"""Seconds after a change for which the times of a file are not trusted."""
 
 
 def read_lines(path: Path) -> Generator[str, None, None]:
     """The lines of a UTF-8 file, plain or ``.gz``, without their ends.
 
     Raises:
-        BadData: it cannot be read, or a line is not UTF-8; the message names the line.
+        BadData: the file cannot be read, or a line is not UTF-8; the message names the line.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
@@ -36,7 +36,7 @@ def read_lines(path: Path) -> Generator[str, None, None]:
 
 
 def decoded(stream: Iterable[bytes], name: str) -> Generator[str, None, None]:
-    """The lines of an open file; ``name`` is what an error calls it.
+    """The lines of an open file; errors call it ``name``.
 
     Raises:
         BadData: as :func:`read_lines`.
@@ -46,64 +46,60 @@ def decoded(stream: Iterable[bytes], name: str) -> Generator[str, None, None]:
         for number, line in enumerate(stream, 1):
             if number == 1:
                 line = line.removeprefix(BYTE_ORDER_MARK)
-            yield (
-                line.removesuffix(b"\n").removesuffix(b"\r").decode()
-                if line.endswith(b"\n")
-                else line.decode()
-            )
+            if line.endswith(b"\n"):
+                line = line.removesuffix(b"\n").removesuffix(b"\r")
+            yield line.decode()
     except UnicodeDecodeError as error:
-        byte = f"byte 0x{error.object[error.start]:02x} at place {error.start + 1}"
+        byte = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
         raise BadData(
-            f"{name}, line {number:,}: not UTF-8 ({byte}); convert the file: iconv -f LATIN1 -t UTF-8"
+            f"{name}, line {number:,}: not UTF-8 ({byte}); "
+            "convert the file: iconv -f LATIN1 -t UTF-8"
         ) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise BadData(
-            f"{name}: damaged after line {number:,} ({error}); fetch or compress it again"
+            f"{name}: damaged after line {number:,} ({error}); download or compress it again"
         ) from None
     except OSError as error:
         raise BadData(f"{name}: {error.strerror or error}") from None
 
 
-def written(text: str, place: str) -> str:
-    """The text itself.
+def check_unicode(text: str, where: str) -> str:
+    """The text itself, if it can be encoded.
 
     Raises:
-        BadData: it cannot be written as UTF-8: JSON and Python can hold one half of a character
-            that UTF-16 writes as two.
+        BadData: it holds a lone surrogate, which JSON and Python strings can hold and UTF-8 cannot.
     """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise BadData(
-            f"{place}: {text[error.start]!r} is half of a character (a surrogate), which no text file can hold"
+            f"{where}: {text[error.start]!r} is a lone surrogate (half of a character), "
+            "which UTF-8 cannot encode"
         ) from None
     return text
 
 
-def stamp(*paths: Path) -> str | None:
-    """What tells that files have not changed since, without reading them: names, sizes, times. None
-    where that is not sure yet.
+def stat_fingerprint(*paths: Path) -> str | None:
+    """Names, sizes and times of files: if these are the same later, so is the content.
 
-    Two changes within the same tick of the clock leave the same times, so files that have only just
-    changed have no stamp.
+    None if a file has changed within the last seconds: a second change within the same tick of the
+    clock would leave the same times.
     """
     parts = []
     for path in paths:
         try:
-            known = path.stat()
+            stat = path.stat()
         except OSError:
             return None
-        if time.time() - max(known.st_mtime, known.st_ctime) < SETTLED:
+        if time.time() - max(stat.st_mtime, stat.st_ctime) < SETTLED:
             return None
-        parts += [
-            str(path.absolute()),
-            *map(str, (known.st_size, known.st_mtime_ns, known.st_ctime_ns, known.st_ino)),
-        ]
+        state = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+        parts += [str(path.absolute()), *map(str, state)]
     return "\n".join(parts)
 
 
 def find_file(*paths: Path) -> Path | None:
-    """The first of these that is a file, each plain or as ``.gz``."""
+    """The first of these paths that is a file; each is tried as it is and with ``.gz``."""
     for path in paths:
         for name in (path, path.with_name(path.name + ".gz")):
             if name.is_file():
@@ -112,11 +108,10 @@ def find_file(*paths: Path) -> Path | None:
 
 
 def missing(folder: Path, names: list[str], instead: str = "") -> BadData:
-    """The error for files that are not in a folder; ``instead`` would have done as well."""
+    """The error for files that are not in a folder. ``instead`` names files that would do too."""
     wanted = " and ".join(names) + (f" (or {instead})" if instead else "")
     if not folder.is_dir():
         return BadData(f"no folder {folder}, where {wanted} should be")
     beside = [path.name for path in folder.iterdir() if path.is_file()]
-    return BadData(
-        f"no {wanted} in {folder}, plain or .gz.{did_you_mean(names[0], beside)} There: {listing(beside)}"
-    )
+    close = did_you_mean(names[0], beside)
+    return BadData(f"no {wanted} in {folder}, plain or .gz.{close} There: {listing(beside)}")

@@ -1,8 +1,8 @@
-"""One batch of sentence pairs, as tensors."""
+"""Batches of sentence pairs, as tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,43 +13,45 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.lines import written
-from tfzoo.data.tokenizer import BEGIN, END
-from tfzoo.data.word_dropout import WordDropout
+from tfzoo.data.lines import check_unicode
+from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData
+from tfzoo.special_ids import BOS, EOS
 
 
-def listed(lines: Iterable[str]) -> list[str]:
-    """The texts that a model is asked about.
+def checked_lines(lines: Iterable[str]) -> list[str]:
+    """The lines that a user wants translated or classified, as a list.
 
     Raises:
-        BadData: one text alone, whose letters would be taken for texts; or what is no text.
+        BadData: ``lines`` is one string, or holds something that is no string.
     """
     if isinstance(lines, str):
-        raise BadData(f"a list of texts is wanted, not one: [{lines[:40]!r}]")
+        raise BadData(f"pass a list of lines, not one string: [{lines[:40]!r}]")
     lines = list(lines)
-    for place, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, 1):
+        where = f"line {number:,} of {len(lines):,}"
         if not isinstance(line, str):
-            raise BadData(f"text {place:,} of {len(lines):,} is no text but {str(line)[:40]}")
-        written(line, f"text {place:,} of {len(lines):,}")
+            raise BadData(f"{where} is not a string but {str(line)[:40]}")
+        check_unicode(line, where)
     return lines
 
 
 @dataclass
 class ParallelBatch:
-    """A batch of sentence pairs. Texts are empty lists in training batches.
+    """A batch of sentence pairs. The lists of text are empty in training batches.
 
-    - ``source`` ``(b k)``: ids ... end, padded with 0 on the right
-    - ``target`` ``(b n)``: begin, ids ... end, padded with 0 on the right
-    - ``real`` ``(t,)``: where the t tokens to predict lie in ``target[:, 1:].flatten()``
-    - ``source_padding``, ``target_padding``: whether any row is padded at all, known without asking
-      the device
-    - ``index``: the place of each pair in its split, to restore its order
+    - ``source`` ``(b k)``: ids and EOS, padded with 0 on the right
+    - ``target`` ``(b n)``: BOS, ids and EOS, padded with 0 on the right
+    - ``non_padding`` ``(t,)``: the indices of the t tokens to predict in
+      ``target[:, 1:].flatten()``
+    - ``source_padding``, ``target_padding``: whether any row is padded; known on the host, so that
+      the model does not have to wait for the device
+    - ``index``: the row of each pair in its split, to restore its order
     """
 
     source: Tensor
     target: Tensor
-    real: Tensor
+    non_padding: Tensor
     source_padding: bool
     target_padding: bool
     source_text: list[str] = field(default_factory=list)
@@ -61,37 +63,40 @@ class ParallelBatch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> ParallelBatch:
         """The same batch on a device."""
-        source, target, real = (
-            x.to(device, non_blocking=non_blocking) for x in (self.source, self.target, self.real)
-        )
-        return replace(self, source=source, target=target, real=real)
-
-    def first(self, rows: int) -> ParallelBatch:
-        """The first pairs of it."""
-        real = self.real[self.real < rows * (self.target.size(1) - 1)]
-        lists = {
-            name: getattr(self, name)[:rows] for name in ("source_text", "target_text", "index")
-        }
-        return replace(
-            self, source=self.source[:rows], target=self.target[:rows], real=real, **lists
-        )
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> ParallelBatch:
-        """The same batch in memory that a GPU copies from without waiting."""
+        """The same batch in pinned memory, which is copied to a GPU asynchronously."""
+        return self._map(Tensor.pin_memory)
+
+    def first(self, rows: int) -> ParallelBatch:
+        """The first ``rows`` pairs of the batch."""
+        kept = self.non_padding < rows * (self.target.size(1) - 1)
         return replace(
             self,
-            source=self.source.pin_memory(),
-            target=self.target.pin_memory(),
-            real=self.real.pin_memory(),
+            source=self.source[:rows],
+            target=self.target[:rows],
+            non_padding=self.non_padding[kept],
+            source_text=self.source_text[:rows],
+            target_text=self.target_text[:rows],
+            index=self.index[:rows],
+        )
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> ParallelBatch:
+        return replace(
+            self,
+            source=change(self.source),
+            target=change(self.target),
+            non_padding=change(self.non_padding),
         )
 
 
 class ParallelDataset(Dataset[ParallelBatch]):
-    """The pairs of one split that are used, asked for a batch at a time: ``pair_set[[4, 7, 1]]`` is
-    a :class:`ParallelBatch`.
+    """The pairs of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
+    :class:`ParallelBatch` of three pairs.
 
-    ``rows`` are the places in the split that are used; ``texts`` its lines, where references are
-    wanted; ``dropout`` hides words of the source.
+    ``rows`` are the rows of the split that are used, ``lines`` its text (needed where references
+    are), and ``dropout`` is applied to the source.
     """
 
     def __init__(
@@ -99,82 +104,74 @@ class ParallelDataset(Dataset[ParallelBatch]):
         source: Sentences,
         target: Sentences,
         rows: Integers,
-        texts: Sequence[tuple[str, str]] = (),
-        dropout: WordDropout | None = None,
+        lines: Sequence[tuple[str, str]] = (),
+        dropout: TokenDropout | None = None,
     ) -> None:
-        self.source, self.target, self.rows, self.texts, self.dropout = (
-            source,
-            target,
-            rows,
-            texts,
-            dropout,
-        )
+        self.source, self.target, self.rows = source, target, rows
+        self.lines, self.dropout = lines, dropout
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def widths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Tokens of both sides of each pair that is used."""
+    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """``(pairs,)`` tokens of the source and of the target of each pair, without BOS and EOS."""
         return self.source.lengths[self.rows], self.target.lengths[self.rows]
 
     def __getitem__(self, batch: Sequence[int]) -> ParallelBatch:
         rows = self.rows[np.asarray(batch)]
-        source, source_padding = padded(self.source, rows, begin=False)
+        source, source_padding = padded(self.source, rows, bos=False)
         if self.dropout is not None:
             source = self.dropout(source, rows, epoch_of(batch))
-        target, target_padding = padded(self.target, rows, begin=True)
-        texts = [self.texts[row] for row in rows] if self.texts else []
+        target, target_padding = padded(self.target, rows, bos=True)
+        lines = [self.lines[row] for row in rows] if self.lines else []
         return ParallelBatch(
             torch.from_numpy(source),
             torch.from_numpy(target),
             torch.from_numpy(np.flatnonzero(target[:, 1:])),
             source_padding,
             target_padding,
-            [text for text, _ in texts],
-            [text for _, text in texts],
+            [line for line, _ in lines],
+            [line for _, line in lines],
             rows.tolist(),
         )
 
     def __getitems__(self, batch: Sequence[int]) -> ParallelBatch:
-        """What a DataLoader calls with the indices of a batch; its ``collate_fn`` has nothing left
-        to do: :func:`as_is`.
-        """
+        """The batch that a DataLoader asks for. Its ``collate_fn`` is :func:`as_is`."""
         return self[batch]
 
 
 def as_is(batch: Any) -> Any:
-    """The ``collate_fn`` of a DataLoader whose data set gives whole batches, importable by workers
-    that are started afresh.
+    """The ``collate_fn`` for data sets that return whole batches. A function of a module, because
+    worker processes that are spawned have to import it.
     """
     return batch
 
 
 def epoch_of(batch: Sequence[int]) -> int:
-    """The epoch that a batch was drawn for; 0 for one that was put together by hand."""
+    """The epoch of the indices that a sampler yields; 0 for a plain list."""
     epoch: int = getattr(batch, "epoch", 0)
     return epoch
 
 
 def padded(
-    sentences: Sentences, rows: Integers, *, begin: bool, longest: int | None = None
+    sentences: Sentences, rows: Integers, *, bos: bool, max_length: int | None = None
 ) -> tuple[NDArray[np.int64], bool]:
-    """``(b n)`` ids of these sentences with end (and begin), padded with 0 on the right, and
-    whether any is padded.
+    """``(b n)`` ids of the sentences ``rows`` with EOS (and BOS), padded with 0 on the right, and
+    whether any row is padded.
 
-    Of a sentence with more tokens than ``longest``, the first ones.
+    Of a sentence with more than ``max_length`` tokens, the first ones are taken.
     """
     starts, lengths = sentences.offsets[rows], sentences.lengths[rows]
-    if longest is not None:
-        lengths = np.minimum(lengths, longest)
-    first = int(begin)
+    if max_length is not None:
+        lengths = np.minimum(lengths, max_length)
+    first = int(bos)
     matrix = np.zeros((len(rows), first + int(lengths.max()) + 1), dtype=np.int64)
-    if begin:
-        matrix[:, 0] = BEGIN
+    if bos:
+        matrix[:, 0] = BOS
     ends = np.cumsum(lengths)
-    column = np.arange(int(ends[-1])) - np.repeat(
-        ends - lengths, lengths
-    )  # of each token within its sentence
+    # the column of each token (its position in its sentence) and its row
+    column = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
     row = np.repeat(np.arange(len(rows)), lengths)
     matrix[row, column + first] = sentences.ids[column + np.repeat(starts, lengths)]
-    matrix[np.arange(len(rows)), lengths + first] = END
+    matrix[np.arange(len(rows)), lengths + first] = EOS
     return matrix, bool(lengths.min() != lengths.max())

@@ -1,21 +1,19 @@
-"""From text to ids on the disk: each step is done once for the same content and found in the cache
-afterwards.
+"""From text to token ids on the disk. Each step is looked up in the cache first. Its key holds all
+that the result depends on: the text, the options, and the code itself.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
-import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from importlib.metadata import version
 from itertools import islice
 from typing import Protocol, TypeVar
 
 from tfzoo.data import cache
+from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.encoded import Encoded, Writer
 from tfzoo.data.progress import watched
 from tfzoo.data.table import Table
@@ -25,156 +23,156 @@ from tfzoo.registry import Spec, create, registry
 
 T = TypeVar("T")
 
-Text = Iterable[tuple[str, str]]
-"""Pairs of sentences, source and target, that can be iterated again and again."""
+Examples = Iterable[tuple[str, str]]
+"""The rows of a split: source and target sentence, or sequence and label. It can be iterated
+several times.
+"""
 
-FORMAT = "2"
-"""Changes when the files in the cache do; older ones are then made anew."""
+FORMAT = "3"
+"""The version of the files in the cache. Entries of another version are not used."""
 
 CHUNK = 4096
 """Lines that are hashed or tokenized at once."""
 
 
 class Encoder(Protocol):
-    """What turns lines into ids, and tells by its state how: a tokenizer, for one."""
+    """Turns lines into ids. A tokenizer is one."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each."""
+        """The ids of each line."""
 
     def state(self) -> str:
-        """All that the ids depend on."""
+        """What it has learned, as text."""
 
 
 @dataclass
-class Scan:
-    """What one reading of a split tells: how many pairs, names for the content of each side, texts
-    with a carriage return inside.
+class SplitFingerprint:
+    """What one pass over a split finds out.
+
+    ``source`` and ``target`` are hashes of the two columns, ``examples`` the number of rows,
+    ``carriage_returns`` the number of cells with a carriage return inside, and ``known`` those of
+    the wanted sources that the split has.
     """
 
-    pairs: int = 0
-    returns: int = 0
+    examples: int = 0
+    carriage_returns: int = 0
     source: str = ""
     target: str = ""
     known: set[str] = field(default_factory=set)
 
 
-def scan(text: Text, name: str, wanted: frozenset[str] = frozenset()) -> Scan:
-    """What reading a split tells, from the cache where the same unchanged files were read to their
-    end before; see :func:`read_through`.
+def fingerprint_split(
+    rows: Examples, name: str, wanted: frozenset[str] = frozenset()
+) -> SplitFingerprint:
+    """The fingerprint of a split. If its files have not changed since they were last read to the
+    end, it comes from the cache; else from :func:`read_split`.
     """
-    stamp = text.stamp() if hasattr(text, "stamp") else None
-    path = cache.entry("scan", cache.key(FORMAT, stamp or "", *sorted(wanted)))
+    state = rows.stat_fingerprint() if hasattr(rows, "stat_fingerprint") else None
+    if not state:
+        return read_split(rows, name, wanted)
+    key = cache.key(FORMAT, state, code_fingerprint(type(rows)), *sorted(wanted))
+    path = cache.entry("fingerprint", key)
     try:
-        found = json.loads((path / "scan").read_text("utf-8")) if stamp else {}
-        return Scan(**{**found, "known": set(found["known"])})
+        found = json.loads((path / "fingerprint").read_text("utf-8"))
+        return SplitFingerprint(**{**found, "known": set(found["known"])})
     except (OSError, ValueError, KeyError, TypeError):
-        result = read_through(text, name, wanted)
-    if stamp:
-        with cache.filling(path) as folder:
-            (folder / "scan").write_text(
-                json.dumps({**vars(result), "known": sorted(result.known)}), "utf-8"
-            )
+        result = read_split(rows, name, wanted)
+    with cache.filling(path) as folder:
+        text = json.dumps({**vars(result), "known": sorted(result.known)})
+        (folder / "fingerprint").write_text(text, "utf-8")
     return result
 
 
-def read_through(text: Text, name: str, wanted: frozenset[str] = frozenset()) -> Scan:
-    """Read a split once, to its end, so that every error in it is met now. ``known``: which wanted
-    sources it has.
+def read_split(rows: Examples, name: str, wanted: frozenset[str] = frozenset()) -> SplitFingerprint:
+    """Read a split once to its end, so that every error in it is found now.
 
     Raises:
-        BadData: as the text's own reader; also for a split without a row.
+        BadData: from the reader of the files; also if the split has no row.
     """
-    result = Scan()
+    result = SplitFingerprint()
     digests = blake2b(digest_size=16), blake2b(digest_size=16)
-    for chunk in chunks(watched(text, f"reading {name}")):
+    for chunk in chunks(watched(rows, f"reading {name}")):
         for side, digest in enumerate(digests):
-            lines = [pair[side] for pair in chunk]
-            digest.update(
-                array("q", map(len, lines)).tobytes()
-            )  # where each ends: a text may hold line feeds
+            lines = [row[side] for row in chunk]
+            # the lengths mark where each line ends: a cell may hold line feeds
+            digest.update(array("q", map(len, lines)).tobytes())
             joined = "".join(lines)
             if "\r" in joined:
-                result.returns += sum("\r" in line for line in lines)
+                result.carriage_returns += sum("\r" in line for line in lines)
             digest.update(joined.encode())
-        result.pairs += len(chunk)
+        result.examples += len(chunk)
         if wanted:
             result.known.update(wanted.intersection(source for source, _ in chunk))
-    if result.pairs == 0:
+    if result.examples == 0:
         raise BadData(f"{name}: no text")
     result.source, result.target = (digest.hexdigest() for digest in digests)
     return result
 
 
-def place(text: Text, row: int, name: str) -> str:
-    """Where a row of a split stands, for a message."""
-    return text.place(row) if hasattr(text, "place") else f"{name}, text {row + 1:,}"
+def location(rows: Examples, row: int, name: str) -> str:
+    """Where a row of a split stands, for an error message: file and line if there are any."""
+    return rows.location(row) if hasattr(rows, "location") else f"{name}, row {row + 1:,}"
 
 
-def train_languages(
-    text: Text, read: Scan, names: tuple[str, str], spec: Spec, joint: bool
+def train_tokenizers(
+    rows: Examples, read: SplitFingerprint, languages: tuple[str, str], spec: Spec, joint: bool
 ) -> TokenizerPair:
-    """The tokenizers for a training split, trained now or found in the cache."""
+    """The tokenizers of a training split: one for both sides if ``joint``, else one for each."""
     if joint:
-        one = train_tokenizer(
-            (line for pair in text for line in pair),
-            f"{read.source} {read.target}",
-            spec,
-            read.pairs * 2,
-        )
-        return TokenizerPair(one, one, *names, spec)
-    source = train_tokenizer((line for line, _ in text), read.source, spec, read.pairs)
-    target = train_tokenizer((line for _, line in text), read.target, spec, read.pairs)
-    return TokenizerPair(source, target, *names, spec)
+        lines = (line for row in rows for line in row)
+        one = train_tokenizer(lines, f"{read.source} {read.target}", spec, read.examples * 2)
+        return TokenizerPair(one, one, *languages, spec)
+    source = train_tokenizer((line for line, _ in rows), read.source, spec, read.examples)
+    target = train_tokenizer((line for _, line in rows), read.target, spec, read.examples)
+    return TokenizerPair(source, target, *languages, spec)
 
 
 def train_tokenizer(lines: Iterable[str], content: str, spec: Spec, count: int) -> Tokenizer:
-    """One tokenizer, from the cache where the same lines, options and version of the library have
-    made it before.
-    """
-    path = cache.entry("tokenizer", cache.key(FORMAT, content, full(spec), version("tokenizers")))
+    """A tokenizer trained on ``count`` lines, whose hash is ``content``."""
+    path = cache.entry("tokenizer", cache.key(FORMAT, content, identity("tokenizer", spec)))
     tokenizer: Tokenizer = create("tokenizer", spec)
     try:
         tokenizer.restore((path / "state").read_text("utf-8"))
-    except Exception:  # whatever is wrong with the file, or no file: a new one is as good
+    except Exception:  # no file, or a damaged one: whatever a tokenizer raises then
         tokenizer.train(watched(lines, "training the tokenizer", count))
         with cache.filling(path) as folder:
             (folder / "state").write_text(tokenizer.state(), "utf-8")
-        tokenizer.restore(
-            (path / "state").read_text("utf-8")
-        )  # of two processes that trained at once, both take the same
+        # of two processes that trained at once, both continue with the state that was kept
+        tokenizer.restore((path / "state").read_text("utf-8"))
     return tokenizer
 
 
-def full(spec: Spec, kind: str = "tokenizer") -> str:
-    """A spec with all its options, those by default too."""
+def identity(kind: str, spec: Spec) -> str:
+    """All that the results of a component depend on: its class, every option, its code."""
     entry, given = registry(kind).options(spec)
     options = {name: given.get(name, option.default) for name, option in entry.options.items()}
-    return json.dumps([entry.cls.__module__, entry.name, options], sort_keys=True)
+    names = [entry.cls.__module__, entry.cls.__qualname__, entry.name]
+    return json.dumps([*names, options, code_fingerprint(entry.cls)], sort_keys=True)
 
 
 def encode_split(
-    text: Text, read: Scan, languages: TokenizerPair, name: str
+    rows: Examples, read: SplitFingerprint, tokenizers: TokenizerPair, name: str
 ) -> tuple[Encoded, Encoded]:
-    """The ids of both sides of a split, from the cache where the same lines and tokenizers have
-    made them before.
-    """
-    made_by = full(languages.spec)
-    source = encode_lines(
-        (s for s, _ in text), read.source, languages.source, made_by, name, read.pairs
+    """The ids of both sides of a split."""
+    made_by = identity("tokenizer", tokenizers.spec)
+    sources, targets = (line for line, _ in rows), (line for _, line in rows)
+    return (
+        encode_lines(sources, read.source, tokenizers.source, made_by, name, read.examples),
+        encode_lines(targets, read.target, tokenizers.target, made_by, name, read.examples),
     )
-    target = encode_lines(
-        (t for _, t in text), read.target, languages.target, made_by, name, read.pairs
-    )
-    return source, target
 
 
 def encode_lines(
-    lines: Iterable[str], content: str, tokenizer: Encoder, made_by: str, name: str, count: int
+    lines: Iterable[str], content: str, encoder: Encoder, made_by: str, name: str, count: int
 ) -> Encoded:
-    """The ids of some lines, from the cache where the same was done before. A line of spaces alone
-    has none.
+    """The ids of ``count`` lines, whose hash is ``content``. A line of spaces alone has no ids.
+
+    ``made_by`` is the :func:`identity` of the encoder.
+
+    Raises:
+        BadData: there are not ``count`` lines (a file changes while it is read).
     """
-    path = cache.entry("ids", cache.key(FORMAT, content, made_by, tokenizer.state()))
+    path = cache.entry("ids", cache.key(FORMAT, content, made_by, encoder.state()))
     try:
         return Encoded(path / "sentences")
     except (OSError, ValueError):
@@ -182,22 +180,19 @@ def encode_lines(
     with cache.filling(path) as folder:
         writer = Writer(folder / "sentences")
         for chunk in chunks(watched(lines, f"tokenizing {name}", count)):
-            writer.add(tokenizer.encode([line if line.strip() else "" for line in chunk]))
+            writer.add(encoder.encode([line if line.strip() else "" for line in chunk]))
         writer.close()
         if writer.sentences != count:
             raise BadData(
-                f"{name}: {writer.sentences:,} lines, but {count:,} a moment ago; let the files rest while they are read"
+                f"{name}: {writer.sentences:,} lines now, {count:,} lines a moment ago; "
+                "do not change the files while they are read"
             )
     return Encoded(path / "sentences")
 
 
-def drawn(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
-    """The splits of a built-in data set, from the cache where the same code, options and seed have
-    made them before.
-    """
-    made = create("dataset", spec)
-    code = inspect.getsource(sys.modules[type(made).__module__])
-    path = cache.entry("drawn", cache.key(FORMAT, full(spec, "dataset"), str(seed), code))
+def generated(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
+    """The splits of a built-in data set."""
+    path = cache.entry("generated", cache.key(FORMAT, identity("dataset", spec), str(seed)))
     try:
         sizes: dict[str, int] = json.loads((path / "sizes").read_text("utf-8"))
         if any((path / f"{name}.tsv").stat().st_size != size for name, size in sizes.items()):
@@ -205,7 +200,7 @@ def drawn(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
     except (OSError, ValueError):
         with cache.filling(path) as folder:
             sizes = {}
-            for name, rows in made.splits(seed).items():
+            for name, rows in create("dataset", spec).splits(seed).items():
                 text = "".join(f"{first}\t{second}\n" for first, second in ([columns, *rows]))
                 sizes[name] = (folder / f"{name}.tsv").write_bytes(text.encode())
             (folder / "sizes").write_text(json.dumps(sizes), "utf-8")
@@ -213,9 +208,7 @@ def drawn(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
 
 
 def distinct(lines: Iterable[str], content: str) -> list[str]:
-    """The different lines among these, sorted; from the cache where the same lines were asked for
-    before.
-    """
+    """The different lines among these, whose hash is ``content``; sorted."""
     path = cache.entry("distinct", cache.key(FORMAT, content))
     try:
         found: list[str] = json.loads((path / "lines").read_text("utf-8"))
@@ -227,7 +220,7 @@ def distinct(lines: Iterable[str], content: str) -> list[str]:
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:
-    """The same items in lists of CHUNK."""
+    """The same items in lists of at most CHUNK."""
     iterator = iter(items)
     while chunk := list(islice(iterator, CHUNK)):
         yield chunk

@@ -1,4 +1,4 @@
-"""A progress bar on stderr for preparation that takes its time."""
+"""A progress bar on stderr for slow preparation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE = 1.0
-"""Seconds of work before a bar appears."""
+"""Seconds before the bar appears."""
 
 STEP = 1000
-"""Items between two looks at the clock."""
+"""Items between two checks of the time."""
 
 
 def watched(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
-    """The same items; under a progress bar where stderr is a terminal and it takes longer than a
-    second.
-    """
+    """The same items, with a progress bar if stderr is a terminal and it takes over a second."""
     if not sys.stderr.isatty():
         yield from items
         return
@@ -40,7 +38,7 @@ def watched(items: Iterable[T], what: str, total: int | None = None) -> Iterator
 
 
 def start(what: str, total: int | None) -> Progress:
-    """The bar, on the screen."""
+    """A visible progress bar."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

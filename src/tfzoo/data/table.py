@@ -1,14 +1,15 @@
 """Two named columns of a table in a file: ``.tsv``, ``.csv``, ``.jsonl`` or ``.parquet``, each
 plain or as ``.gz``.
 
-Nothing is dropped and nothing is guessed: a row that lacks a column, a blank line or a line end
-where none can be is an error that names file and line. Where each has its cells:
+Nothing is dropped and nothing is guessed: a row that lacks a column, a blank line, or a line end
+where none is allowed is an error that names file and line.
 
-- ``.tsv``: no quotes, so a quotation mark is a character like others, and a cell holds no tab and
-  no line end. The first row is names.
-- ``.csv``: RFC 4180, so cells in quotes may hold commas, line ends and doubled quotes. The first
-  row is names.
+- ``.tsv``: no quoting, so a quotation mark is an ordinary character and a cell holds neither tab
+  nor line end. The first row names the columns.
+- ``.csv``: RFC 4180, so a cell in quotes may hold commas, line ends and doubled quotes. The first
+  row names the columns.
 - ``.jsonl``: one object per line.
+- ``.parquet``: as it is.
 """
 
 from __future__ import annotations
@@ -21,21 +22,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tfzoo.data.lines import read_lines, stamp, written
+from tfzoo.data.lines import check_unicode, read_lines, stat_fingerprint
 from tfzoo.errors import BadData, did_you_mean, listing
 
 Row = tuple[int, str, str]
-"""The line (or the row, where there are no lines) that it begins in, and the two cells."""
+"""The number of the line in which a row begins (in Parquet, of the row), and its two cells."""
 
 
 class Table:
-    """Pairs of cells, those of two columns. Iterate as often as you like.
+    """The cells of two columns, row by row. It can be iterated several times.
 
-    Without ``header``, a ``.tsv`` may have no row of names: then it has these two columns alone.
+    Without ``header``, the first row of a ``.tsv`` need not name the columns; then the file has
+    exactly these two.
 
     Raises (while iterating):
-        BadData: a file that is missing, empty, damaged or not UTF-8, a column that it does not
-            have, a row that is not whole.
+        BadData: the file is missing, empty, damaged or not UTF-8, it has no such column, or a row
+            is incomplete.
     """
 
     def __init__(self, path: Path, columns: tuple[str, str], *, header: bool = True) -> None:
@@ -49,22 +51,22 @@ class Table:
         if count == 0:
             raise BadData(f"{self.path}: the file has no rows")
 
-    def stamp(self) -> str | None:
-        """What tells that the file has not changed, if anything does."""
-        known = stamp(self.path)
+    def stat_fingerprint(self) -> str | None:
+        """See :func:`tfzoo.data.lines.stat_fingerprint`."""
+        known = stat_fingerprint(self.path)
         return known and "\n".join((known, str(self.header), *self.columns))
 
-    def place(self, row: int) -> str:
-        """Where a row stands, for a message: the file, and the line that it begins in."""
+    def location(self, row: int) -> str:
+        """File and line of a row, for an error message."""
         number = next(islice(self._rows(), row, None))[0]
         return f"{self.path}, {'row' if self.form == '.parquet' else 'line'} {number:,}"
 
     def _rows(self) -> Iterator[Row]:
         return FORMS[self.form](self)
 
-    def cells(self, row: Mapping[str, Any], place: str) -> tuple[str, str]:
-        """The two cells of a row that has names."""
-        first, second = (cell(row, column, place) for column in self.columns)
+    def cells(self, row: Mapping[str, Any], where: str) -> tuple[str, str]:
+        """The two cells of a row whose cells have names."""
+        first, second = (cell(row, column, where) for column in self.columns)
         return first, second
 
 
@@ -79,14 +81,11 @@ def tabbed(table: Table) -> Iterator[Row]:
             names, width, places = row, len(row), columns_at(row, table)
             continue
         if len(row) != width:
-            few = (
-                "a tab is missing"
-                if len(row) < width
-                else "a tab inside a text must become a space"
-            )
+            missing = len(row) < width
+            few = "a tab is missing" if missing else "a tab inside a cell must become a space"
             wanted = "<TAB>".join(names[:6])
             raise BadData(
-                f"{table.path}, line {number:,}: {len(row)} column{'s' * (len(row) != 1)} instead of {width}, {wanted}; {few}"
+                f"{table.path}, line {number:,}: {columns(row)} instead of {width}, {wanted}; {few}"
             )
         yield number, row[places[0]], row[places[1]]
 
@@ -113,13 +112,10 @@ def commas(table: Table) -> Iterator[Row]:
             if not row:
                 raise BadData(f"{table.path}, line {first:,}: {BLANK}")
             if len(row) != width:
-                few = (
-                    "a comma is missing"
-                    if len(row) < width
-                    else "a text with a comma must stand in quotes"
-                )
+                missing = len(row) < width
+                few = "a comma is missing" if missing else "a cell with a comma needs quotes"
                 raise BadData(
-                    f"{table.path}, line {first:,}: {len(row)} column{'s' * (len(row) != 1)} instead of {width}; {few}"
+                    f"{table.path}, line {first:,}: {columns(row)} instead of {width}; {few}"
                 )
             yield first, row[places[0]], row[places[1]]
     except csv.Error as error:
@@ -131,26 +127,25 @@ def commas(table: Table) -> Iterator[Row]:
 def objects(table: Table) -> Iterator[Row]:
     """The rows of a ``.jsonl``."""
     for number, line in enumerate(read_lines(table.path), 1):
-        place = f"{table.path}, line {number:,}"
+        where = f"{table.path}, line {number:,}"
         if not line.strip():
-            raise BadData(f"{place}: {BLANK}")
+            raise BadData(f"{where}: {BLANK}")
         try:
             row = json.loads(line, object_pairs_hook=once_each)
         except (ValueError, RecursionError) as error:
-            raise BadData(f"{place}: not JSON ({error})") from None
+            raise BadData(f"{where}: not JSON ({error})") from None
         if not isinstance(row, dict):
             wanted = ", ".join(f'"{name}": ...' for name in table.columns)
-            raise BadData(f"{place}: a row is an object, {{{wanted}}}, not {line[:40]}")
-        yield number, *table.cells(row, place)
+            raise BadData(f"{where}: a row is an object, {{{wanted}}}, not {line[:40]}")
+        yield number, *table.cells(row, where)
 
 
 def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, which has each name once."""
+    """A JSON object. Raises ValueError if a name occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(
-            f"{Counter(name for name, _ in pairs).most_common(1)[0][0]!r} is there twice"
-        )
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{name!r} is there twice")
     return found
 
 
@@ -166,7 +161,7 @@ def parquet(table: Table) -> Iterator[Row]:
 
     try:
         with tempfile.TemporaryFile() as whole, table.path.open("rb") as stream:
-            if table.path.suffix == ".gz":  # it is read from its end
+            if table.path.suffix == ".gz":  # Parquet needs to seek, so it is unpacked first
                 with gzip.open(stream) as inner:
                     shutil.copyfileobj(inner, whole)
             with ParquetFile(whole if table.path.suffix == ".gz" else stream) as file:
@@ -180,9 +175,8 @@ def parquet(table: Table) -> Iterator[Row]:
                         yield number, *table.cells(row, f"{table.path}, row {number:,}")
                     count += batch.num_rows
     except (OSError, EOFError, zlib.error, pyarrow.ArrowException) as error:
-        raise BadData(
-            f"{table.path}: {getattr(error, 'strerror', None) or f'damaged, or not Parquet ({error})'}"
-        ) from None
+        why = getattr(error, "strerror", None) or f"damaged, or not Parquet ({error})"
+        raise BadData(f"{table.path}: {why}") from None
 
 
 FORMS: Mapping[str, Callable[[Table], Iterator[Row]]] = {
@@ -191,25 +185,33 @@ FORMS: Mapping[str, Callable[[Table], Iterator[Row]]] = {
     ".jsonl": objects,
     ".parquet": parquet,
 }
-"""How each ending is read."""
+"""The reader of each file format, by ending."""
 
 NESTED = "translation"
-"""A column that holds the texts of a row by language, as many translation data sets have it."""
+"""A column that holds a mapping from language to sentence, as in many translation data sets."""
 
 BLANK = "a blank line; remove it"
-CARRIAGE_RETURN = "a carriage return inside the line, which some programs take for a line end; make it a space, or line ends line feeds"
+CARRIAGE_RETURN = (
+    "a carriage return inside the line, which some programs read as a line end; "
+    "replace it by a space, or by a line feed if it should end the line"
+)
 
 
-def check_line(line: str, place: str) -> None:
-    """Refuse what other programs would take for no line or for several."""
+def columns(row: Sequence[str]) -> str:
+    """``"1 column"``, ``"3 columns"``"""
+    return f"{len(row)} column{'s' * (len(row) != 1)}"
+
+
+def check_line(line: str, where: str) -> None:
+    """Refuse a line that other programs would drop, or read as several."""
     if not line:
-        raise BadData(f"{place}: {BLANK}")
+        raise BadData(f"{where}: {BLANK}")
     if "\r" in line:
-        raise BadData(f"{place}: {CARRIAGE_RETURN}")
+        raise BadData(f"{where}: {CARRIAGE_RETURN}")
 
 
 def columns_at(names: Sequence[str], table: Table) -> tuple[int, int]:
-    """Where the two columns stand among those of a file."""
+    """The indices of the two columns among those of a file."""
     for column in table.columns:
         if names.count(column) != 1:
             raise no_column(column, names, str(table.path))
@@ -217,7 +219,7 @@ def columns_at(names: Sequence[str], table: Table) -> tuple[int, int]:
 
 
 def no_column(column: str, names: Iterable[str], where: str) -> BadData:
-    """The error for a column that is not there, or is there twice."""
+    """The error for a column that is missing, or there twice."""
     names = list(names)
     if column in names:
         return BadData(f"{where}: the column {column!r} is there twice")
@@ -226,17 +228,16 @@ def no_column(column: str, names: Iterable[str], where: str) -> BadData:
     )
 
 
-def cell(row: Mapping[str, Any], column: str, place: str) -> str:
-    """One cell as text; whole numbers and truth values are written as JSON writes them."""
+def cell(row: Mapping[str, Any], column: str, where: str) -> str:
+    """One cell as text. Whole numbers and booleans are written as in JSON."""
     if column not in row and isinstance(row.get(NESTED), Mapping):
         row = row[NESTED]
     if column not in row:
-        raise no_column(column, row, place)
+        raise no_column(column, row, where)
     value = row[column]
     if isinstance(value, bool):
         return json.dumps(value)
     if not isinstance(value, str | int):
-        raise BadData(
-            f"{place}: {column!r} is {'empty' if value is None else f'no text but {str(value)[:40]}'}"
-        )
-    return written(str(value), place)
+        what = "empty" if value is None else f"not text but {str(value)[:40]}"
+        raise BadData(f"{where}: {column!r} is {what}")
+    return check_unicode(str(value), where)

@@ -1,24 +1,25 @@
-"""Parallel text: which files it is in, and its pairs of lines, one after the other."""
+"""Two parallel files of lines, and finding the files or the table of a split."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from tfzoo.data.lines import find_file, missing, read_lines, stamp
+from tfzoo.data.lines import find_file, missing, read_lines, stat_fingerprint
 from tfzoo.data.table import FORMS, Table
-from tfzoo.errors import BadData
+from tfzoo.errors import BadData, BadOption
 
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Pairs of lines of two files. Iterate as often as you like.
+    """The pairs of lines of two files. It can be iterated several times.
 
     Raises (while iterating):
-        BadData: a file that is missing, empty, damaged or not UTF-8, files of unequal length.
+        BadData: a file is missing, empty, damaged or not UTF-8, or the files differ in length.
     """
 
     source: Path
@@ -37,7 +38,8 @@ class ParallelText:
                         (self.target, self.source) if source is None else (self.source, self.target)
                     )
                     raise BadData(
-                        f"{long} has {more:,} lines, {short} has {count:,} lines; line n of one must belong to line n of the other"
+                        f"{long} has {more:,} lines, {short} has {count:,} lines; "
+                        "line n of one must belong to line n of the other"
                     )
                 yield source, target
                 count += 1
@@ -46,15 +48,15 @@ class ParallelText:
 
     @property
     def path(self) -> str:
-        """Both files, for a message."""
+        """Both files, for an error message."""
         return f"{self.source} and {self.target}"
 
-    def stamp(self) -> str | None:
-        """What tells that the files have not changed, if anything does."""
-        return stamp(self.source, self.target)
+    def stat_fingerprint(self) -> str | None:
+        """See :func:`tfzoo.data.lines.stat_fingerprint`."""
+        return stat_fingerprint(self.source, self.target)
 
-    def place(self, row: int) -> str:
-        """Where a pair stands, for a message."""
+    def location(self, row: int) -> str:
+        """Files and line of a pair, for an error message."""
         return f"{self.path}, line {row + 1:,}"
 
 
@@ -66,16 +68,16 @@ def find_text(
     *,
     header: bool = False,
 ) -> ParallelText | Table:
-    """The text that ``path`` names: ``corpus/train`` for ``train.en`` and ``train.de``, or for a
+    """The text of a split: ``corpus/train`` means the files ``train.en`` and ``train.de``, or a
     table such as ``train.tsv``.
 
-    ``first`` and ``second`` are the endings of the two files and, unless there are other
-    ``columns``, the columns of the table (``.tsv``, ``.csv``, ``.jsonl``, ``.parquet``), which may
-    also be given by its full name. Each file is taken plain or, where there is no such file, as
-    ``.gz``. Without ``header``, a ``.tsv`` may be without a row of names.
+    ``first`` and ``second`` are the endings of the two files. ``columns`` are the columns of a
+    table (``.tsv``, ``.csv``, ``.jsonl``, ``.parquet``), by default the endings; its path may also
+    be given with its ending. Each file is taken plain or, if there is no such file, as ``.gz``.
+    Without ``header``, the first row of a ``.tsv`` need not name the columns.
 
     Raises:
-        BadData: nothing there; the message says what was looked for and what lies beside it.
+        BadData: there is no such file; the message says what was looked for and what is there.
     """
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix in FORMS:
@@ -91,15 +93,18 @@ def find_text(
         table for ending in FORMS if (table := find_file(path.parent / f"{path.name}{ending}"))
     ]
     if len(tables) > 1:
+        names = [table.name for table in tables]
         raise BadData(
-            f"{path.parent} has {' and '.join(table.name for table in tables)}: keep one of them, or give the full path of one"
+            f"{path.parent} has {' and '.join(names)}: keep one of them, "
+            "or give the full path of one"
         )
     if tables and found == [None, None]:
         return Table(tables[0], columns or (first, second), header=header)
     if not any(found) and find_file(path) is not None:
         stem = plain.with_suffix("")
         raise BadData(
-            f"{path} is one file; give the path of both without its ending: {stem} for {stem}.{first} and {stem}.{second}"
+            f"{path} is one file; give the path of both without its ending: {stem} for "
+            f"{stem}.{first} and {stem}.{second}"
         )
     lacking = [name for name, file in zip(names, found, strict=True) if file is None]
     raise missing(path.parent, lacking, "" if any(found) else f"{path.name}{', '.join(FORMS)}")
@@ -113,7 +118,7 @@ def find_tests(
     *,
     header: bool = False,
 ) -> dict[str, ParallelText | Table]:
-    """Test sets by name: each ``test*`` in a folder that has both files, or is a table."""
+    """The test sets in a folder, by name: each ``test*`` that is a pair of files or a table."""
     names = set()
     for path in folder.glob("test*"):
         name = path.name.removesuffix(".gz")
@@ -124,3 +129,26 @@ def find_tests(
         name: find_text(folder / name, first, second, columns, header=header)
         for name in sorted(names)
     }
+
+
+def named_tests(
+    test: str | Mapping[str, str] | None, endings: Sequence[str]
+) -> Mapping[str, str] | None:
+    """The test sets of ``data.test``, by name. A single path gets the name of its file.
+
+    Raises:
+        BadOption: a name that another split has, or that cannot be part of a file name: files of
+            predictions are named after test sets.
+    """
+    if isinstance(test, str):
+        name = test.rstrip("/").rpartition("/")[2].removesuffix(".gz")
+        for ending in endings:
+            name = name.removesuffix(ending)
+        test = {name: test}
+    for name in test or ():
+        if name in ("train", "val") or not re.fullmatch(r"\w[\w .+-]*", name):
+            raise BadOption(
+                f"data.test: a test set cannot be named {name!r}; give it a name: "
+                "data.test: {NAME: path}, NAME of letters, digits, - _ ."
+            )
+    return test

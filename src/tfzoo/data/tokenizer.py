@@ -1,4 +1,4 @@
-"""What a tokenizer must offer, and the pair of them that a translator uses."""
+"""The interface of a tokenizer, and the pair of tokenizers that a translator uses."""
 
 from __future__ import annotations
 
@@ -8,47 +8,45 @@ from typing import Any, Protocol
 
 from tfzoo.registry import Spec, create
 
-PAD, UNKNOWN, BEGIN, END = range(4)
-"""The ids that no text can become: every tokenizer leaves 0 to 3 to them."""
-
 
 class Tokenizer(Protocol):
-    """Text to ids and back. A component of kind ``tokenizer`` in ``data/tokenizers/``, made by its
-    options alone.
+    """Text to ids and back. A component of kind ``tokenizer`` in ``data/tokenizers/``; its
+    constructor takes options only.
 
-    ``decode(encode([text])) == [text]`` up to Unicode's normal form NFC; ids 0 to 3 (:data:`PAD`,
-    :data:`UNKNOWN`, :data:`BEGIN`, :data:`END`) come from no text, not even from one that spells
-    their names.
+    ``decode(encode([line])) == [line]`` up to Unicode's normal form NFC. No text is encoded as one
+    of the special ids 0 to 3 (:mod:`tfzoo.special_ids`), not even one that spells their names; only
+    a tokenizer with a closed vocabulary gives ``UNK``.
     """
 
     def train(self, lines: Iterable[str]) -> None:
-        """Choose the vocabulary from these lines, read once."""
+        """Choose the vocabulary from these lines. They can be iterated once."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, without begin and end; many texts at once are the fast way. An empty
-        text has no ids.
+        """The ids of each line, without BOS and EOS. Many lines in one call are faster than many
+        calls. An empty line has no ids.
         """
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """One line of text for each list of ids; ids 0 to 3 are dropped."""
+        """The line of each list of ids. Ids 0 to 3 are skipped."""
 
     def __len__(self) -> int:
-        """The number of ids, the four special ones included."""
+        """The size of the vocabulary, including the four special ids."""
 
     def state(self) -> str:
-        """All that training chose, as text."""
+        """Everything that :meth:`train` has chosen, as text."""
 
     def restore(self, state: str) -> None:
-        """Become the tokenizer whose :meth:`state` this is."""
+        """Load what :meth:`state` returned."""
 
 
 @dataclass
 class TokenizerPair:
-    """The tokenizers of a translator; ``source`` and ``target`` are one object where the vocabulary
-    is joint.
+    """The tokenizers of a translator. ``source`` and ``target`` are the same object if the
+    vocabulary is joint.
 
-    ``source_language`` and ``target_language`` are codes such as ``"en"``, ``"de"``, ``"zh"``; the
-    target's chooses how BLEU cuts words. ``spec`` is the name and options that made the tokenizers.
+    ``source_language`` and ``target_language`` are codes such as ``"en"``, ``"de"``, ``"zh-CN"``;
+    the target's decides which of its tokenizers sacreBLEU uses. ``spec`` is the name and the
+    options of both tokenizers.
     """
 
     source: Tokenizer
@@ -63,9 +61,7 @@ class TokenizerPair:
         return self.source is self.target
 
     def state(self) -> dict[str, Any]:
-        """Plain values that :meth:`restore` turns back into these languages; part of every
-        checkpoint.
-        """
+        """Plain values from which :meth:`restore` builds the pair; part of every checkpoint."""
         tokenizers = [self.source] if self.joint else [self.source, self.target]
         return {
             "languages": [self.source_language, self.target_language],
@@ -75,13 +71,11 @@ class TokenizerPair:
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> TokenizerPair:
-        """The languages whose :meth:`state` this is; needs neither text nor cache."""
-        tokenizers = []
+        """Build the pair from its :meth:`state`; needs neither text nor cache."""
+        spec, tokenizers = state["tokenizer"], []
         for text in state["states"]:
-            tokenizer: Tokenizer = create("tokenizer", state["tokenizer"])
+            tokenizer: Tokenizer = create("tokenizer", spec)
             tokenizer.restore(text)
             tokenizers.append(tokenizer)
-        source_language, target_language = state["languages"]
-        return cls(
-            tokenizers[0], tokenizers[-1], source_language, target_language, state["tokenizer"]
-        )
+        source, target = state["languages"]
+        return cls(tokenizers[0], tokenizers[-1], source, target, spec)

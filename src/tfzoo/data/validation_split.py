@@ -1,21 +1,26 @@
-"""A part of training's text for validation, where there is no text of its own."""
+"""A part of the training text that is held out for validation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from tfzoo.data.prepare import Text
+from tfzoo.data.code_fingerprint import code_fingerprint
+from tfzoo.data.prepare import Examples
 from tfzoo.errors import BadData
 
 
 class ValidationSplit:
-    """A share of some rows, or the rest of them: which a row belongs to is a function of the seed
-    and its text.
+    """The held-out part of some rows, or (``held_out=False``) the rest of them.
+
+    A row is held out if a hash of the seed and of its first column is below ``fraction``.
+
+    Raises (while iterating):
+        BadData: this part has no row.
     """
 
-    def __init__(self, whole: Text, share: float, seed: int, *, held: bool) -> None:
-        self.whole, self.share, self.seed, self.held = whole, share, seed, held
+    def __init__(self, whole: Examples, fraction: float, seed: int, *, held_out: bool) -> None:
+        self.whole, self.fraction, self.seed, self.held_out = whole, fraction, seed, held_out
         self.path = getattr(whole, "path", "train")
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -25,26 +30,27 @@ class ValidationSplit:
                 yield row
                 empty = False
         if empty:
-            part = "val" if self.held else "training"
+            part = "val" if self.held_out else "training"
             raise BadData(
-                f"{self.path}: nothing is left for {part} with data.val_fraction {self.share:g}; change it, or give data.val"
+                f"{self.path}: nothing is left for {part} with data.val_fraction "
+                f"{self.fraction:g}; change it, or give data.val"
             )
 
-    def stamp(self) -> str | None:
-        """What tells that the rows have not changed, if anything does."""
-        known = self.whole.stamp() if hasattr(self.whole, "stamp") else None
-        return known and f"{known}\n{self.share} {self.seed} {self.held}"
+    def stat_fingerprint(self) -> str | None:
+        """See :func:`tfzoo.data.lines.stat_fingerprint`."""
+        known = self.whole.stat_fingerprint() if hasattr(self.whole, "stat_fingerprint") else None
+        code = code_fingerprint(type(self.whole))
+        return known and f"{known}\n{code} {self.fraction} {self.seed} {self.held_out}"
 
-    def place(self, row: int) -> str:
-        """Where a row stands in the file that was cut."""
+    def location(self, row: int) -> str:
+        """Where a row stands in the whole text, for an error message."""
         rows = (i for i, one in enumerate(self.whole) if self._belongs(one))
-        place: str = self.whole.place(next(i for k, i in enumerate(rows) if k == row))  # type: ignore[attr-defined]
-        return place
+        i = next(i for k, i in enumerate(rows) if k == row)
+        found: str = self.whole.location(i)  # type: ignore[attr-defined]  # a Table or ParallelText
+        return found
 
     def _belongs(self, row: tuple[str, str]) -> bool:
-        digest = blake2b(
-            row[0].encode("utf-8", "surrogatepass"),
-            digest_size=8,
-            salt=self.seed.to_bytes(8, "big", signed=True),
-        ).digest()
-        return (int.from_bytes(digest, "big") < self.share * 2**64) == self.held
+        text = row[0].encode("utf-8", "surrogatepass")
+        salt = self.seed.to_bytes(8, "big", signed=True)
+        digest = blake2b(text, digest_size=8, salt=salt).digest()
+        return (int.from_bytes(digest, "big") < self.fraction * 2**64) == self.held_out

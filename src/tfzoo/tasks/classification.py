@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tfzoo.data.classification import ClassificationData, text_batches
+from tfzoo.data.classification import ClassificationData
 from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
+from tfzoo.data.inference_batches import classification_batches
 from tfzoo.errors import BadOption
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.tasks.classification_scores import ClassificationScores
@@ -113,7 +114,7 @@ class ClassificationTask(Task):
 
     def logits(self, batch: ClassificationBatch) -> Tensor:
         """Of each class: ``(b c)``."""
-        return self.model(batch.text, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
+        return self.model(batch.tokens, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
 
     def read(self, batch: ClassificationBatch) -> object:
         return self.logits(batch)
@@ -123,7 +124,7 @@ class ClassificationTask(Task):
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         weights = self.class_weights[batch.label]
         right = (logits.argmax(-1) == batch.label).float().mean()
-        tokens = (batch.text != self.model.pad).sum() if batch.padding else batch.text.numel()
+        tokens = (batch.tokens != self.model.pad).sum() if batch.padding else batch.tokens.numel()
         self.log_training({"train/accuracy": right}, tokens)
         return self.summed((weights * smoothed).sum(), weights.sum())
 
@@ -221,7 +222,9 @@ class ClassificationTask(Task):
         limits = [
             limit for limit in (self.model.max_positions, self.longest_trained) if limit is not None
         ]
-        batches = text_batches(lines, self.tokenizer, max_tokens, min(limits, default=None), cut)
+        batches = classification_batches(
+            lines, self.tokenizer, max_tokens, min(limits, default=None), cut
+        )
         return self.in_order(batches, self._best, progress)
 
     @property

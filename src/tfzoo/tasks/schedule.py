@@ -1,4 +1,4 @@
-"""The interface of a learning-rate schedule."""
+"""What a learning-rate schedule promises."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Protocol
 
 
 class Schedule(Protocol):
-    """The learning rate of each update, as a factor of the peak: over 0 and at most 1 from update 1
-    to the last.
-    """
+    """A factor of the peak learning rate, at most 1, for each update; the first update is 1."""
 
     def factor(self, update: int) -> float: ...

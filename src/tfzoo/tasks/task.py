@@ -233,8 +233,8 @@ class Task(Learner):
                 that is longer than the model can read.
         """
         for name, texts in data.sets.items() if isinstance(data, TextData) else ():
-            for widths, limit in zip(texts.widths(), self.limits(), strict=True):
-                tokens = int(widths.max(initial=0)) + 1  # its end, or its begin
+            for lengths, limit in zip(texts.lengths(), self.limits(), strict=True):
+                tokens = int(lengths.max(initial=0)) + 1  # with EOS, or with BOS
                 if limit is not None and tokens > limit:
                     raise BadOption(
                         f"{name} has a text of {tokens:,} tokens, and the model's positions end at {limit:,}: raise model.max_length"

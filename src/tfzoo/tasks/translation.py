@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from tfzoo.data.inference_batches import translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
-from tfzoo.data.translation import TranslationData, translation_batches
+from tfzoo.data.translation import TranslationData
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 from tfzoo.tasks.compute import Compute
@@ -47,7 +48,7 @@ class TranslationTask(Task):
     name: ClassVar[str] = "translation"
     Model: ClassVar[type[nn.Module]] = Transformer
     Data = TranslationData
-    tokenizer_of_data = "languages"
+    tokenizer_of_data = "tokenizers"
     command = "translate"
     monitor = "val/bleu"
     measures = ("loss", "perplexity", "bleu", "chrf", "exact")
@@ -107,13 +108,13 @@ class TranslationTask(Task):
         )  # type: ignore[arg-type]
         # Only real tokens are worth a column of logits.
         hidden, wanted = (
-            hidden.flatten(0, 1).index_select(0, batch.real),
-            wanted.index_select(0, batch.real),
+            hidden.flatten(0, 1).index_select(0, batch.non_padding),
+            wanted.index_select(0, batch.non_padding),
         )
         smoothed, nll = cross_entropy(
             hidden, self.model.output_weight, wanted, self.optim.label_smoothing, self.model.pad
         )
-        return smoothed, nll, len(batch.real)
+        return smoothed, nll, len(batch.non_padding)
 
     def read(self, batch: ParallelBatch) -> object:
         return self.loss(batch)
@@ -182,7 +183,10 @@ class TranslationTask(Task):
         each batch finished.
         """
         batches = translation_batches(
-            lines, self.tokenizer, max_tokens=max_tokens, longest=self.model.encoder.max_positions
+            lines,
+            self.tokenizer,
+            max_tokens=max_tokens,
+            max_length=self.model.encoder.max_positions,
         )
         return self.in_order(
             batches, lambda batch: self._search(batch.source, search or self.search), progress

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric, Metric
 
 from tfzoo import _adapters
+from tfzoo.data.languages import base_language
 
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 """sacreBLEU's tokenizer by target language; ``13a`` for all others."""
@@ -48,7 +49,7 @@ class CorpusScores(Metric):
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
 
-        return BLEU(tokenize=TOKENIZERS.get(self.language, "13a")), CHRF()
+        return BLEU(tokenize=TOKENIZERS.get(base_language(self.language), "13a")), CHRF()
 
     @property
     def signature(self) -> str:

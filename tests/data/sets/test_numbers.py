@@ -1,4 +1,4 @@
-"""The numbers data set keeps its word: disjoint, drawn as stated, spelt as num2words spells."""
+"""The numbers data set: disjoint splits, the stated distribution, the words of num2words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def splits() -> Splits:
 
 @pytest.fixture(scope="module")
 def train() -> list[numbers.Numbers]:
-    return numbers.draw("train", 20_000, seed=0)
+    return numbers.sample("train", 20_000, seed=0)
 
 
 def test_splits_have_their_sizes(splits: Splits) -> None:

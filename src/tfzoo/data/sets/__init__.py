@@ -1,1 +1,1 @@
-"""Built-in data sets, one a file."""
+"""Built-in data sets, one per file."""

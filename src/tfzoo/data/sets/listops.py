@@ -1,4 +1,4 @@
-"""Nested lists of digits to evaluate: a data set that needs structure, made up on the spot."""
+"""Nested lists of digits to evaluate: a generated data set that needs structure."""
 
 from __future__ import annotations
 
@@ -7,48 +7,58 @@ from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 
 from tfzoo.data.progress import watched
+from tfzoo.data.ranges import Whole, check_numbers
 from tfzoo.errors import BadOption
 from tfzoo.registry import register
 
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 END = "]"
 LIST = 0.25
-"""How often a list stands where a digit could stand."""
+"""The probability that an argument is a list."""
 
-LEAST = {"depth": 2, "arguments": 2, "min_length": 1, "train": 1, "val": 1, "test": 1}
+SIZE = Whole(1, 10_000_000)
+RANGES = {
+    "depth": Whole(2, 100),
+    "arguments": Whole(2, 1000),
+    "min_length": Whole(1, 1_000_000),
+    "max_length": Whole(2, 1_000_000),
+    "train": SIZE,
+    "val": SIZE,
+    "test": SIZE,
+}
 
 TRIES = 10_000
-"""Draws in vain after which there is nothing more to find."""
+"""Expressions that are rejected in a row before generation gives up."""
 
 SHORTEST = 4
-"""Tokens of a list of two digits."""
+"""Tokens of the shortest list: an operator, two digits and a bracket."""
 
 Row = tuple[str, str]
 
 
 class TooLong(Exception):
-    """An expression that has become longer than wanted."""
+    """An expression has become longer than ``max_length``."""
 
 
 @register("dataset", "listops", paper="arXiv:2011.04006, section 2.2.1; grammar: arXiv:1804.06028")
 class ListOps:
     """Evaluate nested lists: ``[MAX 4 3 [MIN 2 3 ] 1 0 ] -> 4``; ten classes.
 
-    The grammar is Long Range Arena's: a list has an operator (minimum, maximum, median rounded
-    down, sum modulo ten) and from 2 to ``arguments`` arguments, equally often; an argument is a
-    list in one of four cases, else a digit. The outermost list has depth 1, and at ``depth`` there
-    are digits alone. Kept is what has over ``min_length`` and under ``max_length`` tokens; a list
-    counts its operator and its closing bracket. All follows from the seed.
+    The grammar is Long Range Arena's. A list has an operator (minimum, maximum, median rounded
+    down, sum modulo ten) and 2 to ``arguments`` arguments, uniformly distributed; an argument is a
+    list with probability 1/4, else a digit. The outermost list has depth 1; at ``depth`` there are
+    only digits. Expressions of over ``min_length`` and under ``max_length`` tokens are kept; the
+    operator and the closing bracket of a list are tokens. Everything is a function of the seed.
 
     As published: ``{depth: 10, arguments: 10, min_length: 500, max_length: 2000, train: 96000, val:
     2000, test: 2000}``.
 
-    ``train``, ``val``, ``test`` are expressions in each split; none is in two, and ``val`` and
-    ``test`` hold none twice.
+    ``train``, ``val``, ``test`` are the sizes of the splits. No expression is in two of them, and
+    those of ``val`` and ``test`` are distinct.
 
     Raises:
-        BadOption: a size under its least, or lengths between which nothing lies; in ``splits``,
-            lengths between which too little does.
+        BadOption: a number is out of its range, or no expression has such a length; in ``splits``:
+            too few expressions have.
     """
 
     def __init__(
@@ -62,22 +72,16 @@ class ListOps:
         val: int = 1000,
         test: int = 1000,
     ) -> None:
-        self.depth, self.arguments, self.min_length, self.max_length = (
-            depth,
-            arguments,
-            min_length,
-            max_length,
-        )
+        self.depth, self.arguments = depth, arguments
+        self.min_length, self.max_length = min_length, max_length
         self.sizes = {"test": test, "val": val, "train": train}
-        given = {"depth": depth, "arguments": arguments, "min_length": min_length, **self.sizes}
-        for name, value in given.items():
-            if value < LEAST[name]:
-                raise BadOption(
-                    f"dataset 'listops', option {name!r}: {value} is under {LEAST[name]}"
-                )
+        lengths = {"min_length": min_length, "max_length": max_length}
+        numbers = {"depth": depth, "arguments": arguments, **lengths, **self.sizes}
+        check_numbers("dataset 'listops': ", numbers, RANGES)
         if max(min_length + 1, SHORTEST) >= min(max_length, largest(depth, arguments) + 1):
             raise BadOption(
-                f"dataset 'listops': no expression of this depth has over {min_length} and under {max_length} tokens"
+                f"dataset 'listops': no expression of this depth has over {min_length} and under "
+                f"{max_length} tokens"
             )
 
     @property
@@ -87,34 +91,34 @@ class ListOps:
 
     def splits(self, seed: int) -> dict[str, list[Row]]:
         """Expressions and their values by split: train, val, test."""
-        drawn: dict[str, list[Row]] = {}
+        generated: dict[str, list[Row]] = {}
         scored: set[str] = set()
         for split, size in self.sizes.items():
             rows: list[Row] = []
-            vain = 0
-            for row in watched(
-                self._expressions(Random(f"listops {split} {seed}")), f"drawing {split}"
-            ):
-                vain += 1
-                if vain > TRIES:
+            rejected = 0
+            expressions = self._expressions(Random(f"listops {split} {seed}"))
+            for row in watched(expressions, f"generating {split}"):
+                rejected += 1
+                if rejected > TRIES:
                     raise BadOption(
-                        f"dataset 'listops': {split} cannot get {size:,} expressions of over {self.min_length} and under {self.max_length} "
-                        f"tokens; the last {TRIES:,} drawn were of other lengths, or had been drawn before"
+                        f"dataset 'listops': {split} cannot get {size:,} expressions of over "
+                        f"{self.min_length} and under {self.max_length} tokens; the last "
+                        f"{TRIES:,} had another length or were repeated"
                     )
                 if row is None or row[0] in scored:
                     continue
-                vain = 0
+                rejected = 0
                 rows.append(row)
                 if split != "train":
                     scored.add(row[0])
                 if len(rows) == size:
                     break
-            drawn[split] = rows
-        return {split: drawn[split] for split in ("train", "val", "test")}
+            generated[split] = rows
+        return {split: generated[split] for split in ("train", "val", "test")}
 
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
-        """What is right of ``test`` for one who knows the outermost operator alone, and from
-        ``train`` its most frequent value.
+        """The accuracy on ``test`` of guessing, for each outermost operator, the value that is most
+        frequent in ``train``.
         """
         values: dict[str, Counter[str]] = defaultdict(Counter)
         for text, value in train:
@@ -124,8 +128,8 @@ class ListOps:
         return {"root operator": sum(right) / len(right)}
 
     def _expressions(self, random: Random) -> Iterator[Row | None]:
-        """Expressions without end, None for one of another length. The grammar's digits alone are
-        left out: no length allows them.
+        """An infinite stream of expressions and their values; None for one of a wrong length. The
+        grammar's single digits are left out: they are too short.
         """
         while True:
             tokens: list[str] = []
@@ -165,5 +169,5 @@ def evaluate(operator: str, values: list[int]) -> int:
 
 
 def largest(depth: int, arguments: int) -> int:
-    """Tokens of the largest expression."""
+    """Tokens of the longest expression."""
     return 1 if depth == 1 else 2 + arguments * largest(depth - 1, arguments)

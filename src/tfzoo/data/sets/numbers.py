@@ -1,4 +1,4 @@
-"""Number words, translated: a data set that is made up on the spot."""
+"""Number words to translate: a generated data set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 from typing import Literal
 
 from tfzoo.data.chinese import chinese_number
-from tfzoo.errors import BadOption
+from tfzoo.data.ranges import Whole, check_numbers
 from tfzoo.registry import register
 
 Numbers = tuple[int, ...]
@@ -18,9 +18,15 @@ SMALL = 100
 """Every number below this occurs in training."""
 
 PERCENT = {"val": range(0, 10), "test": range(10, 20), "train": range(20, 100)}
-"""A sentence of one or two numbers falls on one of 100 places, and so belongs to one split for
-good.
-"""
+"""A hash assigns each sentence of one or two numbers to one of 100 buckets, and so to a split."""
+
+SIZE = Whole(1, 10_000_000)
+RANGES = {
+    "train": Whole(SMALL, 10_000_000, f"every number below {SMALL} must occur"),
+    "val": SIZE,
+    "test": SIZE,
+    "long": SIZE,
+}
 
 
 @register("dataset", "numbers")
@@ -28,19 +34,19 @@ class NumberWords:
     """English number words to German or Chinese: ``two plus forty -> zwei plus vierzig`` or
     ``二加四十``.
 
-    A sentence is one or two numbers, equally often, joined by "plus"; each is drawn from 0 to
-    ``10**n - 1``, and n from 1 to 6, equally often. English and German are written as ``num2words``
-    writes them, Chinese as :func:`tfzoo.data.chinese.chinese_number` does, with 加 and no spaces.
-    All follows from the seed, and the size of one split changes no other but ``long``.
+    A sentence is one or two numbers (with equal probability), joined by "plus". Each number is
+    uniform from 0 to ``10**n - 1``, where n is uniform from 1 to 6. English and German words are
+    those of ``num2words``, Chinese ones those of :func:`tfzoo.data.chinese.chinese_number`, joined
+    by 加 without spaces. Everything is a function of the seed, and the size of a split changes no
+    other split except ``long``.
 
-    ``train``, ``val``, ``test``, ``long`` are pairs in each split. No sentence is in two splits,
-    and every number below 100 occurs in training. Training repeats short sentences as often as they
-    are drawn; ``val`` and ``test`` hold none twice. ``long`` has three to
-    five numbers, equally often, drawn from those that training shows: known pieces, longer than any
-    training sentence.
+    ``train``, ``val``, ``test``, ``long`` are the sizes of the splits. No sentence is in two of
+    them, and every number below 100 occurs in training. Training repeats short sentences as often
+    as they are sampled; those of ``val`` and ``test`` are distinct. A sentence of ``long`` is three
+    to five numbers from training (with equal probability): longer than any sentence in training.
 
     Raises:
-        BadOption: ``train`` under 100, another size under 1.
+        BadOption: ``train`` is under 100, or another size under 1.
     """
 
     def __init__(
@@ -52,15 +58,9 @@ class NumberWords:
         test: int = 1000,
         long: int = 500,
     ) -> None:
-        if train < SMALL:
-            raise BadOption(
-                f"dataset 'numbers', option 'train': {train} is under {SMALL}, and every number below {SMALL} must occur"
-            )
-        for split, size in {"val": val, "test": test, "long": long}.items():
-            if size < 1:
-                raise BadOption(f"dataset 'numbers', option {split!r}: {size} is under 1")
         self.language = language
         self.sizes = {"train": train, "val": val, "test": test, "long": long}
+        check_numbers("dataset 'numbers': ", self.sizes, RANGES)
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -69,12 +69,14 @@ class NumberWords:
 
     def splits(self, seed: int) -> dict[str, list[tuple[str, str]]]:
         """Pairs of sentences by split: train, val, test, long."""
-        drawn = {split: draw(split, self.sizes[split], seed) for split in ("train", "val", "test")}
-        show_small_numbers(drawn["train"], seed)
-        drawn["long"] = draw_long(drawn["train"], self.sizes["long"], seed)
+        splits = {
+            split: sample(split, self.sizes[split], seed) for split in ("train", "val", "test")
+        }
+        include_small_numbers(splits["train"], seed)
+        splits["long"] = sample_long(splits["train"], self.sizes["long"], seed)
         return {
             split: [(english(s), self._target(s)) for s in sentences]
-            for split, sentences in drawn.items()
+            for split, sentences in splits.items()
         }
 
     def _target(self, sentence: Numbers) -> str:
@@ -84,18 +86,18 @@ class NumberWords:
 
 
 def english(sentence: Numbers) -> str:
-    """A sentence's source."""
+    """The source of a sentence."""
     return " plus ".join(spelt(number, "en") for number in sentence)
 
 
 JOINTS = {"en": (" and ", ", "), "de": ("", "")}
-"""What num2words writes between thousands and a rest below a hundred, or from a hundred on."""
+"""What num2words writes after the thousands if the rest is below a hundred, and otherwise."""
 
 
 @cache
 def spelt(number: int, language: str) -> str:
-    """A number below a million as num2words writes it, which takes it 0.15 ms: thousands and rest
-    are asked for and remembered.
+    """A number below a million in the words of num2words. It takes 0.15 ms for a number, so
+    thousands and rest are written separately and cached.
     """
     from num2words import num2words
 
@@ -106,13 +108,13 @@ def spelt(number: int, language: str) -> str:
 
 
 def belongs(sentence: Numbers, split: str, seed: int) -> bool:
-    """Whether a sentence is one of this split's. It depends on the sentence and the seed alone."""
+    """Whether a sentence belongs to a split: a function of the sentence and the seed."""
     digest = blake2b(f"{seed} {sentence}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % 100 in PERCENT[split]
 
 
-def draw(split: str, size: int, seed: int) -> list[Numbers]:
-    """``size`` sentences of one or two numbers that belong to a split; distinct ones but for
+def sample(split: str, size: int, seed: int) -> list[Numbers]:
+    """``size`` sentences of one or two numbers that belong to a split; distinct, except in
     training.
     """
     random = Random(f"numbers {split} {seed}")
@@ -120,9 +122,9 @@ def draw(split: str, size: int, seed: int) -> list[Numbers]:
     seen: set[Numbers] = set()
     while len(sentences) < size:
         bounds = [10 ** random.randint(1, 6) for _ in range(random.randint(1, 2))]
-        for _ in range(
-            100
-        ):  # again within these bounds, so that they stay equally often; but ten digits can be used up
+        # Keep the bounds when a sentence is rejected, so that all are equally frequent. With small
+        # bounds all sentences can be used up: then other bounds are tried.
+        for _ in range(100):
             sentence = tuple(random.randrange(bound) for bound in bounds)
             if belongs(sentence, split, seed) and sentence not in seen:
                 sentences.append(sentence)
@@ -132,31 +134,31 @@ def draw(split: str, size: int, seed: int) -> list[Numbers]:
     return sentences
 
 
-def show_small_numbers(train: list[Numbers], seed: int) -> None:
-    """Put each number below 100 that chance left out, as it may in small sets, in place of a
-    sentence that nothing needs.
+def include_small_numbers(train: list[Numbers], seed: int) -> None:
+    """Make every number below 100 occur in training. A small training set may miss some; each
+    replaces a sentence whose own small numbers occur elsewhere.
     """
     random = Random(f"numbers small {seed}")
-    shown = Counter(number for sentence in train for number in sentence)
+    counts = Counter(number for sentence in train for number in sentence)
     for missing in range(SMALL):
-        if shown[missing]:
+        if counts[missing]:
             continue
         place = next(
-            i for i, s in enumerate(train) if all(n >= SMALL or shown[n] > s.count(n) for n in s)
+            i for i, s in enumerate(train) if all(n >= SMALL or counts[n] > s.count(n) for n in s)
         )
         sentence: Numbers = (missing,)
         while not belongs(sentence, "train", seed):
             sentence = (missing, random.randrange(10**6))
-        shown.subtract(train[place])
-        shown.update(sentence)
+        counts.subtract(train[place])
+        counts.update(sentence)
         train[place] = sentence
 
 
-def draw_long(train: list[Numbers], size: int, seed: int) -> list[Numbers]:
-    """Distinct sentences of three to five numbers, each as likely as it is in training."""
+def sample_long(train: list[Numbers], size: int, seed: int) -> list[Numbers]:
+    """Distinct sentences of three to five numbers, each as probable as it is in training."""
     random = Random(f"numbers long {seed}")
-    pieces = [number for sentence in train for number in sentence]
+    numbers = [number for sentence in train for number in sentence]
     sentences: dict[Numbers, None] = {}
     while len(sentences) < size:
-        sentences[tuple(random.choices(pieces, k=random.randint(3, 5)))] = None
+        sentences[tuple(random.choices(numbers, k=random.randint(3, 5)))] = None
     return list(sentences)

@@ -1,1 +1,1 @@
-"""Tokenizers, one a file."""
+"""Tokenizers, one per file."""

@@ -1,39 +1,42 @@
-"""Byte pair encoding over characters, with single bytes for characters that training never saw."""
+"""Byte pair encoding over characters, with a fallback to bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tfzoo.data.library import BYTES, SMALLEST, SPECIAL, LibraryTokenizer, untrained
-from tfzoo.errors import BadOption
+from tfzoo.data.library import (
+    BYTES,
+    SMALLEST,
+    SPECIAL,
+    VOCAB_SIZE,
+    LibraryTokenizer,
+    untrained,
+)
+from tfzoo.data.ranges import check_numbers
 from tfzoo.registry import register
 
 
 @register("tokenizer", "bpe", paper="arXiv:1508.07909, section 3.2")
 class BPE(LibraryTokenizer):
-    """Join the most frequent pair of neighbouring symbols, again and again, until ``vocab_size``
-    symbols are known.
+    """Merge the most frequent pair of adjacent symbols until there are ``vocab_size`` symbols.
 
-    Sennrich et al. 2016, over characters as in section 3.2; spaces are characters like others (as
-    in arXiv:1808.06226), so decoding is joining, and Chinese gets no spaces. Characters that
-    training did not see (or rarely, where an alphabet takes over half of the vocabulary) become
-    their UTF-8 bytes: nothing is ever unknown and ``decode(encode(x)) == x`` up to NFC.
-    ``lowercase`` gives up case for good.
+    Sennrich et al. 2016, over characters as in section 3.2. Spaces are ordinary characters (as in
+    arXiv:1808.06226), so that decoding is concatenation and Chinese gets no spaces. A character
+    that is not in the vocabulary becomes its UTF-8 bytes: no token is unknown, and
+    ``decode(encode(x)) == x`` up to NFC. At most half of the vocabulary is single characters.
+    ``lowercase`` converts text to lower case, which decoding does not undo.
 
     Raises:
-        BadOption: ``vocab_size`` under 260, the four special ids and the 256 bytes.
+        BadOption: ``vocab_size`` is under 260 (four special ids and 256 bytes) or over 10 million.
     """
 
     def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
-        if vocab_size < SMALLEST:
-            raise BadOption(
-                f"tokenizer 'bpe', option 'vocab_size': {vocab_size} is under {SMALLEST}, four special ids and 256 bytes"
-            )
+        check_numbers("tokenizer 'bpe': ", {"vocab_size": vocab_size}, {"vocab_size": VOCAB_SIZE})
         self.vocab_size = vocab_size
         self.lowercase = lowercase
 
     def train(self, lines: Iterable[str]) -> None:
-        """Choose the vocabulary from these lines, read once; 60,000 short lines take a second."""
+        """Choose the vocabulary from these lines; 60,000 short ones take a second."""
         from tokenizers import models, trainers
 
         trainer = trainers.BpeTrainer(

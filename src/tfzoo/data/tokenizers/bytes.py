@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tfzoo.data.library import LINE_ENDS
-from tfzoo.data.tokenizer import END
 from tfzoo.registry import register
+from tfzoo.special_ids import EOS
 
-FIRST = END + 1
+FIRST = EOS + 1
 """The id of byte 0."""
 
 
 @register("tokenizer", "bytes", paper="arXiv:2105.13626")
 class Bytes:
-    """Every byte of the text in UTF-8 is a token, ``byte + 4``: 260 ids, nothing to train, nothing
-    unknown, three tokens for 你.
+    """Each byte of the text in UTF-8 is a token, ``byte + 4``: 260 ids, without training.
 
-    As in ByT5 (Xue et al. 2021) but for its special ids. ``decode(encode(x)) == x``; bytes that are
-    no UTF-8, as a model may write them, become U+FFFD.
+    As in ByT5 (Xue et al. 2021), except for its special ids. No token is unknown, and
+    ``decode(encode(x)) == x``. Bytes that are not UTF-8, which a model may generate, are decoded as
+    U+FFFD.
     """
 
     def train(self, lines: Iterable[str]) -> None:
-        """Nothing: all bytes are known. The lines are read, as every tokenizer does."""
+        """Read the lines and learn nothing: all bytes are known."""
         for _ in lines:
             pass
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, without begin and end."""
+        """The ids of each line, without BOS and EOS."""
         return [[byte + FIRST for byte in text.encode("utf-8", "replace")] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """One line of text for each list of ids: ids 0 to 3 are dropped, a line end that a model
-        made up becomes a space.
+        """The line of each list of ids. Ids 0 to 3 are skipped; a line end in the output of a model
+        becomes a space.
         """
         kept = [bytes(token - FIRST for token in sentence if token >= FIRST) for sentence in ids]
         return [LINE_ENDS.sub(" ", text.decode("utf-8", "replace")) for text in kept]
@@ -41,7 +41,7 @@ class Bytes:
         return FIRST + 256
 
     def state(self) -> str:
-        """Always the same."""
+        """A constant: there is no state."""
         return "bytes of UTF-8"
 
     def restore(self, state: str) -> None:

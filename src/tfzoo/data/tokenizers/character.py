@@ -1,37 +1,36 @@
-"""Single characters, with single bytes for those that training never saw."""
+"""Single characters, with a fallback to bytes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from tfzoo.data.library import BYTES, SMALLEST, SPECIAL, LibraryTokenizer
-from tfzoo.errors import BadOption
+from tfzoo.data.library import BYTES, SMALLEST, SPECIAL, VOCAB_SIZE, LibraryTokenizer
+from tfzoo.data.ranges import check_numbers
 from tfzoo.registry import register
 
 
 @register("tokenizer", "character")
 class Character(LibraryTokenizer):
-    """Every character, spaces too, is a token: the most frequent ones up to ``vocab_size``; all
-    others become their UTF-8 bytes.
+    """Each character is a token: the most frequent ones up to ``vocab_size``; others become their
+    UTF-8 bytes.
 
-    Nothing is ever unknown and ``decode(encode(x)) == x`` up to NFC. ``lowercase`` gives up case
-    for good.
+    Spaces are characters too. No token is unknown, and ``decode(encode(x)) == x`` up to NFC.
+    ``lowercase`` converts text to lower case, which decoding does not undo.
 
     Raises:
-        BadOption: ``vocab_size`` under 260, the four special ids and the 256 bytes.
+        BadOption: ``vocab_size`` is under 260 (four special ids and 256 bytes) or over 10 million.
     """
 
     def __init__(self, *, vocab_size: int = 4000, lowercase: bool = False) -> None:
-        if vocab_size < SMALLEST:
-            raise BadOption(
-                f"tokenizer 'character', option 'vocab_size': {vocab_size} is under {SMALLEST}, four special ids and 256 bytes"
-            )
+        check_numbers(
+            "tokenizer 'character': ", {"vocab_size": vocab_size}, {"vocab_size": VOCAB_SIZE}
+        )
         self.vocab_size = vocab_size
         self.lowercase = lowercase
 
     def train(self, lines: Iterable[str]) -> None:
-        """Choose the characters from these lines, read once."""
+        """Choose the characters from these lines."""
         from tokenizers import Tokenizer, decoders, models, normalizers
 
         normalizer = normalizers.Sequence(
@@ -40,11 +39,10 @@ class Character(LibraryTokenizer):
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(normalizer.normalize_str(line))
-        common = sorted(counts, key=lambda character: (-counts[character], character))[
-            : self.vocab_size - SMALLEST
-        ]
-        names = {name: id for id, name in enumerate([*SPECIAL, *BYTES, *common])}
-        fresh = Tokenizer(models.BPE(names, [], byte_fallback=True))  # pairs that are never joined
+        common = sorted(counts, key=lambda character: (-counts[character], character))
+        kept = common[: self.vocab_size - SMALLEST]
+        names = {name: id for id, name in enumerate([*SPECIAL, *BYTES, *kept])}
+        fresh = Tokenizer(models.BPE(names, [], byte_fallback=True))  # BPE without merges
         fresh.normalizer = normalizer
         fresh.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
         self._keep(fresh)

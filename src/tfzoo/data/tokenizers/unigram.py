@@ -1,40 +1,45 @@
-"""Pieces of words chosen by a unigram language model, with single bytes for characters that
-training never saw.
-"""
+"""Subwords chosen by a unigram language model, with a fallback to bytes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 
-from tfzoo.data.library import BYTES, SMALLEST, SPECIAL, LibraryTokenizer, untrained
-from tfzoo.errors import BadOption
+from tfzoo.data.library import (
+    BYTES,
+    SMALLEST,
+    SPECIAL,
+    VOCAB_SIZE,
+    LibraryTokenizer,
+    untrained,
+)
+from tfzoo.data.ranges import check_numbers
 from tfzoo.registry import register
 
 
 @register("tokenizer", "unigram", paper="arXiv:1804.10959, section 3.2")
 class Unigram(LibraryTokenizer):
-    """Cut text into the likeliest pieces, ``argmax sum_i log p(x_i)``; pieces that matter least are
-    dropped until ``vocab_size`` are left.
+    """Split text into the most probable pieces, ``argmax sum_i log p(x_i)``. Training removes the
+    pieces that the likelihood needs least, until ``vocab_size`` are left.
 
-    Kudo 2018. Spaces are characters like others, so decoding is joining. Characters that training
-    did not see become their UTF-8 bytes: nothing is ever unknown and ``decode(encode(x)) == x`` up
-    to NFC. ``lowercase`` gives up case for good.
+    Kudo 2018. Spaces are ordinary characters, so that decoding is concatenation. All characters of
+    the training text are kept, also where these alone exceed ``vocab_size``; others become their
+    UTF-8 bytes: no token is unknown, and ``decode(encode(x)) == x`` up to NFC. ``lowercase``
+    converts text to lower case, which decoding does not undo.
 
     Raises:
-        BadOption: ``vocab_size`` under 260, the four special ids and the 256 bytes.
+        BadOption: ``vocab_size`` is under 260 (four special ids and 256 bytes) or over 10 million.
     """
 
     def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
-        if vocab_size < SMALLEST:
-            raise BadOption(
-                f"tokenizer 'unigram', option 'vocab_size': {vocab_size} is under {SMALLEST}, four special ids and 256 bytes"
-            )
+        check_numbers(
+            "tokenizer 'unigram': ", {"vocab_size": vocab_size}, {"vocab_size": VOCAB_SIZE}
+        )
         self.vocab_size = vocab_size
         self.lowercase = lowercase
 
     def train(self, lines: Iterable[str]) -> None:
-        """Choose the vocabulary from these lines, read once."""
+        """Choose the vocabulary from these lines."""
         from tokenizers import models, trainers
 
         trainer = trainers.UnigramTrainer(
@@ -45,16 +50,13 @@ class Unigram(LibraryTokenizer):
         )
         fresh = untrained(models.Unigram(), lowercase=self.lowercase)
         fresh.train_from_iterator(lines, trainer)
-        self._keep(
-            fresh, byte_fallback=True, vocab=ordered(json.loads(fresh.to_str())["model"]["vocab"])
-        )
+        vocabulary = json.loads(fresh.to_str())["model"]["vocab"]
+        self._keep(fresh, byte_fallback=True, vocab=ordered(vocabulary))
 
 
 def ordered(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """By score, then by spelling: the library adds in any order, so that its last digits, and with
-    them ids, would change by chance.
+    """The pieces sorted by rounded score, then by spelling. The library sums in no fixed order, so
+    the last digits of its scores, and without this the ids, would vary.
     """
-    first, rest = pieces[:SMALLEST], pieces[SMALLEST:]
-    return first + sorted(
-        ((piece, round(score, 9)) for piece, score in rest), key=lambda pair: (-pair[1], pair[0])
-    )
+    rounded = [(piece, round(score, 9)) for piece, score in pieces[SMALLEST:]]
+    return pieces[:SMALLEST] + sorted(rounded, key=lambda pair: (-pair[1], pair[0]))

@@ -1,4 +1,4 @@
-"""Whole words, numbers and signs; rare ones are unknown."""
+"""Whole words, numbers and punctuation; rare ones are unknown."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ from collections.abc import Iterable
 from typing import Literal
 
 from tfzoo.data.library import PIECES, SPECIAL, WORDS, LibraryTokenizer, untrained
-from tfzoo.errors import BadOption
+from tfzoo.data.ranges import VOCABULARY, Whole, check_numbers
 from tfzoo.registry import register
+
+RANGES = {
+    "vocab_size": Whole(len(SPECIAL) + 1, VOCABULARY, "four special ids and a word"),
+    "min_count": Whole(),
+}
 
 
 @register("tokenizer", "word")
 class Word(LibraryTokenizer):
-    """Words, numbers and runs of signs: the most frequent ``vocab_size`` of them, each at least
-    ``min_count`` times seen, are known.
+    """Words, numbers and runs of punctuation: the ``vocab_size`` most frequent ones that occur at
+    least ``min_count`` times. All others become the unknown token.
 
-    A word carries the space before it, so that decoding is joining and gives back known words
-    exactly. What is not known becomes the
-    unknown token: good for classification, of little use for translation. ``lowercase`` gives up
-    case for good. ``cut: spaces`` is for text whose signs already stand apart: only spaces cut it,
-    and ``'s`` or ``[MAX`` is one word.
+    A word includes the space before it, so that decoding is concatenation and restores known words
+    exactly. This suits classification, not translation. ``lowercase`` converts text to lower case,
+    which decoding does not undo. With ``cut: spaces``, text is split at spaces only, for text whose
+    punctuation is already separated: ``'s`` or ``[MAX`` is then one word.
 
     Raises:
-        BadOption: ``vocab_size`` under 5, ``min_count`` under 1.
+        BadOption: ``vocab_size`` is under 5 (four special ids and a word) or over 10 million, or
+            ``min_count`` under 1.
     """
 
     def __init__(
@@ -33,17 +38,13 @@ class Word(LibraryTokenizer):
         lowercase: bool = False,
         cut: Literal["signs", "spaces"] = "signs",
     ) -> None:
-        if vocab_size <= len(SPECIAL):
-            raise BadOption(
-                f"tokenizer 'word', option 'vocab_size': {vocab_size} is under {len(SPECIAL) + 1}, four special ids and a word"
-            )
-        if min_count < 1:
-            raise BadOption(f"tokenizer 'word', option 'min_count': {min_count} is under 1")
+        numbers = {"vocab_size": vocab_size, "min_count": min_count}
+        check_numbers("tokenizer 'word': ", numbers, RANGES)
         self.vocab_size, self.min_count, self.lowercase = vocab_size, min_count, lowercase
         self.pieces = PIECES if cut == "signs" else WORDS
 
     def train(self, lines: Iterable[str]) -> None:
-        """Choose the vocabulary from these lines, read once."""
+        """Choose the vocabulary from these lines."""
         from tokenizers import models, trainers
 
         trainer = trainers.WordLevelTrainer(

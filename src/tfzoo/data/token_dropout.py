@@ -1,5 +1,5 @@
-"""Words that are hidden while training: each token becomes the unknown token with a given
-probability.
+"""Token dropout: in training, each token becomes the unknown token with a given probability
+(Iyyer et al. 2015, P15-1162, section 2.3, who drop whole words).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfzoo.data.encoded import Integers
-from tfzoo.data.tokenizer import END, UNKNOWN
+from tfzoo.special_ids import EOS, UNK
 
 STEP, FIRST, SECOND = (
     np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -19,19 +19,21 @@ STEP, FIRST, SECOND = (
 
 
 @dataclass(frozen=True)
-class WordDropout:
-    """Replace each token but the special ones by the unknown token with probability ``share``.
+class TokenDropout:
+    """Replace each token, except special ones, by the unknown token with probability ``p``.
 
-    Which tokens these are is a function of the seed, the epoch, the item and the place in it,
-    whatever batch it falls into.
+    Which tokens are replaced is a function of the seed, the epoch, the example and the position,
+    independent of the batch that the example is in.
     """
 
-    share: float
+    p: float
     seed: int
 
     def __call__(self, ids: NDArray[np.int64], rows: Integers, epoch: int) -> NDArray[np.int64]:
-        """``ids`` ``(b n)`` of the items ``rows`` ``(b)``."""
-        if not self.share:
+        """``(b n)`` the ids after dropout; ``ids`` ``(b n)`` are those of the examples ``rows``
+        ``(b)``.
+        """
+        if not self.p:
             return ids
         states = np.full((1, 1), self.seed % 2**64, np.uint64)
         for counters in (
@@ -40,13 +42,13 @@ class WordDropout:
             np.arange(ids.shape[1])[None],
         ):
             states = mixed(states + counters.astype(np.uint64))
-        hidden = states >> np.uint64(11) < np.uint64(self.share * 2**53)
-        return np.where(hidden & (ids > END), UNKNOWN, ids)
+        dropped = states >> np.uint64(11) < np.uint64(self.p * 2**53)
+        return np.where(dropped & (ids > EOS), UNK, ids)
 
 
 def mixed(counters: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """64 bits that look random for each counter (splitmix64, doi:10.1145/2660193.2660195). Arrays
-    overflow silently, as they should.
+    """64 pseudo-random bits for each counter (splitmix64, doi:10.1145/2660193.2660195), with the
+    wrap-around of unsigned integers.
     """
     z = (counters + np.uint64(1)) * STEP
     z = (z ^ (z >> np.uint64(30))) * FIRST

@@ -1,0 +1,46 @@
+"""The labels of a classification data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tfzoo.data.prepare import Examples, distinct, location
+from tfzoo.errors import BadData, listing
+
+
+def labels_of(splits: Mapping[str, Examples], content: str) -> list[str]:
+    """The labels of some splits, sorted. ``content`` is a hash of their label columns.
+
+    Raises:
+        BadData: fewer than two labels, or one with spaces around it or a line break inside.
+    """
+    rows = (row for split in splits.values() for row in split)
+    labels = [label for label in distinct((label for _, label in rows), content) if label.strip()]
+    for label in labels:
+        if label != label.strip() or len(label.splitlines()) > 1:
+            raise BadData(
+                f"{_first(splits, label)}: the label {label!r} has spaces around it, "
+                "or more than one line"
+            )
+    if len(labels) < 2:
+        where = getattr(splits["train"], "path", "train")
+        found = f"every example has the label {labels[0]!r}" if labels else "no example has a label"
+        raise BadData(f"{where}: {found}; a classifier needs two labels")
+    return labels
+
+
+def _first(splits: Mapping[str, Examples], label: str) -> str:
+    """Where a label occurs first."""
+    return next(
+        location(rows, i, name)
+        for name, rows in splits.items()
+        for i, (_, other) in enumerate(rows)
+        if other == label
+    )
+
+
+def label_error(rows: Examples, labels: Sequence[str], name: str) -> BadData:
+    """The error for the first row of a split whose label is none of ``labels``."""
+    row, label = next((i, label) for i, (_, label) in enumerate(rows) if label not in labels)
+    what = f"the label {label!r} is not one of the labels of training: {listing(labels)}"
+    return BadData(f"{location(rows, row, name)}: {what if label.strip() else 'no label'}")

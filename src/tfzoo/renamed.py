@@ -1,0 +1,51 @@
+"""Arguments that have a new name: the old one is accepted for one release, with a hint."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from tfzoo.errors import BadOption
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator for a function whose keyword arguments were renamed: ``@renamed(old="new")``.
+
+    A call with an old name gives a ``FutureWarning``. Recipes read the names with
+    :func:`renamed_keys`.
+
+    Raises:
+        BadOption: (in the decorated function) old and new name are given together.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def accept(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old, new in names.items():
+                if old in kwargs:
+                    if new in kwargs:
+                        raise BadOption(f"{old} is now called {new}; give {new} alone")
+                    warnings.warn(hint(old, new), FutureWarning, stacklevel=2)
+                    kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        accept.renamed = names  # type: ignore[attr-defined]  # read by renamed_keys
+        return accept
+
+    return decorate
+
+
+def renamed_keys(cls: type) -> Mapping[str, str]:
+    """The new names of a constructor's arguments by their old ones."""
+    found: Mapping[str, Any] = getattr(cls.__init__, "renamed", {})  # type: ignore[misc]
+    return found
+
+
+def hint(old: str, new: str) -> str:
+    """What a user is told who types the old name."""
+    return f"`{old}` is now called `{new}`; the old name works until tfzoo 0.3"

@@ -1,0 +1,24 @@
+"""Language codes with script and region."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfzoo.data.languages import base_language
+from tfzoo.tasks.translation_scores import CorpusScores
+
+
+@pytest.mark.parametrize("code", ["zh", "ZH", "zh-CN", "zh_TW", "zh-Hans-CN", "zho_Hans", "cmn"])
+def test_every_chinese_code_is_chinese(code: str) -> None:
+    assert base_language(code) == "zh"
+
+
+@pytest.mark.parametrize("code", ["zh-CN", "zh_TW", "ZH"])
+def test_chinese_of_a_region_is_scored_with_the_chinese_tokenizer(code: str) -> None:
+    assert "tok:zh" in CorpusScores(code).signature
+
+
+@pytest.mark.parametrize(("code", "base"), [("de-CH", "de"), ("pt_BR", "pt"), ("gsw", "gsw")])
+def test_other_codes_lose_their_region_alone(code: str, base: str) -> None:
+    assert base_language(code) == base
+    assert "tok:13a" in CorpusScores(code).signature

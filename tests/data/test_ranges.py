@@ -1,0 +1,114 @@
+"""Every number under ``data``, and every number of its tokenizers and data sets, has a range that
+is checked in the constructor.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from math import inf, nan
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+
+from tfzoo.data.classification import ClassificationData
+from tfzoo.data.translation import TranslationData
+from tfzoo.errors import BadOption
+from tfzoo.registry import create, registry
+from tfzoo.values import members
+
+TEXT: dict[type, dict[str, Any]] = {
+    TranslationData: {"train": "no/such/file", "val": "no/such/file"},
+    ClassificationData: {"train": "no/such/file"},
+}
+IMPOSSIBLE = (nan, inf, -inf, -1, -0.5, 1.5, 10**12, 1e300, True, "a", np.nan)
+
+
+def numbers_of_data() -> Iterator[Any]:
+    """Every argument of the data modules whose type is a number."""
+    for cls in TEXT:
+        hints = get_type_hints(inspect.unwrap(cls.__init__))  # type: ignore[misc]
+        for name, hint in hints.items():
+            if {int, float} & set(members(hint)):
+                yield pytest.param(cls, name, id=f"{cls.__name__}-{name}")
+
+
+def numbers_of_components() -> Iterator[Any]:
+    """Every option of a tokenizer or a built-in data set whose type is a number."""
+    for kind in ("tokenizer", "dataset"):
+        for component in registry(kind).names():
+            for name, option in registry(kind).entry(component).options.items():
+                if {int, float} & set(members(option.annotation)):
+                    yield pytest.param(kind, component, name, id=f"{component}-{name}")
+
+
+def test_numbers_are_found() -> None:
+    found = {(p.values[0].__name__, p.values[1]) for p in numbers_of_data()}
+    assert ("TranslationData", "token_dropout") in found
+    assert ("ClassificationData", "val_fraction") in found
+    assert len(found) == 11
+    assert len(list(numbers_of_components())) >= 16
+
+
+@pytest.mark.parametrize("value", IMPOSSIBLE, ids=repr)
+@pytest.mark.parametrize(("cls", "name"), numbers_of_data())
+def test_a_number_that_cannot_be_is_refused_by_its_name(cls: type, name: str, value: Any) -> None:
+    with pytest.raises(BadOption, match=rf"{name} is {re.escape(repr(value))}; it must be a "):
+        cls(**TEXT[cls], **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_tokens", 0),
+        ("max_length", 0),
+        ("token_dropout", 1.0),
+        ("val_fraction", 0.0),
+        ("val_fraction", 1.0),
+        ("seed", 2**32),
+        ("workers", 1025),
+    ],
+)
+def test_the_first_value_outside_a_range_is_refused(name: str, value: float) -> None:
+    with pytest.raises(BadOption, match=f"{name} is {value}"):
+        ClassificationData(train="no/such/file", **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_tokens", 1),
+        ("max_length", np.int64(1)),
+        ("token_dropout", 0),
+        ("token_dropout", 0.999),
+        ("val_fraction", 1e-9),
+        ("seed", 2**32 - 1),
+        ("workers", 0),
+    ],
+)
+def test_the_last_value_inside_a_range_is_accepted(name: str, value: float) -> None:
+    ClassificationData(train="no/such/file", **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf, -1, 1.5, 10**12, True], ids=repr)
+@pytest.mark.parametrize(("kind", "component", "name"), numbers_of_components())
+def test_an_option_that_cannot_be_is_refused_by_its_name(
+    kind: str, component: str, name: str, value: Any
+) -> None:
+    with pytest.raises(BadOption, match=rf"'{component}'.*{name}"):
+        create(kind, {"name": component, name: value})
+
+
+@pytest.mark.parametrize("component", registry("tokenizer").names())
+def test_the_smallest_and_a_large_vocabulary_can_be_trained(component: str) -> None:
+    """What the library would refuse, or crash on, is outside the range."""
+    options = registry("tokenizer").entry(component).options
+    if "vocab_size" not in options:
+        pytest.skip("its vocabulary has one size")
+    smallest = 5 if component == "word" else 260
+    for size in (smallest, 10_000_000):
+        tokenizer = create("tokenizer", {"name": component, "vocab_size": size})
+        tokenizer.train(["a few words, a few lines"] * 20)
+        assert tokenizer.encode(["a few"])[0]

@@ -1,0 +1,69 @@
+"""Token dropout: the right fraction, never a special id, the same in every batch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tfzoo.data.encoded import Sentences
+from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.parallel_batch import ParallelDataset
+from tfzoo.data.token_dropout import TokenDropout
+
+ROWS = np.arange(200)
+
+
+def ids() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 100, (len(ROWS), 50))
+
+
+def test_as_many_are_dropped_as_asked_for() -> None:
+    before = ids()
+    for p in (0.1, 0.5, 0.9):
+        after = TokenDropout(p, seed=3)(before, ROWS, epoch=0)
+        words = before > 3
+        assert abs((after[words] == 1).mean() - p) < 0.02
+        assert (after[~words] == before[~words]).all()
+        assert ((after == before) | (after == 1)).all()
+
+
+def test_nothing_is_dropped_at_zero() -> None:
+    before = ids()
+    assert TokenDropout(0.0, seed=0)(before, ROWS, epoch=0) is before
+
+
+def test_what_is_dropped_depends_on_seed_epoch_example_and_position_alone() -> None:
+    before = ids()
+    whole = TokenDropout(0.3, seed=7)(before, ROWS, epoch=2)
+    some = np.array([5, 190, 3])
+    assert (TokenDropout(0.3, seed=7)(before[some, :20], some, epoch=2) == whole[some, :20]).all()
+    for other in (
+        TokenDropout(0.3, seed=8)(before, ROWS, 2),
+        TokenDropout(0.3, seed=7)(before, ROWS, 3),
+    ):
+        assert (
+            0.2 < ((other == 1) & (whole == 1)).sum() / (whole == 1).sum() < 0.4
+        )  # as chance has it
+
+
+def test_neighbours_are_dropped_independently() -> None:
+    dropped = TokenDropout(0.5, seed=-1)(np.full((200, 50), 9), ROWS, epoch=0) == 1
+    for one, other in ((dropped[:, 1:], dropped[:, :-1]), (dropped[1:], dropped[:-1])):
+        assert abs((one & other).mean() - 0.25) < 0.02
+
+
+def test_translation_drops_tokens_of_the_source_only() -> None:
+    sentences = [list(range(4, 24))] * 40
+    pairs = ParallelDataset(
+        Sentences.of(sentences),
+        Sentences.of(sentences),
+        np.arange(40),
+        dropout=TokenDropout(0.5, seed=0),
+    )
+    order = LengthBucketedSampler(*pairs.lengths(), 10_000)
+    [first] = [pairs[batch] for batch in order]
+    order.set_epoch(1)
+    [second] = [pairs[batch] for batch in order]
+    for batch in (first, second):
+        assert 0.4 < float((batch.source == 1).float().mean()) < 0.6
+        assert not (batch.target == 1).any()
+    assert (first.source != second.source).any()
