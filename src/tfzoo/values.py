@@ -85,6 +85,40 @@ def positive(component: str, **options: float | None) -> None:
             raise BadOption(f"{component}, option {name!r}: {value} must be over 0")
 
 
+def check_range(
+    key: str,
+    value: object,
+    *,
+    gt: float | None = None,
+    ge: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+    whole: bool = False,
+) -> None:
+    """Raise BadOption unless a value is a finite number (``whole``: an int) in a range: greater
+    than, greater or equal, less than, less or equal.
+
+    >>> check_range("optim.lr", 1e-3, gt=0)
+    >>> check_range("optim.lr", -1, gt=0)
+    Traceback (most recent call last):
+        ...
+    tfzoo.errors.BadOption: optim.lr=-1 must be a finite number over 0
+    """
+    kind = int if whole else (int, float)
+    number = isinstance(value, kind) and not isinstance(value, bool) and isfinite(value)
+    if not (
+        number
+        and (gt is None or value > gt)
+        and (ge is None or value >= ge)
+        and (lt is None or value < lt)
+        and (le is None or value <= le)
+    ):
+        bounds = {"over": gt, "at least": ge, "under": lt, "at most": le}
+        wanted = " and ".join(f"{word} {x:g}" for word, x in bounds.items() if x is not None)
+        what = f"a {'whole' if whole else 'finite'} number {wanted}".rstrip()
+        raise BadOption(f"{key}={value} must be {what}")
+
+
 def members(annotation: Any) -> tuple[Any, ...]:
     """The types and literal values that an annotation admits."""
     if get_origin(annotation) in (Union, types.UnionType):

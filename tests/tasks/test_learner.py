@@ -216,5 +216,5 @@ def test_the_command_ends_with_code_1_and_a_last_checkpoint_that_is_finite(
 
 
 def test_at_least_one_step_must_be_allowed_to_fail() -> None:
-    with pytest.raises(BadOption, match="max_skipped=0 must be at least 1"):
+    with pytest.raises(BadOption, match="max_skipped=0 must be a whole number at least 1"):
         tfzoo.Optim(max_skipped=0)

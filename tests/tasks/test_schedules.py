@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
+from typing import Any
+
 import pytest
 import torch
 
@@ -42,7 +46,7 @@ def test_every_schedule_is_a_share_of_the_peak_from_first_to_last(name: str) -> 
     schedule = create("schedule", {"name": name, "warmup": 5}, max_steps=50)
     factors = [schedule.factor(update) for update in range(1, 51)]
     assert max(factors) == pytest.approx(1.0)
-    assert all(0 <= factor <= 1 for factor in factors)
+    assert all(0 < factor <= 1 for factor in factors), "also the last update changes weights"
     assert factors[:5] == sorted(factors[:5])
     assert factors[5:] == sorted(factors[5:], reverse=True)
 
@@ -56,10 +60,63 @@ def test_weight_decay_spares_biases_and_norms() -> None:
     ]
 
 
-def test_bad_numbers_are_refused_before_any_data_is_read() -> None:
-    with pytest.raises(BadOption):
-        Optim(lr=0)
-    with pytest.raises(BadOption):
-        Optim(label_smoothing=1.0)
+@pytest.mark.parametrize("name", list_components()["schedule"])
+def test_a_training_of_one_update_or_within_the_warmup_has_a_rate(name: str) -> None:
+    assert create("schedule", {"name": name, "warmup": 0}, max_steps=1).factor(1) == 1
+    long = create("schedule", {"name": name, "warmup": 100}, max_steps=10)
+    assert [long.factor(update) for update in (1, 10)] == pytest.approx([0.01, 0.1])
+
+
+def test_linear_and_cosine_decay_as_those_of_transformers() -> None:
+    """``get_linear_schedule_with_warmup`` and ``get_cosine_schedule_with_warmup`` at their update
+    s - 1; the warm-up is one update ahead, so that the first update has a rate.
+    """
+    warmup, steps = 4, 20
+    linear = create("schedule", {"name": "linear", "warmup": warmup}, max_steps=steps)
+    cosine = create("schedule", {"name": "cosine", "warmup": warmup}, max_steps=steps)
+    for s in range(warmup + 1, steps + 1):
+        progress = (s - 1 - warmup) / max(1, steps - warmup)
+        assert linear.factor(s) == pytest.approx((steps - (s - 1)) / (steps - warmup))
+        assert cosine.factor(s) == pytest.approx(0.5 * (1 + math.cos(math.pi * progress)))
+    assert create("schedule", "cosine", max_steps=10**7).factor(10**7) > 0
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("optim", "says"),
+    [
+        ({"lr": 0}, "optim.lr=0 must be a finite number over 0"),
+        ({"lr": NAN}, "optim.lr=nan must"),
+        ({"lr": INF}, "optim.lr=inf must"),
+        ({"weight_decay": -1}, "optim.weight_decay=-1 must be a finite number at least 0"),
+        ({"weight_decay": NAN}, "optim.weight_decay=nan must"),
+        (
+            {"betas": [0.9, 1.5]},
+            "optim.betas[1]=1.5 must be a finite number at least 0 and under 1",
+        ),
+        ({"betas": [-0.1, 0.9]}, "optim.betas[0]=-0.1 must"),
+        ({"betas": [0.9]}, "optim.betas=[0.9] must be two numbers"),
+        ({"eps": -1}, "optim.eps=-1 must be a finite number over 0"),
+        ({"eps": 0}, "optim.eps=0 must"),
+        ({"label_smoothing": 1.0}, "optim.label_smoothing=1.0 must be a finite number at least 0"),
+        ({"label_smoothing": NAN}, "optim.label_smoothing=nan must"),
+        ({"max_skipped": 0}, "optim.max_skipped=0 must be a whole number at least 1"),
+        ({"max_skipped": 2.5}, "optim.max_skipped=2.5 must"),
+        *(
+            ({"schedule": {"name": name, "warmup": -5}}, f"schedule '{name}': warmup=-5 must be")
+            for name in list_components()["schedule"]
+        ),
+    ],
+)
+def test_numbers_out_of_range_are_refused_when_the_recipe_is_read(
+    optim: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(BadOption, match=re.escape(says)):
+        Optim(**optim)
+
+
+def test_a_misspelt_schedule_is_refused_when_the_recipe_is_read() -> None:
     with pytest.raises(UnknownName, match="inverse_sqrt"):
         Optim(schedule="inverse_sqr")

@@ -10,55 +10,53 @@ import torch
 from torch import Tensor
 
 from tfzoo.errors import BadOption, did_you_mean, listing
+from tfzoo.values import check_range
 
 
 @dataclass
 class Loss:
-    """How much the classes weigh in the loss.
+    """Class weights of the loss.
 
     Args:
         class_weights: a weight by label, ``{NUM: 2.0}``, 1 for a label that is not named; or
             ``balanced``: of ``n`` texts in ``c`` classes, a class of ``n_y`` texts weighs ``n / (c
-            n_y)``. The loss is the weighted mean, so that only their ratios matter.
+            n_y)``. The loss is the weighted mean, so that only the ratios of weights matter.
 
     Raises:
-        BadOption: a weight that is negative, or weights that are all zero.
+        BadOption: a weight that is negative or not finite, or weights that are all zero.
     """
 
     class_weights: Literal["balanced"] | dict[str, float] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.class_weights, Mapping):
-            self.class_weights = {
-                str(label): float(weight) for label, weight in self.class_weights.items()
-            }
             for label, weight in self.class_weights.items():
-                if not 0 <= weight < float("inf"):
-                    raise BadOption(
-                        f"class_weights: {label!r} weighs {weight}; a weight is at least 0"
-                    )
+                check_range(f"loss.class_weights[{str(label)!r}]", weight, ge=0)
+            self.class_weights = {str(label): float(w) for label, w in self.class_weights.items()}
         elif self.class_weights not in (None, "balanced"):
             raise BadOption(
-                f"class_weights={self.class_weights!r} is neither 'balanced' nor a weight by label, such as {{NUM: 2.0}}"
+                f"loss.class_weights={self.class_weights!r} is neither 'balanced' nor a weight by "
+                "label, such as {NUM: 2.0}"
             )
 
     def weights(self, labels: Sequence[str], counts: Sequence[int] | None = None) -> Tensor | None:
-        """One weight a class, ``(c)``; ``counts`` are the training texts of each class. None where
-        balanced weights lack the counts.
+        """One weight per class: ``(c)``. ``counts`` are the training texts of each class; None is
+        returned if balanced weights are asked for without them.
 
         Raises:
-            BadOption: a label that the data does not have, or no label with a weight.
+            BadOption: a label that the data does not have, or every weight is 0.
         """
         if self.class_weights is None:
             return torch.ones(len(labels))
         if isinstance(self.class_weights, Mapping):
             for label in self.class_weights.keys() - set(labels):
                 raise BadOption(
-                    f"loss.class_weights: no label {label!r}.{did_you_mean(label, labels)} Labels: {listing(labels)}"
+                    f"loss.class_weights: no label {label!r}.{did_you_mean(label, labels)} "
+                    f"Labels: {listing(labels)}"
                 )
             weights = torch.tensor([self.class_weights.get(label, 1.0) for label in labels])
             if not bool(weights.any()):
-                raise BadOption("loss.class_weights: no label has a weight")
+                raise BadOption("loss.class_weights: every weight is 0")
             return weights
         if counts is None:
             return None

@@ -1,4 +1,4 @@
-"""The optimiser of every task: Adam, its schedule, and what the loss smooths."""
+"""The optimiser of every task: AdamW and a learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from tfzoo import _adapters
 from tfzoo.errors import BadOption
 from tfzoo.registry import ScheduleSpec, create
 from tfzoo.tasks.schedule import Schedule
+from tfzoo.values import check_range
 
 
 @dataclass
 class Optim:
-    """How to train.
+    """AdamW, its learning-rate schedule, and label smoothing.
 
     Args:
-        lr: peak learning rate; the schedule multiplies it.
-        betas, eps: Adam's (Kingma and Ba 2015, algorithm 1; values of Vaswani et al. 2017, section
-            5.3).
-        weight_decay: decoupled (Loshchilov and Hutter 2019), on matrices only: no bias, no norm.
-        schedule: see ``tfzoo list schedule``.
-        label_smoothing: probability spread over all classes but the right one and padding (Szegedy
-            et al. 2016, section 7).
-        max_skipped: a step whose loss or gradient is not finite is left out; so many in a row end
-            the training.
+        lr: peak learning rate, over 0; the schedule multiplies it.
+        betas: decay rates of Adam's two moments, each in ``[0, 1)`` (Kingma and Ba 2015, algorithm
+            1; default of Vaswani et al. 2017, section 5.3).
+        eps: added to Adam's denominator, over 0.
+        weight_decay: decoupled (Loshchilov and Hutter 2019), at least 0; applied to matrices only,
+            not to biases and norms.
+        schedule: name and options of a learning-rate schedule, see ``tfzoo list schedule``.
+        label_smoothing: probability in ``[0, 1)`` that the target distribution gives to all classes
+            except the right one and padding (Szegedy et al. 2016, section 7).
+        max_skipped: a step whose loss or gradient is not finite is skipped; so many in a row, at
+            least 1, end the training.
 
     Raises:
-        BadOption: a number that no training can have.
+        BadOption: a number outside its range.
     """
 
     lr: float = 5e-4
@@ -43,22 +46,22 @@ class Optim:
     max_skipped: int = 10
 
     def __post_init__(self) -> None:
+        check_range("optim.lr", self.lr, gt=0)
+        if len(self.betas) != 2:
+            raise BadOption(f"optim.betas={self.betas} must be two numbers")
+        for place, beta in enumerate(self.betas):
+            check_range(f"optim.betas[{place}]", beta, ge=0, lt=1)
         self.betas = (float(self.betas[0]), float(self.betas[1]))
-        if not self.lr > 0:
-            raise BadOption(f"lr={self.lr} must be over 0")
-        if not 0 <= self.label_smoothing < 1:
-            raise BadOption(
-                f"label_smoothing={self.label_smoothing} is a probability: at least 0 and under 1"
-            )
-        if self.max_skipped < 1:
-            raise BadOption(f"max_skipped={self.max_skipped} must be at least 1")
-        create(
-            "schedule", self.schedule, max_steps=1
-        )  # so that a misspelt schedule is known before data is read
+        check_range("optim.eps", self.eps, gt=0)
+        check_range("optim.weight_decay", self.weight_decay, ge=0)
+        check_range("optim.label_smoothing", self.label_smoothing, ge=0, lt=1)
+        check_range("optim.max_skipped", self.max_skipped, ge=1, whole=True)
+        # A schedule checks its name and options here, before data is read.
+        create("schedule", self.schedule, max_steps=1)
 
     def configure(self, parameters: Iterable[nn.Parameter], max_steps: int) -> dict[str, Any]:
-        """What ``configure_optimizers`` returns: the optimiser, and the schedule stepped after
-        every update.
+        """Return the value of ``configure_optimizers``: the optimiser, and its schedule, advanced
+        after every step.
         """
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         groups = [

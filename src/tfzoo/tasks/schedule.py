@@ -1,4 +1,4 @@
-"""What a learning-rate schedule promises."""
+"""The interface of a learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Protocol
 
 
 class Schedule(Protocol):
-    """A factor of the peak learning rate, at most 1, for each update; the first update is 1."""
+    """The learning rate of each update, as a factor of the peak: over 0 and at most 1 from update 1
+    to the last.
+    """
 
     def factor(self, update: int) -> float: ...

@@ -1,1 +1,1 @@
-"""Learning-rate schedules, one a file."""
+"""Learning-rate schedules, one per file."""

@@ -1,19 +1,22 @@
-"""No decay."""
+"""A constant learning rate."""
 
 from __future__ import annotations
 
 from tfzoo.registry import register
+from tfzoo.values import check_range
 
 
 @register("schedule", "constant")
 class Constant:
-    """Linear to the peak, then constant: ``min(s / warmup, 1)``; no warm-up by default.
+    """Linear to the peak in ``warmup`` updates, then constant: ``min(s / warmup, 1)`` at update
+    ``s`` (the first is 1). A training of fewer updates than ``warmup`` ends below the peak.
 
     >>> Constant().factor(1)
     1.0
     """
 
     def __init__(self, *, warmup: int = 0) -> None:
+        check_range("schedule 'constant': warmup", warmup, ge=0)
         self.warmup = warmup
 
     def factor(self, update: int) -> float:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from tfzoo.registry import register
+from tfzoo.values import check_range
 
 
 @register("schedule", "inverse_sqrt", paper="arXiv:1706.03762, eq. 3")
 class InverseSqrt:
-    """Linear to the peak, then falling with the root of the update: ``min(s / warmup, sqrt(warmup /
-    s))``.
+    """Linear to the peak in ``warmup`` updates, then an inverse square root: ``min(s / warmup,
+    sqrt(warmup / s))`` at update ``s`` (the first is 1).
 
-    With the peak ``(dim * warmup) ** -0.5`` this is the schedule of the paper.
+    With the peak ``(dim * warmup) ** -0.5`` this is the schedule of the paper. ``warmup`` 0 counts
+    as 1. A training of fewer updates than ``warmup`` ends below the peak.
 
     >>> InverseSqrt(warmup=100).factor(400)
     0.5
     """
 
     def __init__(self, *, warmup: int = 4000) -> None:
+        check_range("schedule 'inverse_sqrt': warmup", warmup, ge=0)
         self.warmup = max(warmup, 1)
 
     def factor(self, update: int) -> float:

@@ -1,20 +1,27 @@
-"""A straight line to zero."""
+"""A linear decay."""
 
 from __future__ import annotations
 
 from tfzoo.registry import register
+from tfzoo.values import check_range
 
 
 @register("schedule", "linear", paper="arXiv:1810.04805, appendix A.2")
 class LinearDecay:
-    """Linear to the peak, then linear to zero at the last update: ``(max_steps - s) / (max_steps -
-    warmup)``.
+    """Linear to the peak: ``s / warmup`` at update ``s`` (the first is 1); after ``warmup`` updates
+    a linear decay: ``(max_steps - s + 1) / (max_steps - warmup)``.
 
-    >>> LinearDecay(100, warmup=0).factor(75)
-    0.25
+    The decay is that of ``get_linear_schedule_with_warmup`` of transformers, which counts updates
+    from 0: the first update after the warm-up has the peak, the last one ``1 / (max_steps -
+    warmup)`` of it, and only the update after the last would have 0. A training of fewer updates
+    than ``warmup`` ends below the peak.
+
+    >>> LinearDecay(100).factor(76), LinearDecay(100).factor(100)
+    (0.25, 0.01)
     """
 
     def __init__(self, max_steps: int, *, warmup: int = 0) -> None:
+        check_range("schedule 'linear': warmup", warmup, ge=0)
         self.max_steps = max_steps
         self.warmup = warmup
 
@@ -22,4 +29,4 @@ class LinearDecay:
         """In units of the peak."""
         if update <= self.warmup:
             return update / self.warmup
-        return max(self.max_steps - update, 0) / max(self.max_steps - self.warmup, 1)
+        return max(self.max_steps - update + 1, 0) / max(self.max_steps - self.warmup, 1)
