@@ -64,6 +64,19 @@ class NotFinite(TfzooError):
         )
 
 
+class NoNextToken(TfzooError):
+    """Logits of a sentence are NaN or +inf, or -inf for every token: decoding cannot go on."""
+
+    code = 1
+
+    def __init__(self, sentence: int) -> None:
+        super().__init__(
+            f"no next token for sentence {sentence} of the batch: the model's logits are NaN or "
+            "+inf, or -inf for every token. Check that its weights are finite; in fp16 decode with "
+            "trainer.precision 32-true"
+        )
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``" Did you mean 'additive'?"``, or nothing when nothing known is close."""
     close = get_close_matches(str(name), list(known), n=1, cutoff=0.6)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from math import isnan
 from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from tfzoo.contracts import Cache
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.special_ids import BOS, EOS
 
-STEEPEST = 10
-"""The largest length penalty, up or down; 0 to 1 is usual."""
-LONGEST = 1000
-"""The most tokens for each of the source's."""
+MAX_PENALTY = 10
+"""The largest absolute length penalty; 0 to 1 is usual."""
+MAX_RATIO = 1000
+"""The largest ``max_length``, in target tokens per source token."""
+EXTRA_TOKENS = 10
+"""Target tokens that every sentence may get on top of ``max_length`` times its source tokens."""
 
 K = TypeVar("K", bound=Cache)
 
@@ -30,15 +33,27 @@ class Decodable(Protocol[K]):
 
     @property
     def max_positions(self) -> int | None:
-        """The most tokens that the decoder can stand, None when any number."""
+        """The most target tokens that the model can decode, None when any number."""
 
-    def init_cache(self, source: Tensor) -> K: ...
-    def decode_step(self, tokens: Tensor, cache: K) -> Tensor: ...
+    def init_cache(self, source: Tensor) -> K:
+        """Encode the source ``(b k)``; returns the cache to decode with, one row per sentence."""
+
+    def decode_step(self, tokens: Tensor, cache: K) -> Tensor:
+        """Append one token to each hypothesis; returns the next token's logits: ``(r) -> (r v)``.
+
+        The logits are a tensor of their own: search writes to it.
+        """
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A decoded sentence: ids without begin and end, its score, and whether the model ended it."""
+    """One decoded sentence.
+
+    Args:
+        ids: its tokens without BOS and EOS.
+        score: log probability divided by the length penalty.
+        finished: True if it ended with EOS, False if the length limit cut it.
+    """
 
     ids: list[int]
     score: float
@@ -51,13 +66,13 @@ class Search:
 
     Args:
         beam: hypotheses kept at a time; 1 is greedy.
-        length_penalty: alpha of ``score = log p / ((5 + n) / 6) ** alpha``, ``n`` tokens with the
-            end (Wu et al. 2016, eq. 14).
-        max_length: where decoding is cut: so many times the source's tokens, plus 10.
-        n_best: hypotheses returned a sentence, best first; at most ``beam``.
+        length_penalty: alpha of ``score = log p / ((5 + n) / 6) ** alpha``, where ``n`` counts the
+            tokens with EOS (Wu et al. 2016, eq. 14).
+        max_length: decoding stops after ``max_length`` times the source's tokens, plus 10.
+        n_best: hypotheses returned per sentence, best first; at most ``beam``.
 
     Raises:
-        BadOption: a number that no search can have.
+        BadOption: a number out of range.
     """
 
     beam: int = 1
@@ -72,171 +87,186 @@ class Search:
             raise BadOption(
                 f"n_best={self.n_best} must be a whole number from 1 to beam={self.beam}"
             )
-        if not abs(self.length_penalty) <= STEEPEST:
+        if not abs(self.length_penalty) <= MAX_PENALTY:
             raise BadOption(
-                f"length_penalty={self.length_penalty} must be from {-STEEPEST} to {STEEPEST}"
+                f"length_penalty={self.length_penalty} must be from {-MAX_PENALTY} to {MAX_PENALTY}"
             )
-        if not 0 <= self.max_length <= LONGEST:
-            raise BadOption(f"max_length={self.max_length} must be from 0 to {LONGEST}")
+        if not 0 <= self.max_length <= MAX_RATIO:
+            raise BadOption(f"max_length={self.max_length} must be from 0 to {MAX_RATIO}")
 
     def penalty(self, n: int) -> float:
+        """What the log probability of ``n`` tokens is divided by: ``((5 + n) / 6) ** alpha``."""
         return float(((5 + n) / 6) ** self.length_penalty)
 
     def limits(self, source: Tensor, pad: int, max_positions: int | None) -> list[int]:
-        """The most tokens, end included, that each sentence may get."""
+        """The most tokens, EOS included, that each sentence of ``(b k)`` may get."""
+        most = sys.maxsize if max_positions is None else max_positions
         return [
-            min(int(self.max_length * k) + 10, max_positions or sys.maxsize)
+            min(int(self.max_length * k) + EXTRA_TOKENS, most)
             for k in (source != pad).sum(1).tolist()
         ]
 
 
 @torch.no_grad()
 def search(
-    model: Decodable[K], source: Tensor, how: Search | None = None
+    model: Decodable[K], source: Tensor, options: Search | None = None
 ) -> list[list[Hypothesis]]:
-    """Decode a batch ``(b k)``: ``n_best`` hypotheses a sentence, best first.
+    """Decode a batch ``(b k)``: ``n_best`` hypotheses per sentence, best first.
 
-    Finished hypotheses come before ones that the limit cut. A finished sentence leaves the batch,
-    so that it costs no more time.
+    Hypotheses that ended come before those that the limit cut. A sentence that is done leaves the
+    batch, so that it takes no more time.
+
+    Raises:
+        NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
-    how = how or Search()
+    options = options or Search()
     if len(source) == 0:
         return []
-    limits = how.limits(source, model.pad, model.max_positions)
-    return (
-        _greedy(model, source, how, limits) if how.beam == 1 else _beam(model, source, how, limits)
-    )
+    limits = options.limits(source, model.pad, model.max_positions)
+    decode = _greedy if options.beam == 1 else _beam
+    return decode(model, source, options, limits)
 
 
 def _greedy(
-    model: Decodable[K], source: Tensor, how: Search, limits: list[int]
+    model: Decodable[K], source: Tensor, options: Search, limits: list[int]
 ) -> list[list[Hypothesis]]:
     device, b = source.device, source.shape[0]
     cache = model.init_cache(source)
-    alive = torch.arange(b, device=device)
-    left = torch.tensor(limits, device=device)
-    total = torch.zeros(b, dtype=torch.float32, device=device)
+    alive = torch.arange(b, device=device)  # sentences still decoded
+    limit = torch.tensor(limits, device=device)
     out = torch.full((b, max(limits)), EOS, device=device)
-    tokens = torch.full((b,), BOS, device=device)
     finished = torch.zeros(b, dtype=torch.bool, device=device)
+    total = torch.zeros(b, device=device)
+    tokens = torch.full((b,), BOS, device=device)
     for t in range(max(limits)):
-        best, tokens = _log_probabilities(model, tokens, cache).max(-1)
+        log_p, tokens = _log_probabilities(model, tokens, cache).max(-1)
+        total = total.to(log_p.dtype).index_add(0, alive, log_p)
         out[alive, t] = tokens
-        total[alive] += best
-        finished[alive] = tokens == EOS
-        go_on = ((tokens != EOS) & (left[alive] > t + 1)).nonzero()[:, 0]
-        if len(go_on) == 0:
+        ends = tokens == EOS
+        finished[alive] = ends
+        keep = (~ends & (limit[alive] > t + 1) & ~log_p.isnan()).nonzero()[:, 0]
+        if len(keep) == 0:
             break
-        if len(go_on) < len(alive):
-            alive, tokens = alive[go_on], tokens[go_on]
-            cache.keep_batch(go_on)
-            cache.reorder(go_on)
+        if len(keep) < len(alive):
+            alive, tokens = alive[keep], tokens[keep]
+            cache.keep_batch(keep)
+            cache.reorder(keep)
     result = []
-    for ids, score, done, limit in zip(
-        out.tolist(), total.tolist(), finished.tolist(), limits, strict=True
-    ):
-        ids = ids[: ids.index(EOS)] if done else ids[:limit]
-        result.append([Hypothesis(ids, score / how.penalty(len(ids) + done), done)])
+    rows = zip(out.tolist(), total.tolist(), finished.tolist(), limits, strict=True)
+    for sentence, (ids, score, done, most) in enumerate(rows):
+        if isnan(score):
+            raise NoNextToken(sentence)
+        ids = ids[: ids.index(EOS)] if done else ids[:most]
+        result.append([Hypothesis(ids, score / options.penalty(len(ids) + done), done)])
     return result
 
 
 def _beam(
-    model: Decodable[K], source: Tensor, how: Search, limits: list[int]
+    model: Decodable[K], source: Tensor, options: Search, limits: list[int]
 ) -> list[list[Hypothesis]]:
-    device, b, beam = source.device, source.shape[0], how.beam
+    device, b, beam = source.device, source.shape[0], options.beam
     found: list[list[Hypothesis]] = [[] for _ in range(b)]
     cache = model.init_cache(source)
-    alive = list(range(b))  # sentences still searched
+    alive = list(range(b))  # sentences still decoded
     prefixes = torch.empty((b, 1, 0), dtype=torch.long, device=device)
-    scores = torch.zeros((b, 1), dtype=torch.float32, device=device)
+    scores = torch.zeros((b, 1), device=device)
     tokens = torch.full((b,), BOS, device=device)
     for t in range(max(limits)):
-        log_p = _log_probabilities(model, tokens, cache)
-        v, width = log_p.shape[-1], scores.shape[1]
-        grown = (scores.reshape(-1, 1) + log_p).reshape(len(alive), -1)
-        # Of 2 * beam candidates at most beam end here, so that beam are left to go on (each parent
-        # has one end).
-        top, flat = grown.topk(min(2 * beam, width * v), dim=1)
-        parent, token = flat // v, flat % v
+        width = scores.shape[1]
+        top, parent, token = _candidates(scores, _log_probabilities(model, tokens, cache), beam)
         ends = token == EOS
-        _harvest(found, alive, how, prefixes, parent, ends, top)
+        _collect_finished(found, alive, options, prefixes, parent, ends, top)
         # The best that do not end, in their order.
         order = (ends | top.isneginf()).to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
-        scores, parent, token = (
-            top.gather(1, order),
-            parent.gather(1, order),
-            token.gather(1, order),
-        )
+        scores, parent, token = (x.gather(1, order) for x in (top, parent, token))
         scores = scores.masked_fill(ends.gather(1, order), float("-inf"))
         prefixes = torch.cat(
             [prefixes.gather(1, parent[..., None].expand(-1, -1, t)), token[..., None]], dim=2
         )
         best = scores[:, 0].tolist()
-        go_on = [
-            row
-            for row, sentence in enumerate(alive)
-            if _may_improve(found[sentence], best[row], t + 1, limits[sentence], how)
-        ]
+        keep = []
         for row, sentence in enumerate(alive):
+            if isnan(best[row]):
+                raise NoNextToken(sentence)
             if t + 1 == limits[sentence]:
-                found[sentence] += _cut(prefixes[row], scores[row], how)
-        if not go_on:
+                found[sentence] += _cut(prefixes[row], scores[row], options)
+            elif _may_improve(found[sentence], best[row], t + 1, limits[sentence], options):
+                keep.append(row)
+        if not keep:
             break
-        rows = torch.tensor(go_on, device=device)
+        rows = torch.tensor(keep, device=device)
         cache.reorder((rows[:, None] * width + parent[rows]).flatten())
-        if len(go_on) < len(alive):
+        if len(keep) < len(alive):
             cache.keep_batch(rows)
-            alive = [alive[row] for row in go_on]
+            alive = [alive[row] for row in keep]
             scores, token, prefixes = scores[rows], token[rows], prefixes[rows]
         tokens = token.flatten()
-    return [sorted(one, key=lambda h: (not h.finished, -h.score))[: how.n_best] for one in found]
+    return [
+        sorted(one, key=lambda h: (not h.finished, -h.score))[: options.n_best] for one in found
+    ]
 
 
 def _log_probabilities(model: Decodable[K], tokens: Tensor, cache: K) -> Tensor:
-    """``(r) -> (r v)`` in fp32; padding and begin are never decoded."""
-    logits = model.decode_step(tokens, cache).float()
-    logits[:, [model.pad, BOS]] = float("-inf")
-    return logits.log_softmax(-1)
+    """``(r) -> (r v)`` in at least fp32; PAD and BOS get probability 0."""
+    logits = model.decode_step(tokens, cache)
+    logits[:, model.pad] = float("-inf")
+    logits[:, BOS] = float("-inf")
+    return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
-def _harvest(
+def _candidates(scores: Tensor, log_p: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best ``2 * beam`` continuations of each sentence, best first: log probability, parent
+    hypothesis and token, ``(s w), (s*w v) -> (s c)`` each.
+
+    Each parent has one continuation that ends, so that at least ``beam`` of them go on.
+    """
+    v, width = log_p.shape[-1], scores.shape[1]
+    impossible = scores.isneginf().reshape(-1, 1)
+    if impossible.any():  # what a model says after such a prefix may be NaN
+        log_p = log_p.masked_fill(impossible, float("-inf"))
+    total = (scores.reshape(-1, 1) + log_p).reshape(len(scores), -1)
+    top, flat = total.topk(min(2 * beam, width * v), dim=1)
+    return top, flat // v, flat % v
+
+
+def _collect_finished(
     found: list[list[Hypothesis]],
     alive: list[int],
-    how: Search,
+    options: Search,
     prefixes: Tensor,
     parent: Tensor,
     ends: Tensor,
     top: Tensor,
 ) -> None:
-    """Take the candidates that end and stand among the best ``beam``."""
-    penalty = how.penalty(prefixes.shape[2] + 1)
-    taken = (
-        ends & (torch.arange(ends.shape[1], device=ends.device) < how.beam) & ~top.isneginf()
-    ).nonzero()
-    for row, column in taken.tolist():
+    """Add to ``found`` the candidates that end with EOS and are among the best ``beam``."""
+    penalty = options.penalty(prefixes.shape[2] + 1)
+    among_best = torch.arange(ends.shape[1], device=ends.device) < options.beam
+    for row, column in (ends & among_best & ~top.isneginf()).nonzero().tolist():
         ids = prefixes[row, parent[row, column]].tolist()
         found[alive[row]].append(Hypothesis(ids, top[row, column].item() / penalty, finished=True))
 
 
-def _may_improve(found: list[Hypothesis], best: float, n: int, limit: int, how: Search) -> bool:
-    """Whether to search a sentence further: ``beam`` hypotheses have not ended, and one could still
-    enter the ``n_best`` of those.
+def _may_improve(found: list[Hypothesis], best: float, n: int, limit: int, options: Search) -> bool:
+    """Whether a sentence is decoded further.
+
+    It is not once ``beam`` hypotheses have ended, nothing is left to extend, or no hypothesis of
+    up to ``limit`` tokens can enter the ``n_best``. ``best`` is the highest log probability of the
+    unfinished hypotheses, which have ``n`` tokens.
     """
-    if n >= limit or best == float("-inf") or len(found) >= how.beam:
+    if best == float("-inf") or len(found) >= options.beam:
         return False
-    finished = sorted((h.score for h in found), reverse=True)
-    if len(finished) < how.n_best:
+    if len(found) < options.n_best:
         return True
-    # Log probabilities only fall, the penalty that divides them only grows.
-    reachable = max(best / how.penalty(n + 1), best / how.penalty(limit))
-    return reachable > finished[how.n_best - 1]
+    # log p only falls, and the penalty is monotonic in the length: its extremes are at the ends.
+    reachable = max(best / options.penalty(n + 1), best / options.penalty(limit))
+    return reachable > sorted((h.score for h in found), reverse=True)[options.n_best - 1]
 
 
-def _cut(prefixes: Tensor, scores: Tensor, how: Search) -> list[Hypothesis]:
-    """Hypotheses that reached the limit without an end."""
+def _cut(prefixes: Tensor, scores: Tensor, options: Search) -> list[Hypothesis]:
+    """The hypotheses of one sentence that reached the limit without EOS."""
     pairs = zip(prefixes.tolist(), scores.tolist(), strict=True)
     return [
-        Hypothesis(ids, score / how.penalty(len(ids)), finished=False)
+        Hypothesis(ids, score / options.penalty(len(ids)), finished=False)
         for ids, score in pairs
         if score > float("-inf")
     ]
