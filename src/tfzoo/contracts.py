@@ -10,10 +10,8 @@ Masks are boolean and True means "real" or "may look". Positions are integers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-import torch
 from torch import Tensor, nn
 
 from tfzoo.dropout import dropout as drop
@@ -21,6 +19,7 @@ from tfzoo.errors import BadComponent
 from tfzoo.masks import Mask
 from tfzoo.precision import at_least_fp32
 from tfzoo.registry import Entry
+from tfzoo.rotation import Rotation
 
 
 class Component(nn.Module):
@@ -134,71 +133,6 @@ class Norm(Component):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Rotation:
-    """The angles by which pairs of channels are turned, as ``cos`` and ``sin``: ``(b|1 1 n c/2)``,
-    fp32.
-
-    ``halves`` pairs channel ``i`` with ``i + c/2``; otherwise ``2i`` with ``2i + 1``.
-    """
-
-    cos: Tensor
-    sin: Tensor
-    halves: bool = False
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Turned in fp32, returned in the input's dtype: ``(b h n c) -> (b h n c)``."""
-        turn = rotate_halves if self.halves else rotate_pairs
-        wide = torch.promote_types(x.dtype, self.cos.dtype)
-        return turn(x.to(wide), self.cos.to(wide), self.sin.to(wide)).to(x.dtype)
-
-
-def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Channels ``2i`` and ``2i + 1`` are one complex number, and turning is one product, hardly
-    slower than a copy.
-    """
-    pairs = x.view(*x.shape[:-1], -1, 2)
-    if torch.compiler.is_compiling():  # which has no complex numbers, and no need of them
-        a, b = pairs.unbind(-1)
-        return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
-    if (
-        pairs.stride(-1) != 1
-        or pairs.storage_offset() % 2
-        or any(stride % 2 for stride in pairs.stride()[:-1])
-    ):
-        pairs = pairs.contiguous()
-    return torch.view_as_real(torch.view_as_complex(pairs) * torch.complex(cos, sin)).flatten(-2)
-
-
-def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Channels ``i`` and ``i + c/2`` are one pair; in place where nothing traces it, to spare
-    passes over memory.
-    """
-    if not torch.compiler.is_compiling():
-        return RotateHalves.apply(x, cos, sin)  # type: ignore[no-any-return,no-untyped-call]
-    a, b = x.chunk(2, -1)
-    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-
-
-class RotateHalves(torch.autograd.Function):
-    """Backwards, the same turn the other way."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        turned = x * torch.cat((cos, cos), -1)
-        for half, other, sign in zip(
-            turned.chunk(2, -1), x.chunk(2, -1)[::-1], (-1, 1), strict=True
-        ):
-            half.addcmul_(other, sin, value=sign)
-        return turned
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        cos, sin = ctx.saved_tensors
-        return RotateHalves.apply(grad, cos, -sin), None, None  # type: ignore[no-untyped-call]
 
 
 class Position(Component):

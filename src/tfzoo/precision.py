@@ -1,17 +1,24 @@
-"""Precision of statistics, softmax, angles and sums."""
+"""The precision of statistics, softmax, angles and sums: fp32 at least."""
 
 from __future__ import annotations
+
+from functools import reduce
 
 import torch
 from torch import Tensor
 
 
-def at_least_fp32(x: Tensor) -> Tensor:
-    """bf16 and fp16 become fp32; fp32 and fp64 stay.
+def compute_dtype(*tensors: Tensor) -> torch.dtype:
+    """The widest dtype of these tensors, fp32 at least.
 
-    >>> at_least_fp32(torch.zeros(1, dtype=torch.bfloat16)).dtype
+    >>> compute_dtype(torch.zeros(1, dtype=torch.bfloat16))
     torch.float32
-    >>> at_least_fp32(torch.zeros(1, dtype=torch.float64)).dtype
+    >>> compute_dtype(torch.zeros(1, dtype=torch.float64), torch.zeros(1))
     torch.float64
     """
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+    return reduce(torch.promote_types, (x.dtype for x in tensors), torch.float32)
+
+
+def at_least_fp32(x: Tensor) -> Tensor:
+    """bf16 and fp16 become fp32; fp32 and float64 stay."""
+    return x.to(compute_dtype(x))

@@ -164,40 +164,6 @@ def test_dropout_draws_and_backs_as_the_reference_does(name: str) -> None:
         assert_close(one, other, atol=2e-5 * max(1.0, float(other.detach().abs().max())), rtol=1e-3)
 
 
-@pytest.mark.parametrize(("q", "k", "hidden"), [(5, 9, 8), (7, 60, 4), (33, 5, 6)])
-def test_additive_equals_its_formula(
-    q: int, k: int, hidden: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch.manual_seed(0)
-    monkeypatch.setattr(_tanh_scores, "SMALL", 0)
-    a, b, v = (
-        (torch.randn(2, 3, q, hidden) * 3).requires_grad_(),
-        torch.randn(2, 3, k, hidden, requires_grad=True),
-        torch.randn(3, hidden),
-    )
-    v.requires_grad_()
-    exact = [x.detach().double().requires_grad_() for x in (a, b, v)]
-    formula = (
-        exact[2][:, None, None] * torch.tanh(exact[0][..., :, None, :] + exact[1][..., None, :, :])
-    ).sum(-1)
-    scores = _tanh_scores.tanh_scores(a, b, v)
-    assert_close(scores, formula.float(), atol=1e-5, rtol=1e-5)
-    slope = torch.randn(scores.shape)
-    wanted = torch.autograd.grad(formula, exact, slope.double())
-    for got, right in zip(torch.autograd.grad(scores, (a, b, v), slope), wanted, strict=True):
-        assert_close(got, right.float(), atol=2e-5, rtol=1e-4)
-
-
-def test_additive_is_finite_where_tanh_is_flat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tanh_scores, "SMALL", 0)
-    a = torch.tensor([-1e4, -50.0, 0.0, 50.0, 1e4]).view(1, 1, 5, 1).requires_grad_()
-    for k in (5, 60):
-        b = torch.linspace(-5.0, 5.0, k).view(1, 1, k, 1).requires_grad_()
-        scores = _tanh_scores.tanh_scores(a, b, torch.ones(1, 1))
-        assert_close(scores, torch.tanh(a + b.mT), atol=1e-6, rtol=1e-5)
-        assert all(grad.isfinite().all() for grad in torch.autograd.grad(scores.sum(), (a, b)))
-
-
 PEERS = {
     "sdpa_plain": "scaled_dot_product",
     "sdpa_causal_padding": "scaled_dot_product",

@@ -107,9 +107,9 @@ BUGS = (
     ),
     Bug(
         "half-split rotary turns its gradients the wrong way",
-        "contracts.py",
-        "return RotateHalves.apply(grad, cos, -sin), None, None",
-        "return RotateHalves.apply(grad, cos, sin), None, None",
+        "rotation.py",
+        "return RotateHalvesFunction.apply(grad, cos, -sin), None, None",
+        "return RotateHalvesFunction.apply(grad, cos, sin), None, None",
         "position rotary gradients_are_the_slopes_of_what_it_computes",
     ),
     # the cache

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.contracts import Rotation
 from tfzoo.masks import Mask
+from tfzoo.rotation import Rotation
 
 
 @dataclass(frozen=True)

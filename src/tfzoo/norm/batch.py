@@ -66,6 +66,8 @@ class Batch(Norm):
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         wide = at_least_fp32(x)
         padded = None if valid is None else ~valid[..., None]
+        if padded is not None:  # what stands at padding, NaN too, reaches no sum and no gradient
+            wide = wide.masked_fill(padded, 0.0)
         mean, variance = (
             self._statistics(wide, padded)
             if self.training
@@ -76,20 +78,20 @@ class Batch(Norm):
         return (out if padded is None else out.masked_fill(padded, 0.0)).to(x.dtype)
 
     def _statistics(self, x: Tensor, padded: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Mean and biased variance of each channel, ``(d)``; moves the running ones."""
-        real = x if padded is None else x.masked_fill(padded, 0.0)
+        """Mean and biased variance of each channel, ``(d)``; ``x`` is 0 at padding. Updates the
+        running statistics.
+        """
         count = (
             x.new_full((1,), x.shape[0] * x.shape[1])
             if padded is None
             else (~padded).sum().to(x.dtype)[None]
         )
-        count, total = over_devices(torch.cat([count, real.sum((0, 1))])).tensor_split([1])
+        count, total = over_devices(torch.cat([count, x.sum((0, 1))])).tensor_split([1])
         mean = total / count.clamp(min=1.0)
         centred = x - mean if padded is None else (x - mean).masked_fill(padded, 0.0)
         squares = over_devices(centred.square().sum((0, 1)))
         with torch.no_grad():
-            step = torch.where(count > 1.0, self.momentum, 0.0)
-            step = step.to(self.running_mean.dtype)
+            step = (count > 1.0).to(self.running_mean.dtype) * self.momentum
             variance = squares / (count - 1.0).clamp(min=1.0)
             for running, seen in ((self.running_mean, mean), (self.running_var, variance)):
                 # A step that is not finite is left out, but what is running would never be finite

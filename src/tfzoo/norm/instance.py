@@ -58,7 +58,8 @@ class Instance(Norm):
         else:
             padded = ~valid[..., None]
             count = valid.sum(1)[:, None, None].clamp(min=1)
-            mean = wide.masked_fill(padded, 0.0).sum(1, keepdim=True) / count
+            wide = wide.masked_fill(padded, 0.0)
+            mean = wide.sum(1, keepdim=True) / count
             centred = (wide - mean).masked_fill(padded, 0.0)
             variance = centred.square().sum(1, keepdim=True) / count
         out = centred * (variance + self.eps).rsqrt() * self.weight + self.bias

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.contracts import Norm
+from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 from tfzoo.values import positive
 
@@ -16,7 +17,7 @@ class Layer(Norm):
     """Each token by its own mean and variance: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Shapes: ``(b n d) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and zero
-    (Ba et al. 2016, section 3.1). Statistics in fp32.
+    (Ba et al. 2016, section 3.1). Statistics in fp32 or better.
 
     Options:
         eps: keeps the root away from zero.
@@ -43,5 +44,9 @@ class Layer(Norm):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        wide = x if x.dtype == self.weight.dtype else x.float()
-        return F.layer_norm(wide, self.weight.shape, self.weight, self.bias, self.eps).to(x.dtype)
+        weight, bias, wide = self.weight, self.bias, x
+        # PyTorch's CPU kernel sums the gradients of bf16 weights in bf16: 256 of 4096 equal tokens.
+        if x.dtype != weight.dtype or x.device.type == "cpu":
+            dtype = compute_dtype(x, weight)
+            weight, bias, wide = weight.to(dtype), bias.to(dtype), x.to(dtype)
+        return F.layer_norm(wide, weight.shape, weight, bias, self.eps).to(x.dtype)

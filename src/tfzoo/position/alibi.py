@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.contracts import Position
+from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 
 
@@ -27,14 +28,18 @@ class ALiBi(Position):
     tensor([[-1.0000, -0.5000, -0.0000]])
     """
 
+    precision: Tensor
+
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
+        # Empty; tells the dtype that the module was moved to.
+        self.register_buffer("precision", torch.empty(0), persistent=False)
 
     def slopes(self, device: torch.device) -> Tensor:
         """One positive number per head, ``(h)``."""
         power = 1 << self.heads.bit_length() - 1
-        head = torch.arange(self.heads, dtype=torch.float32, device=device)
+        head = torch.arange(self.heads, dtype=compute_dtype(self.precision), device=device)
         return torch.exp2(
             torch.where(head < power, -8.0 * (head + 1), -4.0 * (2 * (head - power) + 1)) / power
         )

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.contracts import Position
+from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 
 
@@ -37,4 +38,5 @@ class Index(Position):
         nn.init.normal_(self.direction, std=0.02)
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
-        return x + (pos.float()[..., None] * self.direction).to(x.dtype)
+        pos = pos[..., None].to(compute_dtype(x, self.direction))
+        return x + (pos * self.direction).to(x.dtype)

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.contracts import Position
+from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 
 
@@ -35,4 +36,4 @@ class Learned(Position):
         nn.init.normal_(self.table, std=0.1)
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
-        return x + F.embedding(pos, self.table).to(x.dtype)
+        return x + F.embedding(pos, at_least_fp32(self.table)).to(x.dtype)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
+from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 
 
@@ -71,4 +72,4 @@ class RelativeBias(Position):
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         bucket = self.buckets(k_pos[:, None, :] - q_pos[:, :, None])
-        return F.embedding(bucket, self.table).permute(0, 3, 1, 2)
+        return F.embedding(bucket, at_least_fp32(self.table)).permute(0, 3, 1, 2)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
+from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 from tfzoo.values import positive
 
@@ -19,7 +20,7 @@ class Sinusoidal(Position):
     Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``. Nothing is trained; no length is too long.
 
     Vaswani et al. 2017, section 3.5, sines and cosines interleaved as printed there. Angles in
-    fp32.
+    fp32 or better.
 
     Options:
         base: the longest wave is ``2 pi base`` tokens long.
@@ -43,8 +44,6 @@ class Sinusoidal(Position):
         self.dim, self.base = dim, base
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
-        rates = self.base ** (
-            torch.arange(0, self.dim, 2, dtype=torch.float32, device=pos.device) / -self.dim
-        )
-        angles = pos[..., None] * rates
+        channel = torch.arange(0, self.dim, 2, dtype=compute_dtype(x), device=pos.device)
+        angles = pos[..., None] * self.base ** (channel / -self.dim)
         return x + torch.stack((angles.sin(), angles.cos()), -1).flatten(-2).to(x.dtype)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
+from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 
 
@@ -47,5 +48,5 @@ class UnitInterval(Position):
             raise BadOption(
                 "position 'unit_interval' divides by the text's length: embed(x, pos, length) needs all three"
             )
-        part = pos.float() / length.clamp(min=1)
+        part = pos.to(compute_dtype(x, self.direction)) / length.clamp(min=1)
         return x + (part[..., None] * self.direction).to(x.dtype)

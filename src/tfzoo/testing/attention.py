@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.contracts import Attention, Rotation
+from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.registry import Entry
+from tfzoo.rotation import Rotation
 from tfzoo.testing.promise import Violation, differ, finite, promise, same
 from tfzoo.testing.samples import SIZES, lengths_to_valid, make
 

@@ -14,10 +14,11 @@ from torch import Tensor
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.multihead import MultiHead
 from tfzoo.blocks.stack import Padding, Stack
-from tfzoo.contracts import Attention, FeedForward, Position, Rotation
+from tfzoo.contracts import Attention, FeedForward, Position
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
+from tfzoo.rotation import Rotation
 from tfzoo.testing.samples import SIZES
 
 VOCABULARY = 12
