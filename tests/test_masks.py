@@ -24,7 +24,7 @@ def test_a_mask_used_at_one_length_is_right_at_another() -> None:
     mask = Mask(causal=True)
     for n in (1, 6, 3, 6):
         assert torch.equal(visible(mask, n, n), torch.ones(n, n, dtype=torch.bool).tril())
-        added, _ = mask.additive(n, n, 16, CPU)
+        added = mask.additive(n, n, 16, torch.float32, CPU)
         assert added is not None
         assert torch.equal(added[0, 0, :, :n] == 0, visible(mask, n, n))
 

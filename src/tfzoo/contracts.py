@@ -91,9 +91,7 @@ class Attention(Component):
         scores = at_least_fp32(scores)
         if temperature != 1.0:
             scores = scores / temperature
-        if bias is not None:
-            scores = scores + bias
-        return mask.softmax(scores)
+        return mask.softmax(scores, bias)
 
     def forward(
         self,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,8 +12,6 @@ from torch import Tensor
 from tfzoo.errors import BadOption
 
 LANES = 16  # fp32 numbers in one AVX-512 register
-
-Pair = tuple[Tensor | None, Tensor | None]
 
 
 class Mask:
@@ -47,84 +48,92 @@ class Mask:
         self.causal = causal
         self.keys = keys
         self.start = start
-        self._latest: tuple[object, dict[str, Pair]] = (None, {})
+        self._latest: dict[str, tuple[list[Any], Tensor | None]] = {}
 
     def first_query(self, q: int, k: int) -> int:
         """The position of the first query among the keys; under 0 where queries outnumber keys."""
         return k - q if self.start is None else self.start
 
+    def may_hide_all(self, q: int, k: int) -> bool:
+        """Whether some query may look at no key."""
+        return self.keys is not None or self.first_query(q, k) < 0
+
+    def softmax(self, scores: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Softmax of ``scores + bias`` over the visible keys: ``(b h q k)``.
+
+        Zeros, with finite gradients, where no key is visible or the bias is -inf at all that are.
+        """
+        q, k = scores.shape[-2:]
+        visible = self.boolean(q, k, scores.device)
+        if bias is not None:
+            scores = scores + bias
+        if visible is not None:
+            scores = scores.masked_fill(~visible, float("-inf"))
+        if bias is None and not self.may_hide_all(q, k):
+            return softmax(scores)
+        # A softmax of nothing but -inf is NaN, and so is its gradient.
+        empty = scores.detach().amax(-1, keepdim=True) == float("-inf")
+        return softmax(scores.masked_fill(empty, 0.0)).masked_fill(empty, 0.0)
+
+    def additive(
+        self, q: int, k: int, width: int, dtype: torch.dtype, device: torch.device
+    ) -> Tensor | None:
+        """What a kernel adds to scores over ``width >= k`` keys, 0 or -inf: ``(b|1 1 q|1 width)``;
+        None where it is 0 everywhere.
+
+        A query that may look at no key looks at key ``k``, the first of those that fill up.
+        """
+
+        def build() -> Tensor | None:
+            visible, empty = self.boolean(q, k, device), self.fully_masked(q, k, device)
+            if visible is None and width == k:
+                return None
+            if visible is None:
+                visible = torch.ones(1, 1, 1, k, dtype=torch.bool, device=device)
+            added = torch.zeros(*visible.shape[:-1], width, dtype=dtype, device=device)
+            added[..., :k].masked_fill_(~visible, float("-inf"))
+            added[..., k:] = float("-inf")
+            if empty is not None:
+                added[..., k : k + 1].masked_fill_(empty, 0.0)
+            return added
+
+        return self._once(("additive", q, k, width, dtype, device), build)
+
     def boolean(self, q: int, k: int, device: torch.device) -> Tensor | None:
         """True where a query may look at a key: ``(b|1 1 q|1 k)``; None where it may everywhere."""
-        return self._matrices(q, k, device)[0]
+
+        def build() -> Tensor | None:
+            if self.keys is not None and self.keys.shape[-1] != k:
+                raise BadOption(f"Mask: keys is of {self.keys.shape[-1]} keys, but there are {k}")
+            keys = None if self.keys is None else self.keys[:, None, None, :]
+            first = self.first_query(q, k)
+            if not self.causal or first + 1 >= k:  # then even the first query sees all keys
+                return keys
+            place = torch.arange(first, first + q, device=device)[:, None]
+            triangle = (torch.arange(k, device=device) <= place)[None, None]
+            return triangle if keys is None else keys & triangle
+
+        return self._once(("boolean", q, k, device), build)
 
     def fully_masked(self, q: int, k: int, device: torch.device) -> Tensor | None:
         """True at queries that may look at no key: ``(b|1 1 q|1 1)``; None where none can be so."""
-        return self._matrices(q, k, device)[1]
 
-    def softmax(self, scores: Tensor) -> Tensor:
-        """Softmax over the visible keys, ``(b h q k)``; zeros, with finite gradients, where none is
-        visible.
-        """
-        q, k = scores.shape[-2:]
-        visible, empty = self._matrices(q, k, scores.device)
-        if visible is None:
-            return softmax(scores)
-        if empty is None:
-            return softmax(scores.masked_fill(~visible, float("-inf")))
-        # A softmax over nothing is NaN, also in the backward: such a row sees all keys until then.
-        return softmax(scores.masked_fill(~(visible | empty), float("-inf"))).masked_fill(
-            empty, 0.0
-        )
+        def build() -> Tensor | None:
+            visible = self.boolean(q, k, device)
+            if visible is None or not self.may_hide_all(q, k):
+                return None
+            return ~visible.any(-1, keepdim=True)
 
-    def additive(self, q: int, k: int, width: int, device: torch.device) -> Pair:
-        """What a kernel adds to scores over ``width >= k`` keys, 0 or -inf, and what it multiplies
-        the weights of each query by, 1 or 0.
+        return self._once(("fully masked", q, k, device), build)
 
-        ``(b|1 1 q|1 width)`` and ``(b|1 1 q|1 1)``, in fp32, or None where nothing changes.
-        """
-        cache = self._cache((q, k, device))
-        if "added" not in cache:
-            visible, empty = self._matrices(q, k, device)
-            if visible is not None and empty is not None:
-                visible = visible | empty
-            if visible is None and width > k:
-                visible = torch.ones(1, 1, 1, k, dtype=torch.bool, device=device)
-            added = None
-            if visible is not None:
-                added = torch.full((*visible.shape[:-1], width), float("-inf"), device=device)
-                added[..., :k].masked_fill_(visible, 0.0)
-            cache["added"] = added, None if empty is None else (~empty).float()
-        return cache["added"]
-
-    def _matrices(self, q: int, k: int, device: torch.device) -> Pair:
-        """:meth:`boolean` and :meth:`fully_masked`."""
-        cache = self._cache((q, k, device))
-        if "boolean" not in cache:
-            cache["boolean"] = self._build(q, k, device)
-        return cache["boolean"]
-
-    def _cache(self, call: tuple[int, int, torch.device]) -> dict[str, Pair]:
-        """The matrices of the latest lengths, which all layers of a stack share."""
+    def _once(self, call: tuple[Any, ...], build: Callable[[], Tensor | None]) -> Tensor | None:
+        """What was built for the same call last time, so that the layers of a stack share it."""
         if torch.compiler.is_compiling():  # a compiled layer must not depend on an earlier one
-            return {}
-        key = (*call, torch.is_inference_mode_enabled())  # its tensors cannot be trained with
-        if self._latest[0] != key:
-            self._latest = key, {}
-        return self._latest[1]
-
-    def _build(self, q: int, k: int, device: torch.device) -> Pair:
-        if self.keys is not None and self.keys.shape[-1] != k:
-            raise BadOption(f"Mask: keys is of {self.keys.shape[-1]} keys, but there are {k}")
-        keys = None if self.keys is None else self.keys[:, None, None, :]
-        first = self.first_query(q, k)
-        visible = keys
-        if self.causal and first + 1 < k:  # else even the first query sees all keys
-            place = torch.arange(first, first + q, device=device)[:, None]
-            triangle = (torch.arange(k, device=device) <= place)[None, None]
-            visible = triangle if keys is None else keys & triangle
-        if visible is None or (keys is None and first >= 0):
-            return visible, None
-        return visible, ~visible.any(-1, keepdim=True)
+            return build()
+        name, *rest = *call, torch.is_inference_mode_enabled()  # no autograd of its tensors
+        if name not in self._latest or self._latest[name][0] != rest:
+            self._latest[name] = rest, build()
+        return self._latest[name][1]
 
 
 def softmax(scores: Tensor) -> Tensor:

@@ -58,15 +58,15 @@ BUGS = (
     Bug(
         "what is hidden is only made 1000 smaller",
         "masks.py",
-        'added = torch.full((*visible.shape[:-1], width), float("-inf"), device=device)',
-        "added = torch.full((*visible.shape[:-1], width), -1000.0, device=device)",
+        'added[..., :k].masked_fill_(~visible, float("-inf"))',
+        "added[..., :k].masked_fill_(~visible, -1000.0)",
         "attention scaled_dot_product hidden_keys_have_no_influence",
     ),
     Bug(
         "a query that may look at nothing is forgotten",
         "masks.py",
-        "return visible, ~visible.any(-1, keepdim=True)",
-        "return visible, None",
+        "added[..., k : k + 1].masked_fill_(empty, 0.0)",
+        "pass",
         "attention scaled_dot_product a_query_that_may_look_at_nothing_gets_zeros",
     ),
     # positions

@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tfzoo.attention._inner_products import eager, weigh
 from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.contracts import Attention
-from tfzoo.masks import Mask
 from tfzoo.registry import register
 from tfzoo.values import positive
 
@@ -58,35 +56,3 @@ class Additive(Attention):
 
     def prepared_scores(self, q: Tensor, k: Tensor) -> Tensor:
         return tanh_scores(q @ self.query, k, self.score)
-
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        bias: Tensor | None = None,
-        temperature: float = 1.0,
-        dropout: float = 0.0,
-        keys_prepared: bool = False,
-    ) -> Tensor:
-        if v.device.type != "cpu" or not eager(v) or dropout == 1.0:
-            return super().forward(
-                q,
-                k,
-                v,
-                mask=mask,
-                bias=bias,
-                temperature=temperature,
-                dropout=dropout,
-                keys_prepared=keys_prepared,
-            )
-        k = k if keys_prepared else self.prepare_keys(k)
-        return weigh(
-            tanh_scores(q @ self.query, k, self.score / temperature).to(v.dtype),
-            v,
-            mask,
-            bias,
-            dropout,
-        )

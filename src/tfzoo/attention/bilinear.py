@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tfzoo.attention._inner_products import attend
+from tfzoo.attention._inner_products import inner_product_attention
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.registry import register
@@ -52,6 +52,6 @@ class Bilinear(Attention):
         dropout: float = 0.0,
         keys_prepared: bool = False,
     ) -> Tensor:
-        return attend(
+        return inner_product_attention(
             q @ self.weight, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout
         )

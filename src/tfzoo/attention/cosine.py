@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from tfzoo.attention._inner_products import attend
+from tfzoo.attention._inner_products import inner_product_attention
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.precision import at_least_fp32
@@ -67,7 +67,9 @@ class Cosine(Attention):
     ) -> Tensor:
         k = k if keys_prepared else self.prepare_keys(k)
         scaled = (self.scale * direction(q)).to(k.dtype)
-        return attend(scaled, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout)
+        return inner_product_attention(
+            scaled, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout
+        )
 
 
 def direction(x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tfzoo.attention._inner_products import attend
+from tfzoo.attention._inner_products import inner_product_attention
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.registry import register
@@ -44,4 +44,6 @@ class DotProduct(Attention):
         dropout: float = 0.0,
         keys_prepared: bool = False,
     ) -> Tensor:
-        return attend(q, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout)
+        return inner_product_attention(
+            q, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout
+        )

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from tfzoo.attention._inner_products import attend
+from tfzoo.attention._inner_products import inner_product_attention
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.precision import at_least_fp32
@@ -59,6 +59,6 @@ class Euclidean(Attention):
             q, k = at_least_fp32(q), at_least_fp32(k)
             squares = k.square().sum(-1)[..., None, :] * -scale
             bias = squares if bias is None else bias + squares
-            return attend(
+            return inner_product_attention(
                 q, k, at_least_fp32(v), mask=mask, bias=bias, scale=2.0 * scale, dropout=dropout
             ).to(v.dtype)

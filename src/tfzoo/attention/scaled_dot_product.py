@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor
 
-from tfzoo.attention._inner_products import attend
+from tfzoo.attention._inner_products import inner_product_attention
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.registry import register
@@ -45,4 +45,4 @@ class ScaledDotProduct(Attention):
         keys_prepared: bool = False,
     ) -> Tensor:
         scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
-        return attend(q, k, v, mask=mask, bias=bias, scale=scale, dropout=dropout)
+        return inner_product_attention(q, k, v, mask=mask, bias=bias, scale=scale, dropout=dropout)
