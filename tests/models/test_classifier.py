@@ -10,6 +10,7 @@ import torch
 import tfzoo
 from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.models.initialise import initialise
+from tfzoo.testing.samples import randomize
 
 TEXT = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
 
@@ -76,11 +77,15 @@ def test_dropout_on_the_pooled_vector_acts_in_training_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"classes": 1}, "classes=1 must be at least 2"),
-        ({"pooled_dropout": 1.0}, "pooled_dropout=1.0 is a probability"),
-        ({"init_std": -1.0}, "init_std=-1.0 must be over 0"),
+        ({"classes": 1}, "classes=1 must be a whole number at least 2"),
+        (
+            {"pooled_dropout": 1.0},
+            "pooled_dropout=1.0 must be a finite number at least 0 and under 1",
+        ),
+        ({"init_std": -1.0}, "init_std=-1.0 must be a finite number over 0"),
         ({"heads": 3}, "heads=3 do not divide dim=8"),
         ({"dim": 0}, "dim=0"),
+        ({"init_std": float("nan")}, "init_std=nan must be a finite number over 0"),
         ({"pooling": {"name": "mean", "eps": 1.0}}, "pooling 'mean' has no option 'eps'"),
     ],
 )
@@ -101,8 +106,30 @@ def test_a_table_of_positions_says_when_it_is_too_short() -> None:
         model(TEXT)
 
 
-def test_a_mean_after_a_norm_that_fixes_the_mean_is_refused_for_good() -> None:
-    with pytest.raises(Clash, match=r"every text.*first, max.*cannot be allowed"):
-        small(norm="instance", allow=["constant-pooling"])
+@pytest.mark.parametrize("pooling", ["mean", "sum"])
+def test_a_pooling_of_the_mean_after_a_norm_that_fixes_the_mean_is_refused_for_good(
+    pooling: str,
+) -> None:
+    with pytest.raises(Clash, match=r"all texts of one length would.*first, max.*cannot be allow"):
+        small(norm="instance", pooling=pooling, allow=["constant-pooling"])
     small(norm="instance", pooling="max")
-    small(norm="instance", residual="none")
+    small(norm="instance", pooling=pooling, residual="none")
+    small(norm="instance", pooling=pooling, residual="post", layers=0)  # no norm at all
+
+
+@pytest.mark.parametrize("residual", ["pre", "post"])
+@pytest.mark.parametrize("pooling", ["mean", "sum"])
+def test_what_constant_pooling_refuses_tells_no_two_texts_of_one_length_apart(
+    pooling: str, residual: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal is left out. Texts of other lengths do differ, if tokens are summed."""
+    monkeypatch.setattr("tfzoo.models.classifier.refuse", lambda *args, **named: None)
+    model = small(norm="instance", pooling=pooling, residual=residual)
+    randomize(model)
+    model.double()
+    texts = torch.randint(4, 20, (5, 4))
+    texts[3:, 3] = 0  # three of four tokens, two of three
+    logits = model(texts)
+    torch.testing.assert_close(logits[1:3], logits[:1].expand(2, -1), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(logits[3], logits[4], rtol=1e-9, atol=1e-9)
+    assert ((logits[0] - logits[3]).abs().max() > 1e-3) == (pooling == "sum")

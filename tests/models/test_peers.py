@@ -1,4 +1,4 @@
-"""Whole layers and models of others, assembled from components by name, compute the same numbers."""
+"""Layers and models of other projects, assembled from components by name."""
 
 from __future__ import annotations
 

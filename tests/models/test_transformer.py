@@ -97,13 +97,17 @@ def test_the_sides_may_differ() -> None:
             "encoder: a stack has no option 'nrom'. Did you mean 'norm'",
         ),
         ({"decoder": {"layers": "two"}}, "decoder: option 'layers': 'two' is not int"),
-        ({"temperature": 0.0}, "temperature=0.0 must be over 0"),
-        ({"dropout": 1.0}, "dropout=1.0 is a probability"),
+        ({"temperature": 0.0}, "temperature=0.0 must be a finite number over 0"),
+        ({"dropout": 1.0}, "dropout=1.0 must be a finite number at least 0 and under 1"),
         ({"kv_heads": 3, "heads": 4}, "kv_heads=3 do not divide heads=4"),
         ({"share_query_key": True, "kv_heads": 1}, "leave kv_heads unset"),
         ({"residual": "middle"}, "'middle' is not 'pre' or 'post' or 'none'"),
-        ({"dim": 0}, "dim=0"),
-        ({"init_std": 0.0}, "init_std=0.0 must be over 0"),
+        ({"dim": 0}, "dim=0 must be a whole number at least 1"),
+        ({"init_std": 0.0}, "init_std=0.0 must be a finite number over 0"),
+        ({"init_std": float("inf")}, "init_std=inf must be a finite number over 0"),
+        ({"temperature": float("inf")}, "temperature=inf must be a finite number over 0"),
+        ({"tie": "both"}, "tie='both' is not 'all' or 'target' or 'none'"),
+        ({"tie": "none", "source_vocab_size": 0}, "source_vocab_size=0 must be"),
     ],
 )
 def test_options_that_fit_no_model_are_refused(options: dict[str, Any], says: str) -> None:
@@ -114,7 +118,8 @@ def test_options_that_fit_no_model_are_refused(options: dict[str, Any], says: st
 def test_a_clash_names_the_rule_and_the_way_out() -> None:
     with pytest.raises(
         Clash,
-        match=r"additive.*Rotatable: cosine, dot_product, euclidean, scaled_dot_product.*allow: \[unrotatable-attention\]",
+        match=r"additive.*Rotatable: cosine, dot_product, euclidean, scaled_dot_product.*"
+        r"allow: \[unrotatable-attention\]",
     ) as caught:
         small(attention="additive", position="rotary")
     assert caught.value.rule == "unrotatable-attention"

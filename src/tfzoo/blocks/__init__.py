@@ -1,1 +1,1 @@
-"""What assembles components: multi-head block, cache, layers, stacks, clashes."""
+"""Multi-head blocks, caches, layers and stacks, built from components; and which clash."""

@@ -1,5 +1,5 @@
-"""Layers computed twice for the sake of memory: forward, and once more in the backward (Chen et al.
-2016, arXiv:1604.06174).
+"""Activation checkpointing: the backward computes a layer again instead of keeping its activations
+(Chen et al. 2016, arXiv:1604.06174).
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ Given = TypeVarTuple("Given")
 def checkpoint_activations(
     run: Callable[[*Given], Tensor], module: nn.Module, *given: *Given
 ) -> Tensor:
-    """``run(*given)``, of which only the inputs are kept for the backward. What ``module`` counts
-    while training, it counts once.
+    """``run(*given)``, of which only the inputs are kept for the backward.
+
+    The second computation leaves the buffers of ``module`` alone, so that running statistics move
+    once.
     """
     return checkpoint(
         run,
@@ -31,7 +33,7 @@ def checkpoint_activations(
 
 @contextmanager
 def buffers_restored(module: nn.Module) -> Iterator[None]:
-    """Buffers, such as running statistics, are afterwards what they were before."""
+    """On exit, buffers such as running statistics get back the values that they had on entry."""
     before = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:
         yield

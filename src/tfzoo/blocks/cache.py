@@ -1,4 +1,4 @@
-"""What a decoder keeps between steps, so that no key or value is computed twice."""
+"""The keys and values that a decoder keeps between steps."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from tfzoo.masks import Mask
 
 @dataclass
 class KeyValueCache:
-    """The keys and values that one attention layer has seen: ``(r h t *)``, ``(r h t e)``; None
-    before the first.
+    """Keys ``(r h t *)`` and values ``(r h t e)`` of the ``t`` tokens that one attention has seen.
+
+    None before the first token.
     """
 
     k: Tensor | None = None
     v: Tensor | None = None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add those of the newest tokens; returns all."""
+        """Append keys and values of new tokens; returns those of all tokens."""
         self.k = k if self.k is None else torch.cat([self.k, k], dim=2)
         self.v = v if self.v is None else torch.cat([self.v, v], dim=2)
         return self.k, self.v
@@ -33,12 +34,11 @@ class KeyValueCache:
 
 @dataclass
 class DecoderCache:
-    """The cache of a stack: one :class:`KeyValueCache` a layer for the target, one for the source, and
-    how far decoding has come.
+    """The cache of a decoder: for each layer, keys and values of the target and of the source.
 
-    Rows of the target are hypotheses; rows of the source are sentences. A sentence's hypotheses
-    stand together, equally many for
-    each, and share its keys and values: a beam costs no copy of the source.
+    ``target`` has one row per hypothesis. ``source`` and ``memory_mask`` have one row per sentence:
+    the hypotheses of a sentence share its keys and values. They stand in consecutive rows, equally
+    many for each sentence. ``length`` counts the target tokens seen.
     """
 
     layers: int
@@ -57,7 +57,7 @@ class DecoderCache:
             layer.reorder(rows)
 
     def keep_batch(self, sentences: Tensor) -> None:
-        """Keep these sentences of the source; :meth:`reorder` says which of their hypotheses."""
+        """Keep these sentences, in this order; :meth:`reorder` keeps their hypotheses."""
         for layer in self.source:
             layer.reorder(sentences)
         keys = self.memory_mask.keys

@@ -1,7 +1,7 @@
-"""Good components that cannot work together, one rule and one reason each.
+"""Components that work alone and not together: one rule per reason.
 
-A clash is refused unless the model allows it by name; where no model could work, allowing is
-refused too. What a message proposes instead is computed from the traits of everything registered.
+A clash is refused unless the model allows it by name, or cannot work even then. The alternatives
+that a message lists are computed from the traits of everything registered.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from tfzoo.blocks.options import Residual, StackOptions
+from tfzoo.blocks.options import StackOptions
 from tfzoo.contracts import Position
 from tfzoo.errors import Clash, UnknownName, listing
 from tfzoo.registry import Entry, Spec, registry
@@ -17,22 +17,24 @@ from tfzoo.registry import Entry, Spec, registry
 
 @dataclass(frozen=True)
 class Parts:
-    """The components that a self-attention stack is made of, whether it may not look ahead, and
-    what pools its states, if anything does.
+    """The components of a self-attention stack.
+
+    ``causal``: the stack is a decoder. ``ends_with_norm``: the last operation of the stack is a
+    norm. ``pooling``: what makes one vector of the stack's states, None in a translator.
     """
 
     attention: Entry
     norm: Entry
     position: Entry
     causal: bool
-    residual: Residual
+    ends_with_norm: bool
     pooling: Entry | None = None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """``reason`` says why parts clash, or None; ``remedy`` what to take instead; ``allowable``
-    whether it can run at all.
+    """One clash: ``reason`` says why components clash, None if they do not; ``remedy`` lists what
+    to take instead; ``allowable`` says whether ``allow`` can accept it.
     """
 
     name: str
@@ -46,18 +48,18 @@ def others(kind: str, fits: Callable[[Entry], bool]) -> str:
     return listing(name for name in registry(kind).names() if fits(registry(kind).entry(name)))
 
 
-def turns(position: Entry) -> bool:
-    """Whether a position turns queries and keys: what it overrides is what it is."""
+def rotates(position: Entry) -> bool:
+    """Whether a position rotates queries and keys."""
     return getattr(position.cls, "angles", None) is not Position.angles
 
 
 def mixes(norm: Entry) -> bool:
-    """Whether a norm lets one token see others."""
+    """Whether the output of a norm at one token depends on other tokens."""
     return any(trait.startswith("mixes_tokens") for trait in norm.traits)
 
 
 def leaky(parts: Parts) -> str | None:
-    """A decoder must not see the future; a norm over several tokens does."""
+    """A norm over several tokens shows a decoder the tokens that it has to predict."""
     if not (parts.causal and mixes(parts.norm)):
         return None
     if "mixes_tokens:always" in parts.norm.traits:
@@ -65,37 +67,46 @@ def leaky(parts: Parts) -> str | None:
             f"norm {parts.norm.name!r} computes its statistics over all tokens of a sentence, "
             "so no token can be decoded before the last is known"
         )
-    return f"norm {parts.norm.name!r} mixes tokens while training, so a decoder with it sees the future then, and not when it decodes"
+    return (
+        f"norm {parts.norm.name!r} mixes tokens while training, "
+        "so a decoder with it sees the future then, and not when it decodes"
+    )
 
 
 def unknown_length(parts: Parts) -> str | None:
-    """A decoder does not know how long its sentence will be."""
+    """A decoder does not know the length of its sentence."""
     if parts.causal and "needs_length" in parts.position.traits:
-        return f"position {parts.position.name!r} needs the sentence's length, which a decoder does not know before its end"
+        return (
+            f"position {parts.position.name!r} needs the sentence's length, "
+            "which a decoder does not know before its end"
+        )
     return None
 
 
 def unrotatable(parts: Parts) -> str | None:
-    """Turning is relative only where a common turn changes no score (Su et al. 2021, eq. 11)."""
-    if turns(parts.position) and "rotatable" not in parts.attention.traits:
+    """Rotary positions are relative only if rotating q and k alike changes no score (Su et al.
+    2021, eq. 11).
+    """
+    if rotates(parts.position) and "rotatable" not in parts.attention.traits:
         return (
-            f"position {parts.position.name!r} turns queries and keys, "
-            f"but attention {parts.attention.name!r} is not the same after a common turn, "
-            "so scores would depend on absolute position"
+            f"position {parts.position.name!r} rotates queries and keys, "
+            f"but the scores of attention {parts.attention.name!r} change when both are rotated "
+            "alike, so they would depend on absolute position"
         )
     return None
 
 
 def constant(parts: Parts) -> str | None:
-    """What a norm has made the same for all texts tells none apart. Without a residual connection,
-    no norm comes last.
+    """A pooling that reads nothing but mean and number of the tokens, after a norm that gives
+    every text the same mean: the logits depend on the length of the text alone.
     """
-    if parts.pooling is None or parts.residual == "none":
+    if parts.pooling is None or not parts.ends_with_norm:
         return None
     if "averages" in parts.pooling.traits and "centres_texts" in parts.norm.traits:
         return (
-            f"pooling {parts.pooling.name!r} depends on a text's mean alone, "
-            f"and norm {parts.norm.name!r} before it makes that the same for every text, so that all would get one class"
+            f"pooling {parts.pooling.name!r} reads nothing but mean and number of a text's tokens, "
+            f"and norm {parts.norm.name!r} before it gives every text the same mean, so that "
+            "all texts of one length would get one class"
         )
     return None
 
@@ -111,23 +122,23 @@ RULES = (
         "unknown-length",
         unknown_length,
         lambda parts: (
-            f"Positions that need no length: {others('position', lambda position: 'needs_length' not in position.traits)}"
+            "Positions that need no length: "
+            + others("position", lambda position: "needs_length" not in position.traits)
         ),
         lambda parts: False,
     ),
     Rule(
         "unrotatable-attention",
         unrotatable,
-        lambda parts: (
-            f"Rotatable: {others('attention', lambda attention: 'rotatable' in attention.traits)}"
-        ),
+        lambda parts: "Rotatable: " + others("attention", lambda one: "rotatable" in one.traits),
         lambda parts: True,
     ),
     Rule(
         "constant-pooling",
         constant,
         lambda parts: (
-            f"Poolings that see more: {others('pooling', lambda pooling: 'averages' not in pooling.traits)}"
+            "Poolings that see more: "
+            + others("pooling", lambda pooling: "averages" not in pooling.traits)
         ),
         lambda parts: False,
     ),
@@ -137,8 +148,7 @@ RULES = (
 def refuse(
     options: StackOptions, causal: bool, allow: Collection[str] = (), pooling: Spec | None = None
 ) -> None:
-    """Raise the first clash between the components of a stack, and the pooling after it, that
-    ``allow`` does not name.
+    """Refuse the first clash, unless ``allow`` names it, of a stack and the pooling after it.
 
     Raises:
         Clash: with the rule's name, the reason, and what to take instead.
@@ -152,7 +162,13 @@ def refuse(
         for kind in ("attention", "norm", "position")
     }
     pooled = None if pooling is None else registry("pooling").options(pooling)[0]
-    parts = Parts(**named, causal=causal, residual=options.residual, pooling=pooled)
+    parts = Parts(
+        **named,
+        causal=causal,
+        ends_with_norm=options.residual == "pre"
+        or (options.residual == "post" and options.layers > 0),
+        pooling=pooled,
+    )
     for rule in RULES:
         reason = rule.reason(parts)
         if reason is None or (rule.name in allow and rule.allowable(parts)):

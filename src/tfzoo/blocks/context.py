@@ -1,4 +1,4 @@
-"""What a stack computes once and all its layers share."""
+"""What a stack computes once per forward pass for all of its layers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from tfzoo.rotation import Rotation
 
 @dataclass(frozen=True)
 class Context:
-    """One forward pass of a stack: who may look at whom, which tokens are real, how positions act,
-    what was seen before.
+    """The tensors that all layers of one forward pass share.
 
-    ``valid`` is ``(b n)``, None when all tokens are real; ``bias`` is ``(b|1 h q k)``; ``memory``
-    is ``(b k d)``.
+    Args:
+        mask: which query may look at which key, in self-attention.
+        valid: ``(b n)``, True at real tokens; None when all are, or when the norm does not read it.
+        bias: ``(b|1 h q k)``, added to the scores of self-attention.
+        rotation: rotates queries and keys of self-attention.
+        memory: ``(b k d)``, the encoder's output; None where ``cache`` holds its keys and values.
+        memory_mask: which of its tokens are real.
+        cache: keys and values of earlier tokens; None unless decoding.
     """
 
     mask: Mask

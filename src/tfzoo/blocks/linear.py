@@ -1,4 +1,4 @@
-"""The projection that blocks are made of."""
+"""Linear maps of the multi-head blocks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from torch import Tensor, nn
 
 
 class Linear(nn.Linear):
-    """``x W^T + b``, started uniformly with equal variance of outputs and gradients and no bias
-    (Glorot and Bengio 2010, eq. 16).
-    """
+    """``x W^T + b``, with ``W`` initialised as in Glorot and Bengio 2010, eq. 16, and ``b`` at 0."""
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)
@@ -19,8 +17,10 @@ class Linear(nn.Linear):
 
 
 def fused_projection(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
-    """What each projection makes of ``x``, in one matrix product: they stay separate parameters,
-    each with its own name and start.
+    """``(linear(x) for linear in linears)`` as one matrix product.
+
+    The projections stay parameters of their own, so that their names and initial values do not
+    depend on whether they are fused.
     """
     if len(linears) == 1:
         return (linears[0](x),)

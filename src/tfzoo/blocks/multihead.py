@@ -1,6 +1,4 @@
-"""The multi-head block: what stands around every attention function (Vaswani et al. 2017, section
-3.2.2).
-"""
+"""Multi-head attention around any attention component (Vaswani et al. 2017, section 3.2.2)."""
 
 from __future__ import annotations
 
@@ -17,11 +15,14 @@ from tfzoo.registry import create
 
 
 class MultiHead(nn.Module):
-    """``concat(attention(q W_q, k W_k, v W_v)) W_o`` over ``heads``; the subclasses say where q, k
-    and v come from.
+    """``concat(attention(q W_q, k W_k, v W_v)) W_o`` over ``heads``; subclasses say what q, k and v
+    are made of.
 
-    Heads may be wider than ``dim / heads`` (``head_dim``), values of another width than keys
-    (``value_head_dim``), and keys and values fewer than queries (``kv_heads``).
+    ``options.head_dim`` sets the width of a head, ``value_head_dim`` that of its values, and
+    ``kv_heads`` the number of heads of keys and values.
+
+    Raises:
+        BadOption: ``options.heads`` do not divide ``dim``, and ``head_dim`` is not given.
     """
 
     def __init__(self, dim: int, options: StackOptions) -> None:
@@ -30,7 +31,7 @@ class MultiHead(nn.Module):
         self.kv_heads = options.kv_heads or options.heads
         self.temperature = options.temperature
         self.dropout = options.attention_dropout
-        head_dim = options.head_dim or dim // options.heads
+        head_dim = options.width_of_head(dim)
         value_dim = options.value_head_dim or head_dim
         self.query = Linear(dim, self.heads * head_dim)
         self.key = None if options.share_query_key else Linear(dim, self.kv_heads * head_dim)
@@ -41,11 +42,13 @@ class MultiHead(nn.Module):
         )
 
     def split_heads(self, x: Tensor, heads: int) -> Tensor:
-        """One slice a head: ``(b n (h c)) -> (b h n c)``."""
+        """``(b n (h c)) -> (b h n c)``"""
         return rearrange(x, "b n (h c) -> b h n c", h=heads)
 
     def repeat_kv(self, x: Tensor) -> Tensor:
-        """Keys or values of ``kv_heads`` repeated for all heads."""
+        """Repeat each of ``kv_heads`` keys or values for its group of query heads: ``(b kv_heads n
+        c) -> (b h n c)``.
+        """
         return (
             x
             if x.shape[1] == self.heads
@@ -53,8 +56,10 @@ class MultiHead(nn.Module):
         )
 
     def keys(self, k: Tensor) -> Tensor:
-        """Keys as they are cached: as few as there are, or as the attention makes others of them, a
-        head at a time.
+        """Keys in the form in which they are cached.
+
+        Those of ``kv_heads``, unless the attention prepares keys: prepared keys are one per query
+        head, since an attention's parameters differ from head to head.
         """
         return (
             k
@@ -65,7 +70,7 @@ class MultiHead(nn.Module):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None
     ) -> Tensor:
-        """``(b h q c), (b h k *), (b h k e) -> (b q d)``, keys as :meth:`keys` made them, values of
+        """``(b h q c), (b h k *), (b h k e) -> (b q d)``, for keys from :meth:`keys` and values of
         ``kv_heads``.
         """
         dropout = self.dropout if self.training else 0.0
@@ -84,7 +89,7 @@ class MultiHead(nn.Module):
 
 
 class SelfAttention(MultiHead):
-    """Queries, keys and values of one and the same tokens."""
+    """Queries, keys and values are projections of the same tokens."""
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
@@ -107,18 +112,18 @@ class SelfAttention(MultiHead):
 
 
 class CrossAttention(MultiHead):
-    """Queries of the target, keys and values of the memory, which a cache keeps from the first step
-    on.
-    """
+    """Queries are projections of the target, keys and values of the memory (encoder output)."""
 
     def memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values as they are cached: ``(b k d) -> (b h k *), (b h k e)``"""
+        """Keys and values of the memory as they are cached: ``(b k d) -> (b h k *), (b h k e)``"""
         k, v = fused_projection(memory, self.query if self.key is None else self.key, self.value)
         return self.keys(self.split_heads(k, self.kv_heads)), self.split_heads(v, self.kv_heads)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
-        """``(b q d) -> (b q d)``; with a cache, all hypotheses of a sentence ask its memory
-        together.
+        """``(b q d) -> (b q d)``
+
+        With a cache, ``x`` has one row per hypothesis and the memory one per sentence. The
+        hypotheses of a sentence are then taken as the queries of one text.
         """
         seen = KeyValueCache() if context.cache is None else context.cache.source[layer]
         if seen.k is None or seen.v is None:

@@ -1,27 +1,44 @@
-"""The options of a stack, one side of a model."""
+"""The options of a stack of layers: an encoder or a decoder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_type_hints
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal, TypedDict, get_type_hints
 
 from tfzoo.errors import BadOption, did_you_mean, listing
 from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PositionSpec
-from tfzoo.values import convert, is_plain
+from tfzoo.values import check_range, convert, is_plain
 
 Residual = Literal["pre", "post", "none"]
 
 
 @dataclass(frozen=True)
 class StackOptions:
-    """Depth, width of the heads, components and dropout of one stack.
+    """Depth, heads, components and dropout of one stack.
 
-    ``head_dim`` defaults to ``dim / heads`` and ``value_head_dim`` to ``head_dim``; ``kv_heads``
-    fewer than ``heads`` are shared by groups of them (Ainslie et al. 2023), also in the cache, but
-    for keys of which the attention makes others. ``share_query_key`` uses one projection for both.
-    Scores are divided by ``temperature``. ``residual`` says where the norm stands: ``pre`` ``x +
-    f(norm(x))``, ``post`` ``norm(x + f(x))``, ``none`` ``f(norm(x))``.
+    Args:
+        layers: number of layers, from 0 on.
+        heads: number of attention heads.
+        attention, norm, position, feedforward: components, by name or as ``{name: ..., option:
+            ...}``.
+        head_dim: width of a query and a key of one head; ``dim / heads`` by default.
+        value_head_dim: width of a value of one head; ``head_dim`` by default.
+        kv_heads: number of heads of keys and values, each shared by ``heads / kv_heads`` heads of
+            queries (Ainslie et al. 2023, arXiv:2305.13245); ``heads`` by default. The cache holds
+            ``kv_heads`` values per token, and ``kv_heads`` keys unless the attention prepares keys.
+        share_query_key: one projection for queries and keys.
+        temperature: divides the scores of all attention.
+        dropout: probability after the embeddings and after each sublayer.
+        attention_dropout: probability on the attention weights.
+        feedforward_dropout: probability on the hidden layer of the feed-forward sublayer.
+        residual: where the norm stands: ``pre`` ``x + f(norm(x))``, ``post`` ``norm(x + f(x))``,
+            ``none`` ``f(norm(x))``.
+        max_length: number of positions that a position with a table has.
+
+    Raises:
+        BadOption: a value of the wrong type or out of range.
     """
 
     layers: int = 6
@@ -41,49 +58,79 @@ class StackOptions:
     residual: Residual = "pre"
     max_length: int = 1024
 
-    def but(self, changes: Mapping[str, Any] | None) -> StackOptions:
-        """The same with some options changed, checked and converted by their annotations.
-
-        Raises:
-            BadOption: an option that a stack does not have, or a value of the wrong type.
-        """
-        known, changed = get_type_hints(StackOptions), dict(changes or {})
-        for key, value in changed.items():
-            if key not in known:
-                raise BadOption(
-                    f"a stack has no option {key!r}.{did_you_mean(key, known)} Options: {listing(known, 99)}"
-                )
-            if is_plain(known[key]):
+    def __post_init__(self) -> None:
+        for key, hint in types().items():
+            if is_plain(hint):
                 try:
-                    changed[key] = convert(value, known[key])
+                    object.__setattr__(self, key, convert(getattr(self, key), hint))
                 except ValueError as error:
                     raise BadOption(f"option {key!r}: {error}") from None
-        return replace(self, **changed)
-
-    def check(self, dim: int) -> None:
-        """Refuse numbers that fit no model of width ``dim``; raises BadOption."""
         for key in ("heads", "head_dim", "value_head_dim", "kv_heads", "max_length"):
-            value = getattr(self, key)
-            if value is not None and value < 1:
-                raise BadOption(f"{key}={value} must be at least 1")
-        if self.layers < 0:
-            raise BadOption(f"layers={self.layers} must not be negative")
-        if self.head_dim is None and dim % self.heads:
-            divisors = [n for n in range(1, dim + 1) if dim % n == 0 and n <= 4 * self.heads]
-            raise BadOption(
-                f"heads={self.heads} do not divide dim={dim}. Choose one of {divisors}, or set head_dim"
-            )
+            if getattr(self, key) is not None:
+                check_range(key, getattr(self, key), ge=1, whole=True)
+        check_range("layers", self.layers, ge=0, whole=True)
+        check_range("temperature", self.temperature, gt=0)
+        for key in ("dropout", "attention_dropout", "feedforward_dropout"):
+            check_range(key, getattr(self, key), ge=0, lt=1)
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise BadOption(f"kv_heads={self.kv_heads} do not divide heads={self.heads}")
         if self.share_query_key and self.kv_heads not in (None, self.heads):
             raise BadOption("share_query_key needs as many keys as queries: leave kv_heads unset")
-        if not self.temperature > 0:
+
+    def updated(self, changes: Mapping[str, Any] | None) -> StackOptions:
+        """The same options with some of them changed.
+
+        Raises:
+            BadOption: an option that a stack does not have, or a value that it cannot take.
+        """
+        for key in changes or {}:
+            if key not in types():
+                raise BadOption(
+                    f"a stack has no option {key!r}.{did_you_mean(key, types())} "
+                    f"Options: {listing(types(), 99)}"
+                )
+        return replace(self, **(changes or {}))
+
+    def width_of_head(self, dim: int) -> int:
+        """The width of one head in a model of width ``dim``: ``head_dim``, or ``dim / heads``.
+
+        Raises:
+            BadOption: ``dim`` is under 1, or ``heads`` do not divide it.
+        """
+        check_range("dim", dim, ge=1, whole=True)
+        if self.head_dim is not None:
+            return self.head_dim
+        if dim % self.heads:
+            divisors = [n for n in range(1, dim + 1) if dim % n == 0 and n <= 4 * self.heads]
             raise BadOption(
-                f"temperature={self.temperature} must be over 0 (towards 0 the softmax becomes a hard maximum)"
+                f"heads={self.heads} do not divide dim={dim}. "
+                f"Choose one of {divisors}, or set head_dim"
             )
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name.endswith("dropout") and not 0 <= value < 1:
-                raise BadOption(f"{field.name}={value} is a probability: at least 0 and under 1")
-        if self.residual not in ("pre", "post", "none"):
-            raise BadOption(f"residual={self.residual!r} is not 'pre', 'post' or 'none'")
+        return dim // self.heads
+
+
+@cache
+def types() -> Mapping[str, Any]:
+    """The type of each option, component slots included."""
+    return get_type_hints(StackOptions, include_extras=True)
+
+
+class StackKeywords(TypedDict, total=False):
+    """The options of a stack as keywords of a model's constructor, where ``heads`` and ``layers``
+    are arguments of their own. Defaults are those of :class:`StackOptions`.
+    """
+
+    attention: AttentionSpec
+    norm: NormSpec
+    position: PositionSpec
+    feedforward: FeedForwardSpec
+    head_dim: int | None
+    value_head_dim: int | None
+    kv_heads: int | None
+    share_query_key: bool
+    temperature: float
+    dropout: float
+    attention_dropout: float
+    feedforward_dropout: float
+    residual: Residual
+    max_length: int

@@ -1,4 +1,4 @@
-"""A stack of layers: an encoder, a decoder, or either half of both."""
+"""A stack of layers: an encoder or a decoder."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from tfzoo.masks import Mask
 from tfzoo.registry import create, registry
 
 Padding = Literal["none", "right", "left"]
-"""Where a batch is padded, known on the host before the model runs: no test on a tensor inside the
-model.
-"""
+"""On which side a batch is padded. The caller says it, so that the model tests no tensor for it."""
 
 
 class Stack(nn.Module):
-    """Positions, ``layers`` times :class:`TransformerLayer`, and a final norm where the residual placement is
+    """Positions, :class:`TransformerLayer` times ``layers``, and a final norm if ``residual`` is
     ``pre``.
 
-    ``causal`` hides what comes later; ``cross`` adds attention to a memory. The components of
-    ``options`` must not clash, except where ``allow`` names the rule.
+    Args:
+        dim: width of the model.
+        options: depth, components and dropout.
+        causal: a token does not see later tokens.
+        cross: each layer has cross-attention to a memory.
+        allow: names of the clashes to run all the same.
 
     Raises:
         Clash: components that cannot work together.
@@ -47,7 +49,6 @@ class Stack(nn.Module):
         allow: Collection[str] = (),
     ) -> None:
         super().__init__()
-        options.check(dim)
         refuse(options, causal, allow)
         self.causal = causal
         self.dropout = options.dropout
@@ -56,7 +57,7 @@ class Stack(nn.Module):
             options.position,
             dim=dim,
             heads=options.heads,
-            head_dim=options.head_dim or dim // options.heads,
+            head_dim=options.width_of_head(dim),
             max_length=options.max_length,
             causal=causal,
         )
@@ -86,13 +87,17 @@ class Stack(nn.Module):
     ) -> Tensor:
         """``(b n d), (b n), (b k d) -> (b n d)``.
 
-        ``valid`` is True at real tokens, None when all are; ``padding`` says on which side the
-        others stand. With a ``cache``, ``x`` holds the tokens after those already seen, all real.
+        ``valid`` is True at real tokens, None when all are; ``padding`` is the side of the others.
+        With a ``cache``, ``x`` holds the tokens after those already seen, all of them real.
+
+        Raises:
+            BadOption: more tokens than a position with a table has.
         """
         start = 0 if cache is None else cache.length
         if self.max_positions is not None and start + x.shape[1] > self.max_positions:
             raise BadOption(
-                f"{start + x.shape[1]} tokens, but position {self.position.entry.name!r} has {self.max_positions}: raise model.max_length"
+                f"{start + x.shape[1]} tokens, but position {self.position.entry.name!r} has "
+                f"{self.max_positions}: raise model.max_length"
             )
         context, pos, length = self._context(x, valid, padding, start, memory, memory_mask, cache)
         x = dropout(self.position.embed(x, pos, length), self.dropout if self.training else 0.0)
@@ -127,7 +132,7 @@ class Stack(nn.Module):
                 if valid is not None
                 else torch.full((1, 1), n, device=device)
             )
-        # To the right of a real token stands only padding, which a causal mask hides anyway.
+        # With padding on the right, a causal mask hides it from every real token.
         hidden = None if self.causal and padding == "right" else valid
         context = Context(
             mask=Mask(self.causal, hidden, start),

@@ -42,11 +42,10 @@ class Sublayer(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention, then cross-attention where ``cross``, then the feed-forward sublayer, unless
-    it is an identity.
+    """Self-attention, cross-attention if ``cross``, and a feed-forward sublayer.
 
-    In training it can be ``compiled``, and ``recomputed`` in the backward instead of kept; decoding
-    does neither.
+    A feed-forward component with the trait ``identity`` is left out. ``compiled`` and
+    ``activation_checkpointing`` act in training alone.
     """
 
     compiled = False
@@ -60,10 +59,10 @@ class TransformerLayer(nn.Module):
                 inner, create("norm", options.norm, dim=dim), options.residual, options.dropout
             )
 
-        feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
-        self.feedforward_dropout = options.feedforward_dropout
         self.self_attention = around(SelfAttention(dim, options))
         self.cross_attention = around(CrossAttention(dim, options)) if cross else None
+        feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
+        self.feedforward_dropout = options.feedforward_dropout
         self.feedforward = None if "identity" in feedforward.entry.traits else around(feedforward)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
@@ -78,7 +77,7 @@ class TransformerLayer(nn.Module):
         )
 
     def sublayers(self, x: Tensor, context: Context, layer: int) -> Tensor:
-        """One after the other; ``layer`` counts where there is a cache."""
+        """The sublayers in order; ``layer`` is the index of this layer in the cache."""
         x = self.self_attention(x, context.valid, context, layer)
         if self.cross_attention is not None:
             x = self.cross_attention(x, context.valid, context, layer)
@@ -91,5 +90,5 @@ class TransformerLayer(nn.Module):
 
 @cache
 def compiled() -> Callable[[TransformerLayer, Tensor, Context, int], Tensor]:
-    """All layers of one kind share what is compiled, also over lengths."""
+    """One compiled function for all layers and all lengths."""
     return torch.compile(TransformerLayer.sublayers, dynamic=True)

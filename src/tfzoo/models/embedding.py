@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Embedding):
-    """A vector a token, times ``sqrt(dim)`` where ``scale`` (Vaswani et al. 2017, section 3.4);
-    started as ``N(0, 1/dim)``, so that a tied output layer starts with logits of variance 1.
+    """One vector per token, times ``sqrt(dim)`` if ``scale`` (Vaswani et al. 2017, section 3.4).
+
+    Initialised from ``N(0, 1/dim)``: the logits of a tied output layer then have variance 1 at the
+    start.
     """
 
     def __init__(self, vocab_size: int, dim: int, *, scale: bool = True) -> None:

@@ -1,5 +1,5 @@
-"""A model's parameters spread over processes (FSDP2, arXiv:2304.11277): each keeps a share, and all
-of a layer only while it is used.
+"""Parameters sharded over processes (FSDP2, arXiv:2304.11277): each process keeps a shard, and the
+parameters of a layer are gathered only while it runs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
 
 TRAINED_THROUGH = ("hidden",)
-"""Methods that training calls in place of ``forward``."""
+"""Methods that training calls in place of ``forward``; they gather parameters as it does."""
 
 
 def shard(model: nn.Module, mesh: DeviceMesh) -> None:
-    """Spread the parameters over the processes of a mesh, each layer on its own and what lies
-    outside of layers together. Once.
+    """Shard the parameters over the processes of a mesh: each layer is a group of its own, and all
+    parameters outside of layers are one. A model that is sharded already is left as it is.
 
     Raises:
         BadOption: the mesh asks for tensor parallelism.
@@ -30,7 +30,8 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
     if "tensor_parallel" in (mesh.mesh_dim_names or ()):
         if mesh["tensor_parallel"].size() > 1:
             raise BadOption(
-                "layers are not split over devices (tensor parallelism), only sharded: use trainer.strategy fsdp2"
+                "layers are not split over devices (tensor parallelism), only sharded: "
+                "use trainer.strategy fsdp2"
             )
         mesh = mesh["data_parallel"]
     for layer in [module for module in model.modules() if isinstance(module, TransformerLayer)]:
@@ -42,11 +43,11 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
 
 
 def unshard(model: nn.Module) -> None:
-    """Bring every parameter to every process until :func:`reshard`: the model then runs without
-    talking to the other processes.
+    """Gather every parameter on every process until :func:`reshard`, so that a forward pass needs
+    no communication.
 
-    All processes call it together. Decoding needs it, and so does scoring, where processes have
-    unequal numbers of batches.
+    All processes call it together. Decoding and scoring need it, because processes then have
+    unequal numbers of forward passes.
     """
     for module in sharded(model):
         module.unshard()
@@ -54,28 +55,26 @@ def unshard(model: nn.Module) -> None:
 
 
 def reshard(model: nn.Module) -> None:
-    """Keep only this process's share again."""
+    """Free all but this process's shard again, after :func:`unshard`."""
     for module in sharded(model):
         module.reshard()
         module.set_reshard_after_forward(isinstance(module, TransformerLayer), recurse=False)
 
 
 def sharded(model: nn.Module) -> Iterator[FSDPModule]:
-    """The parts of a model that were spread, each on its own."""
+    """The sharded modules of a model."""
     return (module for module in model.modules() if isinstance(module, FSDPModule))
 
 
 def full_tensor(x: Tensor) -> Tensor:
-    """A number about spread parameters, in every process; any other tensor as it is."""
+    """The whole of a sharded tensor, on every process; any other tensor as it is."""
     return x.full_tensor() if isinstance(x, DTensor) else x
 
 
 def load_full_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """``load_state_dict`` of whole tensors, of which each process keeps its share where the model
-    is spread.
-    """
+    """``load_state_dict`` for a state of whole tensors; a sharded model keeps its shards."""
     own = {name: value for name, value in model.state_dict().items() if isinstance(value, DTensor)}
-    spread = {
+    placed = {
         name: distribute_tensor(
             value, own[name].device_mesh, own[name].placements, src_data_rank=None
         )
@@ -83,4 +82,4 @@ def load_full_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
         else value
         for name, value in state.items()
     }
-    model.load_state_dict(spread)
+    model.load_state_dict(placed)

@@ -1,7 +1,6 @@
-"""How parameters start: a function of the seed and of each one's full name, whatever else the model
-holds.
+"""Initial values of parameters: a function of the seed and of each module's full name.
 
-Cells of a sweep that share a parameter so start it alike.
+Two models that share a part initialise it alike, whatever else they hold.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from torch import nn
 
 
 def seed_of(*where: object) -> int:
-    """A seed for one place: the same for the same words, unrelated for others."""
+    """A seed derived from the given values by a hash."""
     return int.from_bytes(sha256("/".join(map(str, where)).encode()).digest()[:8], "big") >> 1
 
 
 def initialise(model: nn.Module, seed: int) -> None:
-    """Give every parameter its initial value: ``f(seed, its full name)``. The global random state
-    is left as it was.
+    """Call every module's ``reset_parameters`` under a random state of ``(seed, its full name)``.
+
+    Children come before their parent, whose own choice counts. The global random state is left as
+    it was.
     """
     with torch.random.fork_rng(devices=[]):
-        for name, module in reversed(
-            list(model.named_modules())
-        ):  # a module's own choice overrides its children's
+        for name, module in reversed(list(model.named_modules())):
             if callable(reset := getattr(module, "reset_parameters", None)):
                 torch.manual_seed(seed_of(seed, name))
                 reset()
@@ -32,7 +31,7 @@ def initialise(model: nn.Module, seed: int) -> None:
 
 @torch.no_grad()
 def rescale(model: nn.Module, std: float) -> None:
-    """Scale each embedding and linear map, as it was started, to entries of this root mean square."""
+    """Scale the weights of each embedding and linear map to a root mean square of ``std``."""
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             rms = module.weight.square().mean().sqrt()

@@ -1,50 +1,58 @@
-"""The encoder-decoder Transformer (Vaswani et al. 2017, section 3), of any components."""
+"""The encoder-decoder Transformer (Vaswani et al. 2017, section 3), built from components."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.options import Residual, StackOptions
+from tfzoo.blocks.options import StackKeywords, StackOptions
 from tfzoo.blocks.stack import Padding, Stack
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
+from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
-from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PositionSpec
 from tfzoo.special_ids import PAD
+from tfzoo.values import check_range, type_name
+
+Tie = Literal["all", "target", "none"]
 
 
 class Transformer(nn.Module):
-    """An encoder, a decoder and the embeddings around them.
+    """An encoder, a decoder, embeddings and an output projection.
 
-    >>> model = Transformer(vocab_size=8000, dim=64, heads=4, layers=2, norm="rms", position="rotary")
+    >>> model = Transformer(8000, dim=64, heads=4, layers=2, norm="rms", position="rotary")
     >>> source, target = torch.randint(4, 8000, (2, 7)), torch.randint(4, 8000, (2, 5))
     >>> model(source, target).shape
     torch.Size([2, 5, 8000])
 
     Args:
-        vocab_size: of the target, and of the source unless ``source_vocab_size`` is given.
+        vocab_size: number of ids of the target, and of the source unless ``source_vocab_size`` is
+            given.
         dim: width of the model.
         heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
         tie: which embeddings are one matrix: ``all`` (source, target and output; Press and Wolf
             2017), ``target`` (target and output) or ``none``.
-        init_std: start embeddings and linear maps with entries of this root mean square, as BERT
-            and its kin do with 0.02 (Devlin et al. 2019); None: each as its paper has it.
+        init_std: initialise embeddings and linear maps with this root mean square, such as 0.02
+            (Devlin et al. 2019); None: each as in its paper.
         encoder, decoder: options of :class:`~tfzoo.blocks.options.StackOptions` in which one side
             differs, ``{norm: batch, layers: 3}``.
-        allow: names of clashes to run with all the same.
+        allow: names of the clashes to run all the same.
 
     Raises:
         BadOption, UnknownName: an option that does not exist or fits no model.
         Clash: components that cannot work together.
     """
 
+    config: dict[str, Any]
+    """The arguments of the constructor."""
+
+    @with_stack_options
     def __init__(
         self,
         vocab_size: int,
@@ -52,42 +60,30 @@ class Transformer(nn.Module):
         heads: int = 8,
         layers: int = 6,
         *,
-        attention: AttentionSpec = "scaled_dot_product",
-        norm: NormSpec = "layer",
-        position: PositionSpec = "sinusoidal",
-        feedforward: FeedForwardSpec = "relu",
-        head_dim: int | None = None,
-        value_head_dim: int | None = None,
-        kv_heads: int | None = None,
-        share_query_key: bool = False,
-        temperature: float = 1.0,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        feedforward_dropout: float = 0.0,
-        residual: Residual = "pre",
-        max_length: int = 1024,
         scale_embeddings: bool = True,
-        tie: Literal["all", "target", "none"] = "all",
+        tie: Tie = "all",
         init_std: float | None = None,
         source_vocab_size: int | None = None,
         encoder: dict[str, Any] | None = None,
         decoder: dict[str, Any] | None = None,
         allow: list[str] | None = None,
+        **stack: Unpack[StackKeywords],
     ) -> None:
-        given = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         super().__init__()
-        self.config: dict[str, Any] = given
-        if dim < 1 or vocab_size < 1:
-            raise BadOption(f"dim={dim} and vocab_size={vocab_size} must be at least 1")
-        if init_std is not None and not init_std > 0:
-            raise BadOption(f"init_std={init_std} must be over 0")
+        check_range("dim", dim, ge=1, whole=True)
+        check_range("vocab_size", vocab_size, ge=1, whole=True)
+        if source_vocab_size is not None:
+            check_range("source_vocab_size", source_vocab_size, ge=1, whole=True)
+        if init_std is not None:
+            check_range("init_std", init_std, gt=0)
+        if tie not in get_args(Tie):
+            raise BadOption(f"tie={tie!r} is not {type_name(Tie)}")
         if tie == "all" and source_vocab_size is not None:
             raise BadOption(
-                "tie: all makes one matrix of source and target embeddings, but their vocabularies differ. Use tie: target"
+                "tie: all makes one matrix of source and target embeddings, but their vocabularies "
+                "differ. Use tie: target"
             )
-        common = StackOptions().but(
-            {key: given[key] for key in given.keys() & StackOptions.__dataclass_fields__.keys()}
-        )
+        common = StackOptions(layers, heads, **stack)
         sides = {
             "encoder": self._side(common, "encoder", encoder),
             "decoder": self._side(common, "decoder", decoder),
@@ -106,7 +102,7 @@ class Transformer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The untied output projection starts as an embedding does: ``N(0, 1/dim)``, or of
+        """Initialise an untied output projection from ``N(0, 1/dim)``, as an embedding, and apply
         ``init_std``.
         """
         if self.projection is not None:
@@ -126,7 +122,7 @@ class Transformer(nn.Module):
 
     @property
     def output_weight(self) -> Tensor:
-        """What turns hidden states into logits: ``(v d)``."""
+        """The weight of the output projection: ``(v d)``."""
         return self.target_embedding.weight if self.projection is None else self.projection
 
     def forward(
@@ -139,8 +135,8 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """``(b k), (b q) -> (b q v)``; ids equal to ``pad`` are padding.
 
-        ``source_padding`` and ``target_padding`` say on which side padding stands, if there can be
-        any.
+        ``source_padding`` and ``target_padding`` are the sides of padding; ``none`` says that there
+        is none.
         """
         return self.logits(
             self.hidden(
@@ -177,11 +173,11 @@ class Transformer(nn.Module):
         return self.encoder(self.source_embedding(source), self.valid(source, padding), padding)  # type: ignore[no-any-return]
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
-        """True at real tokens, None where the batch is known to hold no padding."""
+        """``(b n)``, True at real tokens; None for ``padding="none"``."""
         return None if padding == "none" else ids != self.pad
 
     def init_cache(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
-        """Encode the source; the cache to decode with: ``(b k)``."""
+        """Encode the source ``(b k)``; returns the cache to decode with."""
         cache = DecoderCache(len(self.decoder.layers), Mask(keys=self.valid(source, padding)))
         memory = self.encode(source, padding=padding)
         for layer, kept in zip(self.decoder.layers, cache.source, strict=True):
@@ -189,7 +185,7 @@ class Transformer(nn.Module):
         return cache
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
-        """The next token's logits after one more token of each hypothesis: ``(r) -> (r v)``."""
+        """Append one token to each hypothesis; returns the next logits: ``(r) -> (r v)``."""
         x = self.decoder(
             self.target_embedding(tokens[:, None]),
             cache=cache,
@@ -202,6 +198,6 @@ class Transformer(nn.Module):
         self, common: StackOptions, side: str, changes: Mapping[str, Any] | None
     ) -> StackOptions:
         try:
-            return common.but(changes)
+            return common.updated(changes)
         except BadOption as error:
             raise BadOption(f"{side}: {error}") from None

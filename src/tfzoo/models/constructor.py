@@ -1,0 +1,62 @@
+"""The constructor of a model: its own arguments and the options of its stacks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, ParamSpec, cast, get_type_hints
+
+from tfzoo.blocks.options import StackOptions, types
+
+P = ParamSpec("P")
+
+
+def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
+    """Decorate an ``__init__`` that ends with ``**stack: Unpack[StackKeywords]``.
+
+    - Its signature lists every option of a stack with type and default. ``help`` shows it, and the
+      keys of a recipe's section are read from it.
+    - The arguments of a call, defaults included, are stored as ``self.config``. A checkpoint holds
+      it, and ``type(self)(**self.config)`` builds the same model.
+    """
+    signature = _signature(init)
+
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        call = signature.bind(self, *args, **kwargs)
+        call.apply_defaults()
+        _, *given = call.arguments.items()
+        cast(Callable[..., None], init)(self, **dict(given))
+        self.config = dict(given)
+
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(construct, name, getattr(init, name))
+    construct.__annotations__ = {
+        name: one.annotation
+        for name, one in signature.parameters.items()
+        if one.annotation is not one.empty
+    }
+    construct.__signature__ = signature  # type: ignore[attr-defined]  # read by inspect
+    return cast(Callable[P, None], construct)
+
+
+def _signature(init: Callable[..., None]) -> inspect.Signature:
+    """The signature of ``init`` with the options of a stack in place of ``**stack``."""
+    hints = get_type_hints(init, include_extras=True)
+    own = [
+        one.replace(annotation=hints.get(name, one.empty))
+        for name, one in inspect.signature(init).parameters.items()
+        if one.kind is not one.VAR_KEYWORD
+    ]
+    named = {one.name for one in own}
+    stack = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=types()[field.name],
+        )
+        for field in fields(StackOptions)
+        if field.name not in named
+    ]
+    return inspect.Signature(sorted([*own, *stack], key=lambda one: one.kind))

@@ -1,0 +1,93 @@
+"""The options of a stack are checked wherever they are built, and are written once."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+from torch import nn
+
+import tfzoo
+from tfzoo.blocks.multihead import CrossAttention, SelfAttention
+from tfzoo.blocks.options import StackKeywords, StackOptions, types
+from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.errors import BadOption
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        SelfAttention,
+        CrossAttention,
+        lambda dim, options: TransformerLayer(dim, options, cross=False),
+        lambda dim, options: Stack(dim, options, causal=False),
+        lambda dim, options: tfzoo.Transformer(20, dim, options.heads),
+    ],
+    ids=["self-attention", "cross-attention", "layer", "stack", "model"],
+)
+def test_every_block_refuses_heads_that_do_not_divide_its_width(build: Any) -> None:
+    with pytest.raises(
+        BadOption, match=r"^heads=3 do not divide dim=8\. Choose one of \[1, 2, 4, 8\]"
+    ):
+        build(8, StackOptions(heads=3))
+    with pytest.raises(BadOption, match=r"^dim=0 must be a whole number at least 1"):
+        build(0, StackOptions(heads=2))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"temperature": value} for value in (0.0, -1.0, NAN, INF)),
+        *(
+            {name: value}
+            for name in ("dropout", "attention_dropout", "feedforward_dropout")
+            for value in (-0.1, 1.0, NAN)
+        ),
+        *(
+            {name: value}
+            for name in ("heads", "head_dim", "value_head_dim", "kv_heads", "max_length")
+            for value in (0, -1, 1.5)
+        ),
+        {"layers": -1},
+        {"layers": "two"},
+        {"heads": 4, "kv_heads": 3},
+        {"share_query_key": True, "kv_heads": 1},
+        {"residual": "middle"},
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_refused_where_they_are_made(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadOption, match=next(reversed(wrong))):
+        StackOptions(**wrong)
+    with pytest.raises(BadOption):
+        StackOptions().updated(wrong)
+
+
+def test_values_of_a_command_line_are_converted() -> None:
+    options = StackOptions().updated({"layers": "2", "dropout": "1e-1", "kv_heads": "none"})
+    assert (options.layers, options.dropout, options.kv_heads) == (2, 0.1, None)
+
+
+def test_the_keywords_of_a_model_are_the_options_of_a_stack() -> None:
+    keywords = get_type_hints(StackKeywords, include_extras=True)
+    assert keywords == {key: types()[key] for key in types() if key not in ("layers", "heads")}
+
+
+@pytest.mark.parametrize("model", [tfzoo.Transformer, tfzoo.TransformerClassifier])
+def test_the_signature_of_a_model_lists_every_option_with_type_and_default(
+    model: type[nn.Module],
+) -> None:
+    parameters = inspect.signature(model).parameters
+    for field in fields(StackOptions):
+        assert parameters[field.name].default == field.default
+    hints = get_type_hints(model.__init__, include_extras=True)
+    assert {key: hints[key] for key in types() if key not in ("layers", "heads")} == {
+        key: types()[key] for key in types() if key not in ("layers", "heads")
+    }
+    with pytest.raises(TypeError, match="nrom"):
+        model(20, 8, nrom="rms")

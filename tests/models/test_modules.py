@@ -1,0 +1,145 @@
+"""Models are copied, pickled, called with other parameters, compiled and exported."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.testing.samples import randomize
+
+TINY: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 2, "dropout": 0.0}
+SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
+TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])
+
+
+def translator(**options: Any) -> tfzoo.Transformer:
+    torch.manual_seed(0)
+    model = tfzoo.Transformer(20, **{**TINY, **options})
+    randomize(model)
+    return model.double().eval()
+
+
+def classifier(**options: Any) -> tfzoo.TransformerClassifier:
+    torch.manual_seed(0)
+    model = tfzoo.TransformerClassifier(20, 3, **{**TINY, **options})
+    randomize(model)
+    return model.double().eval()
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def pickled(model: nn.Module) -> nn.Module:
+    return pickle.loads(pickle.dumps(model))
+
+
+def saved(model: nn.Module) -> nn.Module:
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled, saved])
+def test_a_copy_computes_the_same(copied: Any) -> None:
+    for model, given in ((translator(), (SOURCE, TARGET)), (classifier(), (SOURCE,))):
+        other = copied(model)
+        close(other(*given), model(*given))
+        assert other.config == model.config
+        with torch.no_grad():
+            next(other.parameters()).add_(1.0)
+        assert not torch.equal(other(*given), model(*given))
+
+
+def test_a_model_runs_with_parameters_given_from_outside() -> None:
+    model, other = translator(), translator()
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(0.1)
+    given = dict(other.named_parameters())
+    close(torch.func.functional_call(model, given, (SOURCE, TARGET)), other(SOURCE, TARGET))
+
+
+@pytest.mark.parametrize("model", [translator, classifier])
+def test_the_stored_arguments_build_the_same_model(model: Any) -> None:
+    one = model(norm="rms", heads=4, kv_heads=2)
+    other = type(one)(**one.config).double().eval()
+    other.load_state_dict(one.state_dict())
+    given = (SOURCE, TARGET) if isinstance(one, tfzoo.Transformer) else (SOURCE,)
+    close(other(*given), one(*given))
+    assert other.config == one.config
+
+
+def test_the_arguments_in_checkpoints_of_0_1_are_known() -> None:
+    """A checkpoint of 0.1 holds these, and nothing else."""
+    stack = {
+        *("attention", "norm", "position", "feedforward", "head_dim", "value_head_dim"),
+        *("kv_heads", "share_query_key", "temperature", "dropout", "attention_dropout"),
+        *("feedforward_dropout", "residual", "max_length", "heads", "layers", "dim"),
+        *("vocab_size", "scale_embeddings", "init_std", "allow"),
+    }
+    translation = {"tie", "source_vocab_size", "encoder", "decoder"}
+    assert translator().config.keys() == stack | translation
+    assert classifier().config.keys() == stack | {"classes", "pooling", "pooled_dropout"}
+
+
+PARTS = [
+    {},
+    {"norm": "rms", "position": "rotary"},
+    {"attention": "additive", "position": "alibi"},
+    {"attention": "euclidean", "position": "relative_bias"},
+    {"attention": "cosine", "position": "learned", "max_length": 64},
+    {"attention": "bilinear", "position": "none", "norm": "none"},
+]
+
+
+def any_length(n: int = 64) -> Any:
+    return torch.export.Dim("n", min=2, max=n)
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_an_encoder_is_exported_for_every_length(parts: dict[str, Any]) -> None:
+    model = classifier(**parts)
+    text = torch.randint(4, 20, (2, 9))
+    shapes = {"text": {1: any_length()}}
+    program = torch.export.export(model, (text,), dynamic_shapes=shapes)
+    for n in (2, 15, 16, 17, 64):
+        text = torch.randint(4, 20, (2, n))
+        text[1, n // 2 :] = 0
+        close(program.module()(text), model(text))
+
+
+def test_a_translator_is_exported_for_every_length() -> None:
+    model = translator()
+    shapes = {"source": {1: any_length()}, "target": {1: torch.export.Dim("m", min=2, max=64)}}
+    given = (torch.randint(4, 20, (2, 9)), torch.randint(4, 20, (2, 7)))
+    program = torch.export.export(model, given, dynamic_shapes=shapes)
+    for n, m in ((2, 3), (16, 15), (40, 17)):
+        given = (torch.randint(4, 20, (2, n)), torch.randint(4, 20, (2, m)))
+        close(program.module()(*given), model(*given))
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_a_layer_is_compiled_in_one_graph_for_all_lengths(parts: dict[str, Any]) -> None:
+    """One graph, and not another one for each length."""
+    torch.compiler.reset()
+    model, graphs = classifier(**parts), []
+
+    def count(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    run = torch.compile(model.encode, fullgraph=True, dynamic=True, backend=count)
+    for n in (5, 9, 15, 16, 17, 33):
+        text = torch.randint(4, 20, (2, n))
+        text[1, n // 2 :] = 0
+        close(run(text), model.encode(text))
+    assert len(graphs) == 1
