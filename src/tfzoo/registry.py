@@ -1,10 +1,9 @@
-"""The registry: components by kind and name, found in the folder of their kind and loaded when
-asked for.
+"""The registry: components by kind and name.
 
-One new component is one new file. The file's name is the component's name, so that names are known
-without importing anything; the class in it is decorated with :func:`register`, which checks that
-its constructor is a configuration cut in
-two by the star: what the model supplies before it, what a recipe may set after it.
+A component is one file in the folder of its kind. The file's name is the component's name, so that
+names are known without an import; the file is imported when the component is asked for. The class
+in it is decorated with :func:`register`. Of its constructor, arguments before the star are supplied
+by the model, and keywords after it are options that a recipe may set.
 """
 
 from __future__ import annotations
@@ -30,8 +29,12 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True)
 class Kind:
-    """A slot that a component fills: where its files lie, what a model supplies to it, which traits
-    it may declare.
+    """A kind of component.
+
+    Args:
+        package: the package of its files.
+        supplied: the arguments that a model supplies.
+        traits: the traits that a component may declare.
     """
 
     package: str
@@ -63,7 +66,9 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """All that is known about one component. ``print`` it."""
+    """A registered component: class, paper, traits, supplied arguments and options. Its ``str`` is
+    a description.
+    """
 
     kind: str
     name: str
@@ -75,12 +80,12 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """The docstring, to be read in a terminal."""
+        """The docstring for a terminal."""
         return (inspect.getdoc(self.cls) or "").strip().replace("``", "`")
 
     @property
     def summary(self) -> str:
-        """Its first line: what it does and its formula."""
+        """The docstring's first line, which has the formula."""
         return self.text.partition("\n")[0]
 
     def __str__(self) -> str:
@@ -96,8 +101,8 @@ class Entry:
 
 
 class Registry:
-    """The components of one kind: those in its folder, those of other packages' entry points, those
-    registered by hand.
+    """The components of one kind: files in its folder, entry points of other packages, and classes
+    registered by a decorator elsewhere.
     """
 
     def __init__(self, kind: str) -> None:
@@ -109,7 +114,7 @@ class Registry:
         return sorted({*self._files(), *self._points(), *self.registered})
 
     def entry(self, name: str) -> Entry:
-        """The component of that name, imported now if it was not yet.
+        """The component of that name, imported if it is not yet.
 
         Raises:
             UnknownName: nothing has this name; the message says what is close.
@@ -139,13 +144,12 @@ class Registry:
             )
         unknown = set(traits) - KINDS[self.kind].traits
         if unknown:
-            raise BadComponent(
-                f"{where}: unknown trait {listing(unknown)}. Known: {listing(KINDS[self.kind].traits)}"
-            )
+            known = listing(KINDS[self.kind].traits)
+            raise BadComponent(f"{where}: unknown trait {listing(unknown)}. Known: {known}")
         supplied, options = self._constructor(cls, where)
         entry = Entry(self.kind, name, cls, paper, frozenset(traits), supplied, options)
         self.registered[name] = entry
-        cls.entry = entry  # type: ignore[attr-defined]  # the contracts declare it; a bare type does not
+        cls.entry = entry  # type: ignore[attr-defined]  # contracts.Component declares it
 
     def options(self, spec: Spec) -> tuple[Entry, dict[str, Any]]:
         """The component that a spec names and its options, checked and converted.
@@ -166,7 +170,8 @@ class Registry:
                     f"Options: {listing(entry.options)}" if entry.options else "It has no options"
                 )
                 raise BadOption(
-                    f"{self.kind} {name!r} has no option {key!r}.{did_you_mean(key, entry.options)} {known}"
+                    f"{self.kind} {name!r} has no option {key!r}."
+                    f"{did_you_mean(key, entry.options)} {known}"
                 )
             try:
                 given[key] = entry.options[key].convert(value)
@@ -184,7 +189,8 @@ class Registry:
         entry, options = self.options(spec)
         for key in supplied.keys() - KINDS[self.kind].supplied:
             raise BadOption(
-                f"{key!r} is nothing that a model supplies to {self.kind}; as an option: {{name: {entry.name}, {key}: ...}}"
+                f"{key!r} is nothing that a model supplies to {self.kind}; "
+                f"as an option: {{name: {entry.name}, {key}: ...}}"
             )
         missing = [key for key in entry.supplied if key not in supplied]
         if missing:
@@ -205,7 +211,8 @@ class Registry:
         points = {point.name: point for point in entry_points(group=f"tfzoo.{self.kind}")}
         for name in points.keys() & self._files():
             raise BadComponent(
-                f"{self.kind} {name!r}: {points[name].value} takes a name of tfzoo's own; its package must choose another"
+                f"{self.kind} {name!r}: {points[name].value} takes a name of tfzoo's own; "
+                "its package must choose another"
             )
         return points
 
@@ -215,7 +222,8 @@ class Registry:
             found = point.load()
         except Exception as error:  # whatever that package does when it is imported
             raise BadComponent(
-                f"{self.kind} {point.name!r}: cannot import {point.value} ({type(error).__name__}: {error})"
+                f"{self.kind} {point.name!r}: cannot import {point.value} "
+                f"({type(error).__name__}: {error})"
             ) from error
         if not isinstance(found, type):
             raise BadComponent(f"{self.kind} {point.name!r}: {point.value} is no class")
@@ -225,17 +233,20 @@ class Registry:
         owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
         if owner is object or owner.__module__.partition(".")[0] == "torch":
             return (), {}  # nothing is supplied, nothing can be set
-        hints = get_type_hints(cls.__init__)  # type: ignore[misc]  # of this very class, not of an instance
+        hints = get_type_hints(owner.__init__)  # type: ignore[misc]  # of a class, not an instance
+        signature = inspect.signature(owner.__init__)  # type: ignore[misc]  # likewise
         supplied, options = [], {}
-        for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:  # type: ignore[misc]
+        for name, parameter in list(signature.parameters.items())[1:]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise BadComponent(
-                    f"{where}: no *{name} in a constructor: a misspelt option would be dropped silently"
+                    f"{where}: no *{name} in a constructor: "
+                    "a misspelt option would be dropped silently"
                 )
             if parameter.kind is not parameter.KEYWORD_ONLY:
                 if name not in KINDS[self.kind].supplied:
                     raise BadComponent(
-                        f"{where}: {name!r} stands before the star, but a model supplies only {listing(KINDS[self.kind].supplied)}"
+                        f"{where}: {name!r} stands before the star, but a model supplies only "
+                        f"{listing(KINDS[self.kind].supplied)}"
                     )
                 supplied.append(name)
             elif (
@@ -244,7 +255,8 @@ class Registry:
                 or not is_plain(hints[name])
             ):
                 raise BadComponent(
-                    f"{where}: option {name!r} needs a default and a plain type (bool, int, float, str, Literal, None)"
+                    f"{where}: option {name!r} needs a default and a plain type "
+                    "(bool, int, float, str, Literal, None)"
                 )
             else:
                 options[name] = Option(hints[name], parameter.default)
@@ -264,9 +276,7 @@ def registry(kind: str) -> Registry:
 def register(
     kind: str, name: str, *, paper: str = "", traits: Iterable[str] = ()
 ) -> Callable[[C], C]:
-    """Class decorator: give a component its name, its paper and its traits. The same inside and
-    outside the package.
-    """
+    """Class decorator that registers a component under a name, with its paper and its traits."""
 
     def decorate(cls: C) -> C:
         registry(kind).add(cls, name, paper, traits)
@@ -276,7 +286,7 @@ def register(
 
 
 def create(kind: str, spec: Spec, **supplied: Any) -> Any:
-    """An instance of a component: ``create("norm", "rms", dim=512)``; see :meth:`Registry.create`."""
+    """An instance of a component, ``create("norm", "rms", dim=512)``: see :meth:`Registry.create`."""
     return registry(kind).create(spec, **supplied)
 
 

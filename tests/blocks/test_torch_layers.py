@@ -1,6 +1,8 @@
-"""The blocks compute what PyTorch's own modules compute, with their weights."""
+"""The blocks compute what PyTorch's own modules compute with the same weights, in float64."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -17,8 +19,16 @@ DIM, HEADS = 16, 4
 
 
 @pytest.fixture(autouse=True)
-def seed() -> None:
+def float64() -> Iterator[None]:
     torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def randomize(module: nn.Module) -> nn.Module:
@@ -70,7 +80,7 @@ def test_self_attention_is_pytorchs(causal: bool) -> None:
     x, valid = padded()
     hidden = nn.Transformer.generate_square_subsequent_mask(6).isinf() if causal else None
     wanted, _ = theirs(x, x, x, key_padding_mask=~valid, attn_mask=hidden, need_weights=False)
-    torch.testing.assert_close(ours(x, Context(Mask(causal, valid)), 0), wanted)
+    close(ours(x, Context(Mask(causal, valid)), 0), wanted)
 
 
 def test_cross_attention_is_pytorchs() -> None:
@@ -80,9 +90,7 @@ def test_cross_attention_is_pytorchs() -> None:
     memory, valid = padded()
     x = torch.randn(3, 4, DIM)
     wanted, _ = theirs(x, memory, memory, key_padding_mask=~valid, need_weights=False)
-    torch.testing.assert_close(
-        ours(x, Context(Mask(), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted
-    )
+    close(ours(x, Context(Mask(), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted)
 
 
 @pytest.mark.parametrize("residual", ["pre", "post"])
@@ -99,7 +107,7 @@ def test_an_encoder_layer_is_pytorchs(residual: str, activation: str) -> None:
     copy_layer(ours, theirs)
     x, valid = padded()
     got, wanted = ours(x, Context(Mask(keys=valid)), 0), theirs(x, src_key_padding_mask=~valid)
-    torch.testing.assert_close(got[valid], wanted[valid])
+    close(got[valid], wanted[valid])
 
 
 @pytest.mark.parametrize("residual", ["pre", "post"])
@@ -116,9 +124,7 @@ def test_a_decoder_layer_is_pytorchs(residual: str) -> None:
     x = torch.randn(3, 5, DIM)
     hidden = nn.Transformer.generate_square_subsequent_mask(5)
     wanted = theirs(x, memory, tgt_mask=hidden, memory_key_padding_mask=~valid, tgt_is_causal=True)
-    torch.testing.assert_close(
-        ours(x, Context(Mask(True), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted
-    )
+    close(ours(x, Context(Mask(True), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted)
 
 
 def test_a_pre_norm_stack_ends_with_a_norm_as_pytorchs() -> None:
@@ -134,7 +140,7 @@ def test_a_pre_norm_stack_ends_with_a_norm_as_pytorchs() -> None:
         copy_layer(our_layer, their_layer)
     ours.final_norm.load_state_dict(theirs.norm.state_dict())
     x, valid = padded()
-    torch.testing.assert_close(ours(x, valid)[valid], theirs(x, src_key_padding_mask=~valid)[valid])
+    close(ours(x, valid)[valid], theirs(x, src_key_padding_mask=~valid)[valid])
 
 
 @pytest.mark.parametrize("residual", ["post", "none"])

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Linear(nn.Linear):
-    """``x W^T + b``, with ``W`` initialised as in Glorot and Bengio 2010, eq. 16, and ``b`` at 0."""
+    """``x W^T + b``; ``W`` starts as in Glorot and Bengio 2010, eq. 16, ``b`` at 0."""
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)
