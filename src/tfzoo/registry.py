@@ -286,7 +286,7 @@ def register(
 
 
 def create(kind: str, spec: Spec, **supplied: Any) -> Any:
-    """An instance of a component, ``create("norm", "rms", dim=512)``: see :meth:`Registry.create`."""
+    """:meth:`Registry.create` of a kind: ``create("norm", "rms", dim=512)``."""
     return registry(kind).create(spec, **supplied)
 
 
