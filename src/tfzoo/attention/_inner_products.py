@@ -78,7 +78,7 @@ def fused(
     lengths = q.shape[-2], k.shape[-2]
     if bias is None and needs_no_matrix(q, k, mask):
         return F.scaled_dot_product_attention(
-            q, k, v, dropout_p=dropout, scale=scale, is_causal=mask.causal and lengths[0] > 1
+            q, k, v, dropout_p=dropout, scale=scale, is_causal=mask.causal
         )
     visible, empty = mask.boolean(*lengths, q.device), mask.fully_masked(*lengths, q.device)
     attn_mask = visible if visible is None or empty is None else visible | empty
