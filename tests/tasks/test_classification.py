@@ -229,9 +229,9 @@ def test_the_loss_is_the_weighted_mean_over_texts(
     trainer_in(tmp_path, max_steps=0).fit(task, datamodule=data)  # attaches a trainer that logs
     task.log_training = lambda values, tokens: found.append(int(tokens))  # type: ignore[method-assign]
     found: list[int] = []
-    task.step.begin()
+    task.normalizer.reset()
     torch.testing.assert_close(
-        task.train().training_step(batch, 0) / task.step.count,
+        task.train().training_step(batch, 0) / task.normalizer.count,
         (weights * smoothed).sum() / weights.sum(),
     )
     assert found == [int((batch.tokens != 0).sum())]
@@ -249,8 +249,8 @@ def test_a_batch_of_classes_without_weight_teaches_nothing(
         0,
     )
     loss.backward()
-    assert task.step.finish(list(task.parameters()), 1, 1)
-    assert loss.item() == task.step.loss == 0.0
+    assert task.normalizer.normalize_(list(task.parameters()), 1, 1)
+    assert loss.item() == task.normalizer.loss == 0.0
     assert all(p.grad is None or not p.grad.any() for p in task.parameters())
 
 

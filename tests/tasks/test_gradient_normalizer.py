@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from tfzoo.tasks.gradient_normalizer import GradientNormalizer, drop
+from tfzoo.tasks.gradient_normalizer import GradientNormalizer
+from tfzoo.tasks.skipped_steps import SkippedSteps, skip_unless
 
 X, Y = torch.randn(7, 3, generator=torch.Generator().manual_seed(0)), torch.arange(7.0)
 
@@ -30,11 +33,11 @@ def test_unequal_micro_batches_give_the_gradient_of_the_mean_over_all(tensors: b
         loss = summed(parts, rows)
         step.add(loss, torch.tensor(float(count)) if tensors else count)
         (loss / 2).backward()  # as Lightning does where it accumulates two
-    assert step.finish(list(parts.parameters()), 1, 2)
+    assert step.normalize_(list(parts.parameters()), 1, 2)
     mean = summed(whole, slice(0, 7)) / 7
     mean.backward()
-    assert step.loss == pytest.approx(mean.item())
-    assert step.norm == pytest.approx(
+    assert step.loss.item() == pytest.approx(mean.item())
+    assert step.norm.item() == pytest.approx(
         float(nn.utils.get_total_norm([p.grad for p in whole.parameters() if p.grad is not None]))
     )
     for ours, wanted in zip(parts.parameters(), whole.parameters(), strict=True):
@@ -45,7 +48,7 @@ def test_a_mean_that_a_task_made_itself_is_left_alone() -> None:
     linear, step = model(), GradientNormalizer()
     summed(linear, slice(0, 7)).backward()
     before = [p.grad.clone() for p in linear.parameters() if p.grad is not None]
-    assert step.finish(list(linear.parameters()), 1, 1)
+    assert step.normalize_(list(linear.parameters()), 1, 1)
     assert_close([p.grad for p in linear.parameters()], before, rtol=0, atol=0)
 
 
@@ -58,7 +61,7 @@ def test_one_number_that_is_not_finite_is_enough(where: str, bad: float) -> None
     loss.backward()
     if where == "gradient" and linear.weight.grad is not None:
         linear.weight.grad[0, 1] = bad
-    assert not step.finish(list(linear.parameters()), 1, 1)
+    assert not step.normalize_(list(linear.parameters()), 1, 1)
 
 
 def test_gradients_are_clipped_to_the_norm_that_torch_clips_to() -> None:
@@ -71,25 +74,55 @@ def test_gradients_are_clipped_to_the_norm_that_torch_clips_to() -> None:
         norm = float(nn.utils.clip_grad_norm_(theirs.parameters(), most))
         step = GradientNormalizer()
         step.add(torch.tensor(1.0), 7)
-        assert step.finish(list(ours.parameters()), 1, 1, most)
-        assert step.norm == pytest.approx(norm)
+        assert step.normalize_(list(ours.parameters()), 1, 1, most)
+        assert step.norm.item() == pytest.approx(norm)
         assert_close([p.grad for p in ours.parameters()], [p.grad for p in theirs.parameters()])
 
 
-def test_without_gradients_adam_changes_nothing() -> None:
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_a_skipped_step_changes_neither_parameters_nor_optimiser(optimizer: str) -> None:
+    """AdamW is fused and decides on the device; the other one is not, and loses its gradients."""
     linear = model()
-    adam = torch.optim.AdamW(linear.parameters(), lr=0.1, weight_decay=0.1, fused=True)
-    summed(linear, slice(0, 7)).backward()
-    adam.step()
-    weights = [p.detach().clone() for p in linear.parameters()]
-    kept = {key: value.clone() for state in adam.state.values() for key, value in state.items()}
-    summed(linear, slice(0, 7)).backward()
-    drop(list(linear.parameters()))
-    adam.step()
-    assert_close(list(linear.parameters()), weights, rtol=0, atol=0)
-    assert_close(
-        {key: value for state in adam.state.values() for key, value in state.items()},
-        kept,
-        rtol=0,
-        atol=0,
+    parameters = list(linear.parameters())
+    adamw = optimizer == "adamw"
+    optim: torch.optim.Optimizer = (
+        torch.optim.AdamW(parameters, lr=0.1, weight_decay=0.1, fused=True)
+        if adamw
+        else torch.optim.SGD(parameters, lr=0.1, weight_decay=0.1, momentum=0.9)
     )
+    for finite, bad in ((True, 1.0), (False, float("nan")), (True, 1.0)):
+        optim.zero_grad()
+        summed(linear, slice(0, 7)).backward()
+        for p in parameters:
+            p.grad = p.grad * bad if p.grad is not None else None
+        weights, kept = copy.deepcopy((parameters, optim.state_dict()["state"]))
+        skip_unless(torch.tensor(finite), optim)
+        optim.step()
+        same = all(torch.equal(p, w) for p, w in zip(parameters, weights, strict=True))
+        assert same is not finite
+        if not finite:
+            for place, state in optim.state_dict()["state"].items():
+                assert_close(state, kept[place], rtol=0, atol=0)
+
+
+def test_double_gradients_are_normalised_in_double() -> None:
+    linear, step = model().double(), GradientNormalizer()
+    loss = (linear(X.double())[:, 0] - Y).square().sum()
+    step.add(loss, 7)
+    loss.backward()
+    wanted = [p.grad / 7 for p in linear.parameters() if p.grad is not None]
+    assert step.normalize_(list(linear.parameters()), 1, 1)
+    assert step.loss.item() == pytest.approx(loss.item() / 7, rel=1e-12)
+    assert_close([p.grad for p in linear.parameters()], wanted, rtol=1e-12, atol=0)
+
+
+def test_skipped_steps_are_counted_on_the_device_and_read_afterwards() -> None:
+    steps = SkippedSteps()
+    assert steps.last_in_a_row() == 0
+    seen = []
+    for skipped in (True, True, False, True):
+        steps.add(torch.tensor(skipped))
+        seen.append(steps.last_in_a_row())
+    assert seen == [1, 2, 0, 1]
+    steps.add(torch.tensor(True), tolerated=True)
+    assert (steps.last_in_a_row(), int(steps.total)) == (0, 4)

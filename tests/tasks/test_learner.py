@@ -13,10 +13,12 @@ from typing import Any
 import lightning.pytorch as L
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, NotFinite
+from tfzoo.tasks.skipped_steps import SkippedSteps
 
 SMALL = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.1, "encoder": {"norm": "batch"}}
 
@@ -75,10 +77,14 @@ def fit(
         "enable_model_summary": False,
         "enable_checkpointing": False,
     }
+    given = {"callbacks": [watch], "log_every_n_steps": 1, **quiet, **options}
     trainer = L.Trainer(
-        default_root_dir=folder, accelerator="cpu", max_steps=steps, limit_val_batches=0, callbacks=[watch], log_every_n_steps=1,
-        **{**quiet, **options},
-    )  # fmt: skip
+        default_root_dir=folder,
+        accelerator="cpu",
+        max_steps=steps,
+        limit_val_batches=0,
+        **given,  # type: ignore[arg-type]
+    )
     trainer.fit(task, datamodule=data)
     return watch
 
@@ -102,7 +108,7 @@ def break_at(
             own(batch)[0] * (bad if task.batches - 1 in batches else 1.0),
             *own(batch)[1:],
         )  # type: ignore[method-assign]
-    else:
+    elif what != "none":
         task.model.encoder.layers[1].feedforward.inner.register_forward_hook(spoil)
 
 
@@ -130,7 +136,7 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(
     assert [
         not equal(a["adam"]["state"], b["adam"]["state"]) for a, b in pairwise(watch.seen)
     ] == moved
-    assert [one["schedule"] for one in watch.seen] == [1, 2, 2, 3, 4, 4]
+    assert [one["schedule"] for one in watch.seen] == [1, 2, 3, 4, 5, 6]
     assert [one["train/skipped"] for one in watch.logged] == [0, 0, 1, 1, 1, 2]
     assert all(value.isfinite().all() for value in watch.seen[-1]["state"].values()), (
         "running statistics too"
@@ -141,8 +147,11 @@ def test_a_skipped_step_leaves_out_all_its_micro_batches(data: Any, tmp_path: Pa
     task = task_of(data)
     break_at(task, {0}, "gradient")
     watch = fit(task, data, tmp_path, steps=2, accumulate_grad_batches=2)
-    assert equal(watch.seen[0]["adam"], watch.seen[1]["adam"])
-    assert not equal(watch.seen[1]["adam"], watch.seen[3]["adam"])
+    _, skipped, _, taken = watch.seen
+    assert all(
+        not value.any() for state in skipped["adam"]["state"].values() for value in state.values()
+    )
+    assert not equal(skipped["adam"]["state"], taken["adam"]["state"])
     assert task.skipped == 1
 
 
@@ -166,6 +175,88 @@ def test_too_many_in_a_row_end_the_training_and_are_explained(
         fit(task, data, tmp_path, accumulate_grad_batches=1)
     assert task.skipped == 5
     assert all(value.isfinite().all() for value in task.state_dict().values())
+
+
+class HostReads(TorchDispatchMode):
+    """Raises where the host would wait for a device: a value is read, or a shape depends on one."""
+
+    waits = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if name in self.waits or name.startswith("unique"):
+            raise AssertionError(f"{name} waits for the device")
+        if name in ("index", "index_put_") and any(
+            x is not None and x.dtype == torch.bool for x in args[1]
+        ):
+            raise AssertionError(f"{name} with a boolean mask waits for the device")
+        return func(*args, **(kwargs or {}))
+
+
+class WithoutHostReads(L.Callback):
+    """From the start of a batch, when it lies on the device, to the end of its step."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps = 0
+        self.mode = HostReads()
+        self.patch = monkeypatch
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, k: int) -> None:
+        def refuse(*args: Any) -> None:
+            raise AssertionError("a tensor is read")
+
+        for name in ("tolist", "numpy", "__array__"):  # these do not pass the dispatcher
+            self.patch.setattr(torch.Tensor, name, refuse)
+        self.mode.__enter__()
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, k: int
+    ) -> None:
+        self.mode.__exit__(None, None, None)
+        self.patch.undo()
+        self.steps += 1
+
+
+@pytest.mark.parametrize("task", ["translation", "classification"])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_step_that_logs_nothing_never_waits_for_the_device(
+    task: str, accumulate: int, data: Any, tmp_path: Path
+) -> None:
+    """Nor where it is not finite. What reads the counter of skipped steps reads a copy of the step
+    before and waits for that alone.
+    """
+    if task == "translation":
+        training = task_of(data)
+    else:
+        (tmp_path / "texts").mkdir()
+        for name in ("train", "val", "test"):
+            lines = "".join(f"{'one two three'[: 3 + 4 * (k % 3)]}\t{k % 2}\n" for k in range(40))
+            (tmp_path / "texts" / f"{name}.tsv").write_text(f"text\tlabel\n{lines}", "utf-8")
+        data = tfzoo.ClassificationData(
+            root=str(tmp_path / "texts"), tokenizer="character", max_tokens=50
+        )
+        data.prepare_data()
+        data.setup()
+        recipe = {"model": {"dim": 16, "heads": 2, "layers": 1}}
+        training = tfzoo.ClassificationTask.build(recipe, data.vocabulary)
+    break_at(training, {2}, "loss" if task == "translation" else "none")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(SkippedSteps, "last_in_a_row", lambda self: 0)
+    watch = WithoutHostReads(pytest.MonkeyPatch())
+    try:
+        fit(
+            training,
+            data,
+            tmp_path,
+            4,
+            callbacks=[watch],
+            log_every_n_steps=100,
+            gradient_clip_val=1.0,
+            accumulate_grad_batches=accumulate,
+        )
+    finally:
+        patch.undo()
+    assert watch.steps >= 4
 
 
 def test_the_command_ends_with_code_1_and_a_last_checkpoint_that_is_finite(

@@ -160,8 +160,8 @@ def train(
         for name, grad in gradients.items()
     }
     found = {
-        "loss": task.step.loss,
-        "norm": task.step.norm,
+        "loss": task.normalizer.loss.item(),
+        "norm": task.normalizer.norm.item(),
         "gradients": whole,
         "inputs": inputs,
         "val": seen,

@@ -93,7 +93,7 @@ class Explain(L.Callback):
             return
         norms = torch.stack([*self.gradients.values()])
         norms = norms * (
-            task.step.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny)
+            task.normalizer.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny)
         )  # of the mean loss, not of the sum
         values = (
             torch.stack([*(value.float() for value in self.seen.values())]).tolist()

@@ -1,86 +1,83 @@
-"""One step of the optimiser, over all its micro-batches and processes: a mean over all that they
-counted, taken by all or by none.
-"""
+"""Gradients of the mean loss over all micro-batches and processes of an optimiser step."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
 
-from tfzoo import _adapters
 from tfzoo.models.fsdp import full_tensor
 
 
 class GradientNormalizer:
-    """Sums up the micro-batches of one step, then turns the gradients of their summed losses into
-    those of their mean.
+    """Sums losses and counts over the micro-batches of a step, then turns the gradients of the
+    summed losses into those of their mean.
+
+    Everything is computed on the device: the host never waits for a value.
     """
 
     def __init__(self) -> None:
-        self.loss = self.norm = 0.0
-        """Of the last step: its mean loss, and the norm of its gradients."""
-        self.begin()
+        self.loss = self.norm = torch.zeros(())
+        """Of the last step: the mean loss, and the norm of its gradients before clipping."""
+        self.reset()
 
-    def begin(self) -> None:
-        """Nothing is counted yet."""
-        self.batches: list[Any] = []
+    def reset(self) -> None:
+        """Begin a step."""
         self.total: Tensor | None = None
         self.count: Tensor | float = 0.0
 
     def add(self, loss: Tensor, count: Tensor | float) -> None:
-        """Count a micro-batch: its summed loss, and what that is to be divided by."""
-        loss = loss.detach().float()
+        """Add a micro-batch: its summed loss, and the number that the sum is to be divided by."""
+        loss = loss.detach().to(torch.promote_types(loss.dtype, torch.float32))
         self.total = loss if self.total is None else self.total + loss
         self.count = self.count + count
 
-    def finish(
+    def normalize_(
         self,
         parameters: Sequence[nn.Parameter],
-        processes: int,
+        world_size: int,
         micro_batches: int,
-        most: float | None = None,
-    ) -> bool:
-        """Scale the gradients to those of the mean, and where their norm is over ``most`` to that
-        norm. All processes call it.
+        max_norm: float | None = None,
+    ) -> Tensor:
+        """Scale the gradients in place to those of the mean loss, and clip their norm to
+        ``max_norm``. Every process calls it; it costs one all-reduce of three numbers.
 
-        False where the gradients of any process, or its loss, are not finite; then nothing is
-        scaled. Strategies average gradients over ``processes``, and Lightning divides a loss by
-        ``micro_batches``: both are undone. Where nothing was counted the losses are means already.
-        Costs one all-reduce of three numbers, and waits for the device once.
+        The scale undoes two divisions: strategies average gradients over ``world_size``, and
+        Lightning divides each loss by ``micro_batches``. Without :meth:`add` the losses are taken
+        for means, and only clipped.
+
+        Returns:
+            Whether loss and gradients of all processes are finite, a boolean tensor ``()``. If not,
+            the gradients are left as they are.
         """
         gradients = [p.grad for p in parameters if p.grad is not None]
-        norm = full_tensor(nn.utils.get_total_norm(gradients)).float()
-        total = torch.zeros_like(norm) if self.total is None else self.total.to(norm.device)
-        count = torch.as_tensor(self.count, dtype=torch.float32, device=norm.device)
-        sums = torch.stack([total, count, norm])
-        if processes > 1:
+        norm = full_tensor(nn.utils.get_total_norm(gradients))
+        norm = norm.to(torch.promote_types(norm.dtype, torch.float32))
+        total = torch.zeros_like(norm) if self.total is None else self.total.to(norm)
+        # A number is filled in on the device: copying it there would wait for the device.
+        count = self.count if isinstance(self.count, Tensor) else torch.full_like(norm, self.count)
+        sums = torch.stack([total, count.to(norm), norm])
+        if world_size > 1:
             distributed.all_reduce(sums)
-        loss, counted, norms = sums.tolist()
-        scale = (
-            1.0
-            if self.total is None
-            else processes * micro_batches / counted
-            if counted > 0
-            else 0.0
-        )
-        self.loss = loss / counted if counted > 0 else loss
-        self.norm = norms / processes * scale
-        if not (math.isfinite(loss) and math.isfinite(norms)):
-            return False
-        if most and self.norm > most:
-            scale *= most / (self.norm + 1e-6)  # as torch's clip_grad_norm_
-        if scale != 1.0 and gradients:
-            _adapters.scale_in_place(gradients, scale)  # once, clipped or not
-        return True
+        finite = sums.isfinite().all()
+        loss, counted, norms = sums.to(wide(sums.device)).unbind()
+        if self.total is None:
+            scale = torch.ones_like(loss)
+        else:
+            scale = torch.where(counted > 0, world_size * micro_batches / counted, 0.0)
+        mean_norm = norms / world_size * scale
+        self.loss = torch.where(counted > 0, loss / counted, loss).to(norm)
+        self.norm = mean_norm.to(norm)
+        if max_norm:  # as torch's clip_grad_norm_
+            clipped = scale * (max_norm / (mean_norm + 1e-6))
+            scale = torch.where(mean_norm > max_norm, clipped, scale)
+        if gradients and (self.total is not None or max_norm):
+            scale = torch.where(finite, scale, 1.0).to(norm)
+            torch._foreach_mul_(gradients, scale)  # once, clipped or not
+        return finite
 
 
-def drop(parameters: Sequence[nn.Parameter]) -> None:
-    """Forget the gradients: an optimiser leaves a parameter without one alone, and all that it
-    keeps of it.
-    """
-    for parameter in parameters:
-        parameter.grad = None
+def wide(device: torch.device) -> torch.dtype:
+    """The widest dtype for a few scalars: float64 where the device has it."""
+    return torch.float32 if device.type == "mps" else torch.float64

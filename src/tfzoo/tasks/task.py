@@ -260,10 +260,8 @@ class Task(Learner):
             raise BadRun(
                 "training's text has changed since the checkpoint was written; go on with the text that it was trained on"
             )
-        self.batches, self.skipped = (
-            checkpoint["tfzoo"]["batches"],
-            checkpoint["tfzoo"].get("skipped", 0),
-        )
+        self.batches = checkpoint["tfzoo"]["batches"]
+        self.skipped_steps.total = checkpoint["tfzoo"].get("skipped", 0)
 
     def _content(self) -> str:
         """A name for the text that is trained on, where the data has one."""
