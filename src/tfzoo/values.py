@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Literal, Union, get_args, get_origin
 
 from tfzoo.errors import BadOption
@@ -105,7 +105,7 @@ def check_range(
     tfzoo.errors.BadOption: optim.lr=-1 must be a finite number over 0
     """
     kind = int if whole else (int, float)
-    number = isinstance(value, kind) and not isinstance(value, bool) and isfinite(value)
+    number = isinstance(value, kind) and not isinstance(value, bool) and -inf < value < inf
     if not (
         number
         and (gt is None or value > gt)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from math import inf, nan
 from typing import Any, get_type_hints
 
-import numpy as np
 import pytest
 
 from tfzoo.data.classification import ClassificationData
@@ -23,7 +22,7 @@ TEXT: dict[type, dict[str, Any]] = {
     TranslationData: {"train": "no/such/file", "val": "no/such/file"},
     ClassificationData: {"train": "no/such/file"},
 }
-IMPOSSIBLE = (nan, inf, -inf, -1, -0.5, 1.5, 10**12, 1e300, True, "a", np.nan)
+IMPOSSIBLE = (nan, inf, -inf, -1, -0.5, 1.5, 10**12, 10**400, True, "a")
 
 
 def numbers_of_data() -> Iterator[Any]:
@@ -55,7 +54,7 @@ def test_numbers_are_found() -> None:
 @pytest.mark.parametrize("value", IMPOSSIBLE, ids=repr)
 @pytest.mark.parametrize(("cls", "name"), numbers_of_data())
 def test_a_number_that_cannot_be_is_refused_by_its_name(cls: type, name: str, value: Any) -> None:
-    with pytest.raises(BadOption, match=rf"{name} is {re.escape(repr(value))}; it must be a "):
+    with pytest.raises(BadOption, match=rf"{name}={re.escape(str(value))} must be a "):
         cls(**TEXT[cls], **{name: value})
 
 
@@ -72,7 +71,7 @@ def test_a_number_that_cannot_be_is_refused_by_its_name(cls: type, name: str, va
     ],
 )
 def test_the_first_value_outside_a_range_is_refused(name: str, value: float) -> None:
-    with pytest.raises(BadOption, match=f"{name} is {value}"):
+    with pytest.raises(BadOption, match=f"{name}={value} must be"):
         ClassificationData(train="no/such/file", **{name: value})  # type: ignore[arg-type]
 
 
@@ -80,7 +79,7 @@ def test_the_first_value_outside_a_range_is_refused(name: str, value: float) -> 
     ("name", "value"),
     [
         ("max_tokens", 1),
-        ("max_length", np.int64(1)),
+        ("max_length", 10**9),
         ("token_dropout", 0),
         ("token_dropout", 0.999),
         ("val_fraction", 1e-9),
@@ -92,7 +91,7 @@ def test_the_last_value_inside_a_range_is_accepted(name: str, value: float) -> N
     ClassificationData(train="no/such/file", **{name: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [nan, inf, -inf, -1, 1.5, 10**12, True], ids=repr)
+@pytest.mark.parametrize("value", [nan, inf, -inf, -1, 1.5, 10**12, 10**400, True], ids=repr)
 @pytest.mark.parametrize(("kind", "component", "name"), numbers_of_components())
 def test_an_option_that_cannot_be_is_refused_by_its_name(
     kind: str, component: str, name: str, value: Any

@@ -14,7 +14,7 @@ from tfzoo.data.classification_batch import (
 )
 from tfzoo.data.encoded import Integers
 from tfzoo.data.labels import label_error, labels_of
-from tfzoo.data.module import RANGES, TextData
+from tfzoo.data.module import TextData
 from tfzoo.data.prepare import (
     Examples,
     SplitFingerprint,
@@ -24,13 +24,13 @@ from tfzoo.data.prepare import (
     identity,
     train_tokenizer,
 )
-from tfzoo.data.ranges import check_numbers
 from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.validation_split import ValidationSplit
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.registry import DatasetSpec, TokenizerSpec
 from tfzoo.renamed import renamed
+from tfzoo.values import check_range
 
 __all__ = ["ClassificationBatch", "ClassificationData", "Vocabulary"]
 
@@ -106,7 +106,7 @@ class ClassificationData(TextData):
             seed=seed,
             workers=workers,
         )
-        check_numbers("data.", {"val_fraction": val_fraction}, RANGES)
+        check_range("data.val_fraction", val_fraction, gt=0, lt=1)
         if text_column == label_column:
             raise BadOption(f"data.text_column and data.label_column are both {text_column!r}")
         self.text = TextSource(dataset, name, root, train, val, test, header=True)

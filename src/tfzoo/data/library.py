@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tfzoo.data.ranges import VOCABULARY, Whole
 from tfzoo.errors import BadOption
 from tfzoo.registry import Entry
 from tfzoo.special_ids import EOS
@@ -30,7 +29,8 @@ BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 SMALLEST = len(SPECIAL) + len(BYTES)
 """The smallest vocabulary that falls back to bytes."""
 
-VOCAB_SIZE = Whole(SMALLEST, VOCABULARY, "four special ids and 256 bytes")
+LARGEST = 10_000_000
+"""The largest vocabulary. The library reserves memory for it before it trains."""
 
 PIECES = r" ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """Splits text into words, numbers and runs of punctuation, each with the space before it, and runs

@@ -15,18 +15,11 @@ from torch.utils.data import DataLoader
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import Examples
-from tfzoo.data.ranges import Fraction, Whole, check_numbers
 from tfzoo.registry import Spec, create
+from tfzoo.values import check_range
 
-RANGES: Mapping[str, Whole | Fraction] = {
-    "max_tokens": Whole(),
-    "max_length": Whole(),
-    "token_dropout": Fraction(),
-    "val_fraction": Fraction(zero=False),
-    "seed": Whole(0, 2**32 - 1),
-    "workers": Whole(0, 1024),
-}
-"""The range of every number under ``data``."""
+MOST_TOKENS = 10**9
+"""The upper bound of ``max_tokens`` and ``max_length``."""
 
 
 class TextData(L.LightningDataModule):
@@ -55,9 +48,11 @@ class TextData(L.LightningDataModule):
         workers: int,
     ) -> None:
         super().__init__()
-        sizes = {"max_tokens": max_tokens, "max_length": max_length, "workers": workers}
-        check_numbers("data.", {**sizes, "token_dropout": token_dropout}, RANGES)
-        check_numbers("", {"seed": seed}, RANGES)
+        check_range("data.max_tokens", max_tokens, ge=1, le=MOST_TOKENS, whole=True)
+        check_range("data.max_length", max_length, ge=1, le=MOST_TOKENS, whole=True)
+        check_range("data.token_dropout", token_dropout, ge=0, lt=1)
+        check_range("data.workers", workers, ge=0, le=1024, whole=True)
+        check_range("seed", seed, ge=0, lt=2**32, whole=True)
         create("tokenizer", tokenizer)  # its options are checked now, not after reading
         self.tokenizer = tokenizer
         self.max_tokens, self.max_length, self.token_dropout = max_tokens, max_length, token_dropout

@@ -107,9 +107,9 @@ def test_the_root_operator_alone_gives_what_others_measured() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"depth": 1}, "depth is 1.*from 2 to"),
-        ({"arguments": 1}, "arguments is 1.*from 2 to"),
-        ({"train": 0}, "train is 0.*from 1 to"),
+        ({"depth": 1}, "depth.*=1 must be.*at least 2"),
+        ({"arguments": 1}, "arguments.*=1 must be.*at least 2"),
+        ({"train": 0}, "train.*=0 must be.*at least 1"),
         ({"depth": 2, "arguments": 3, "min_length": 5}, "no expression of this depth"),
         ({"min_length": 20, "max_length": 21}, "no expression"),
     ],

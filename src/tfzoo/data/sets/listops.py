@@ -7,24 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 
 from tfzoo.data.progress import watched
-from tfzoo.data.ranges import Whole, check_numbers
 from tfzoo.errors import BadOption
 from tfzoo.registry import register
+from tfzoo.values import check_range
 
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 END = "]"
 LIST = 0.25
 """The probability that an argument is a list."""
 
-SIZE = Whole(1, 10_000_000)
 RANGES = {
-    "depth": Whole(2, 100),
-    "arguments": Whole(2, 1000),
-    "min_length": Whole(1, 1_000_000),
-    "max_length": Whole(2, 1_000_000),
-    "train": SIZE,
-    "val": SIZE,
-    "test": SIZE,
+    "depth": (2, 100),
+    "arguments": (2, 1000),
+    "min_length": (1, 1_000_000),
+    "max_length": (2, 1_000_000),
+    "train": (1, 10_000_000),
+    "val": (1, 10_000_000),
+    "test": (1, 10_000_000),
 }
 
 TRIES = 10_000
@@ -77,7 +76,9 @@ class ListOps:
         self.sizes = {"test": test, "val": val, "train": train}
         lengths = {"min_length": min_length, "max_length": max_length}
         numbers = {"depth": depth, "arguments": arguments, **lengths, **self.sizes}
-        check_numbers("dataset 'listops': ", numbers, RANGES)
+        for name, value in numbers.items():
+            low, high = RANGES[name]
+            check_range(f"dataset 'listops', option {name!r}", value, ge=low, le=high, whole=True)
         if max(min_length + 1, SHORTEST) >= min(max_length, largest(depth, arguments) + 1):
             raise BadOption(
                 f"dataset 'listops': no expression of this depth has over {min_length} and under "

@@ -9,8 +9,8 @@ from random import Random
 from typing import Literal
 
 from tfzoo.data.chinese import chinese_number
-from tfzoo.data.ranges import Whole, check_numbers
 from tfzoo.registry import register
+from tfzoo.values import check_range
 
 Numbers = tuple[int, ...]
 
@@ -20,13 +20,8 @@ SMALL = 100
 PERCENT = {"val": range(0, 10), "test": range(10, 20), "train": range(20, 100)}
 """A hash assigns each sentence of one or two numbers to one of 100 buckets, and so to a split."""
 
-SIZE = Whole(1, 10_000_000)
-RANGES = {
-    "train": Whole(SMALL, 10_000_000, f"every number below {SMALL} must occur"),
-    "val": SIZE,
-    "test": SIZE,
-    "long": SIZE,
-}
+LARGEST = 10_000_000
+"""The largest size of a split."""
 
 
 @register("dataset", "numbers")
@@ -60,7 +55,11 @@ class NumberWords:
     ) -> None:
         self.language = language
         self.sizes = {"train": train, "val": val, "test": test, "long": long}
-        check_numbers("dataset 'numbers': ", self.sizes, RANGES)
+        for split, size in self.sizes.items():
+            least = SMALL if split == "train" else 1
+            check_range(
+                f"dataset 'numbers', option {split!r}", size, ge=least, le=LARGEST, whole=True
+            )
 
     @property
     def languages(self) -> tuple[str, str]:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from tfzoo.data.library import (
     BYTES,
+    LARGEST,
     SMALLEST,
     SPECIAL,
-    VOCAB_SIZE,
     LibraryTokenizer,
     untrained,
 )
-from tfzoo.data.ranges import check_numbers
 from tfzoo.registry import register
+from tfzoo.values import check_range
 
 
 @register("tokenizer", "bpe", paper="arXiv:1508.07909, section 3.2")
@@ -31,7 +31,8 @@ class BPE(LibraryTokenizer):
     """
 
     def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
-        check_numbers("tokenizer 'bpe': ", {"vocab_size": vocab_size}, {"vocab_size": VOCAB_SIZE})
+        name = "tokenizer 'bpe', option 'vocab_size'"
+        check_range(name, vocab_size, ge=SMALLEST, le=LARGEST, whole=True)
         self.vocab_size = vocab_size
         self.lowercase = lowercase
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from tfzoo.data.library import BYTES, SMALLEST, SPECIAL, VOCAB_SIZE, LibraryTokenizer
-from tfzoo.data.ranges import check_numbers
+from tfzoo.data.library import BYTES, LARGEST, SMALLEST, SPECIAL, LibraryTokenizer
 from tfzoo.registry import register
+from tfzoo.values import check_range
 
 
 @register("tokenizer", "character")
@@ -23,9 +23,8 @@ class Character(LibraryTokenizer):
     """
 
     def __init__(self, *, vocab_size: int = 4000, lowercase: bool = False) -> None:
-        check_numbers(
-            "tokenizer 'character': ", {"vocab_size": vocab_size}, {"vocab_size": VOCAB_SIZE}
-        )
+        name = "tokenizer 'character', option 'vocab_size'"
+        check_range(name, vocab_size, ge=SMALLEST, le=LARGEST, whole=True)
         self.vocab_size = vocab_size
         self.lowercase = lowercase
 

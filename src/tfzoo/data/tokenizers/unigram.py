@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 from tfzoo.data.library import (
     BYTES,
+    LARGEST,
     SMALLEST,
     SPECIAL,
-    VOCAB_SIZE,
     LibraryTokenizer,
     untrained,
 )
-from tfzoo.data.ranges import check_numbers
 from tfzoo.registry import register
+from tfzoo.values import check_range
 
 
 @register("tokenizer", "unigram", paper="arXiv:1804.10959, section 3.2")
@@ -32,9 +32,8 @@ class Unigram(LibraryTokenizer):
     """
 
     def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
-        check_numbers(
-            "tokenizer 'unigram': ", {"vocab_size": vocab_size}, {"vocab_size": VOCAB_SIZE}
-        )
+        name = "tokenizer 'unigram', option 'vocab_size'"
+        check_range(name, vocab_size, ge=SMALLEST, le=LARGEST, whole=True)
         self.vocab_size = vocab_size
         self.lowercase = lowercase
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from tfzoo.data.library import PIECES, SPECIAL, WORDS, LibraryTokenizer, untrained
-from tfzoo.data.ranges import VOCABULARY, Whole, check_numbers
+from tfzoo.data.library import LARGEST, PIECES, SPECIAL, WORDS, LibraryTokenizer, untrained
 from tfzoo.registry import register
-
-RANGES = {
-    "vocab_size": Whole(len(SPECIAL) + 1, VOCABULARY, "four special ids and a word"),
-    "min_count": Whole(),
-}
+from tfzoo.values import check_range
 
 
 @register("tokenizer", "word")
@@ -38,8 +33,9 @@ class Word(LibraryTokenizer):
         lowercase: bool = False,
         cut: Literal["signs", "spaces"] = "signs",
     ) -> None:
-        numbers = {"vocab_size": vocab_size, "min_count": min_count}
-        check_numbers("tokenizer 'word': ", numbers, RANGES)
+        option = "tokenizer 'word', option"
+        check_range(f"{option} 'vocab_size'", vocab_size, gt=len(SPECIAL), le=LARGEST, whole=True)
+        check_range(f"{option} 'min_count'", min_count, ge=1, le=LARGEST, whole=True)
         self.vocab_size, self.min_count, self.lowercase = vocab_size, min_count, lowercase
         self.pieces = PIECES if cut == "signs" else WORDS
 
