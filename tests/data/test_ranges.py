@@ -52,7 +52,7 @@ def test_numbers_are_found() -> None:
 
 
 @pytest.mark.parametrize("value", IMPOSSIBLE, ids=repr)
-@pytest.mark.parametrize(("cls", "name"), numbers_of_data())
+@pytest.mark.parametrize(("cls", "name"), list(numbers_of_data()))
 def test_a_number_that_cannot_be_is_refused_by_its_name(cls: type, name: str, value: Any) -> None:
     with pytest.raises(BadOption, match=rf"{name}={re.escape(str(value))} must be a "):
         cls(**TEXT[cls], **{name: value})
@@ -92,7 +92,7 @@ def test_the_last_value_inside_a_range_is_accepted(name: str, value: float) -> N
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf, -1, 1.5, 10**12, 10**400, True], ids=repr)
-@pytest.mark.parametrize(("kind", "component", "name"), numbers_of_components())
+@pytest.mark.parametrize(("kind", "component", "name"), list(numbers_of_components()))
 def test_an_option_that_cannot_be_is_refused_by_its_name(
     kind: str, component: str, name: str, value: Any
 ) -> None:
