@@ -18,9 +18,9 @@ from typing import Any
 
 from tfzoo.config.loader import read_yaml
 from tfzoo.sweep.judge import Judged, judge
-from tfzoo.sweep.plan import Metric, Plan, draft
+from tfzoo.sweep.plan import Metric, Plan, parse
 from tfzoo.sweep.report.heat import SIGNS
-from tfzoo.sweep.report.numbers import around, memory
+from tfzoo.sweep.report.numbers import format_mean, format_memory
 from tfzoo.sweep.runs import FILE, read_csv
 
 ROOT = Path(__file__).parent.parent
@@ -48,7 +48,7 @@ def page() -> str:
 
 def section(file: Path) -> Iterator[str]:
     """One sweep: its claim, what was found, and the numbers."""
-    plan = draft(file, read_yaml(file))
+    plan = parse(file, read_yaml(file))
     rows = read_csv(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     metrics = [plan.metric, *plan.also]
@@ -96,10 +96,10 @@ def table(
         )
         fields = [f"**{label}**" if baseline else label for label in labels.values()]
         fields += [
-            f"{around(one.mean, one.low, one.high)} {SIGNS.get(one.verdict, '')}".strip()
+            f"{format_mean(one.mean, one.low, one.high)} {SIGNS.get(one.verdict, '')}".strip()
             for one in cells
         ]
-        yield f"| {' | '.join([*fields, f'{cost[0]:,.0f}', f'{cost[1]:,.0f}', memory(cost[2])])} |"
+        yield f"| {' | '.join([*fields, f'{cost[0]:,.0f}', f'{cost[1]:,.0f}', format_memory(cost[2])])} |"
 
 
 def found(file: Path) -> str:

@@ -18,6 +18,7 @@ import pytest
 import tfzoo
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.commands.main import main
+from tfzoo.sweep import cell
 
 FOLDER = Path("runs/tiny")
 
@@ -89,12 +90,14 @@ def test_changed_settings_of_runs_that_are_there_are_an_error_before_anything_ru
 
 
 def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+    trainings: Trainings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    times = iter([100.0, 120.0])
+    monkeypatch.setattr(cell, "monotonic", lambda: next(times))
     axes = {"model.norm": ["layer", "batch", "rms"]}
     assert sweep("--dry-run", axes=axes) == 0
     said = capsys.readouterr().out
-    assert "no run is finished yet" in said
+    assert "no estimate of the time: no run is completed yet" in said
     assert not FOLDER.exists()
     assert sweep("--cell", "0", axes=axes) == 0
     assert sweep("--dry-run", "--jobs", "2", axes=axes) == 0
@@ -103,8 +106,15 @@ def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(
         r"0-1  norm=layer: 1 of 2 done\n +2-3  norm=batch: refused: .*norm 'batch' mixes tokens",
         said,
     )
-    assert "2 cells x 2 seeds in runs/tiny, 1 cells refused; 3 runs to come" in said
-    assert "about 0:00:03 with --jobs 2: 0:00:02 a run, as the 1 done took" in said
+    assert "2 cells x 2 seeds in runs/tiny, 1 cells refused; 3 runs left" in said
+    assert (
+        "about 0:00:30 with --jobs 2: 0:00:20 a run, "
+        "the mean of 1 completed runs, start-up included"
+    ) in said, "fit recorded 2 seconds, its process took 20"
+    next(FOLDER.glob("*/*/timing.json")).unlink()
+    assert sweep("--dry-run", axes=axes) == 0
+    said = capsys.readouterr().out
+    assert "0:00:02 a run, the mean training time of 1 completed runs; start-up, which" in said
     assert trainings.trained == ["norm=layer seed 1"]
 
 
@@ -226,7 +236,7 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     driver.send_signal(signal.SIGINT)
     said = driver.communicate(timeout=300)[1]
     assert driver.returncode == 130
-    assert "Go on with: tfzoo sweep tiny.yaml" in said
+    assert "Continue with: tfzoo sweep tiny.yaml" in said
     assert not children(FOLDER)
     stood = rows(second)
 

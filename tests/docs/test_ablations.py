@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.ablations import PAGE, SWEEPS, found, page
 from tfzoo.config.loader import read_yaml
-from tfzoo.sweep.plan import draft
+from tfzoo.sweep.plan import parse
 from tfzoo.sweep.runs import read_csv
 
 FILES = sorted(SWEEPS.glob("*.yaml"))
@@ -20,7 +20,7 @@ def test_the_page_is_made_from_the_runs() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_cell_of_a_sweep_was_run_with_every_seed(file: Path) -> None:
-    plan = draft(file, read_yaml(file))
+    plan = parse(file, read_yaml(file))
     rows = read_csv(file.with_suffix(".csv"))
     run = [
         (*(row[axis] for axis in plan.axes), row["seed"])

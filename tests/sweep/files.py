@@ -69,7 +69,7 @@ class Trainings:
 
     def spawn(self, run: Run, plan: Plan, *args: Any) -> int:
         self.trained.append(run.name)
-        self.words.append(plan.words(run.cell, run.tuned))
+        self.words.append(plan.fit_arguments(run.cell, run.tuned))
         place = run.folder.as_posix()
         code = next((code for key, code in self.codes.items() if key in place), 0)
         loss = next((loss for key, loss in self.scores.items() if key in place), 1.0)

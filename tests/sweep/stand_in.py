@@ -17,23 +17,24 @@ from typing import Any
 import pytest
 
 from tfzoo.sweep import job, plan, state
+from tfzoo.sweep.folder import SWEEP
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
 
 CELL = """
-    import fcntl, json, os, pathlib, signal, sys, time
+    import json, os, pathlib, signal, sys, time
+    from filelock import FileLock, Timeout
     folder, run, seconds = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), float(sys.argv[3])
     run.mkdir(parents=True, exist_ok=True)
-    held = os.open(run / "lock", os.O_RDWR | os.O_CREAT)
-    for last in [False] * 9 + [True]:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            sys.exit("held") if last else time.sleep(0.02)
+    held = FileLock(run / "lock")
+    try:
+        held.acquire(timeout=0.2)
+    except Timeout:
+        sys.exit("held")
     if (run / "summary.json").is_file():
         sys.exit(0)
-    said = lambda what: (folder / "trained.txt").open("a").write(f"{what} {run.parent.name} {os.getpid()}\\n")
+    def said(what):
+        (folder / "trained.txt").open("a").write(f"{what} {run.parent.name} {os.getpid()}\\n")
     said("begin")
     if "broken" in run.parent.name:
         sys.exit("tfzoo: it broke")
@@ -44,7 +45,8 @@ CELL = """
     time.sleep(seconds)
     said("end")
     (run / "config.yaml").write_text("data: {}\\n")
-    (run / "summary.json").write_text(json.dumps({"fit": {"ended": "completed", "scores": {"val/loss": 1.0}}}))
+    fit = {"ended": "completed", "scores": {"val/loss": 1.0}}
+    (run / "summary.json").write_text(json.dumps({"fit": fit}))
 """
 
 
@@ -71,19 +73,19 @@ class Sweep:
             "seeds": [1],
             "metric": {"name": "val/loss", "mode": "min"},
         }
-        self.plan: Plan = plan.draft(folder / "tiny.yaml", tree)
-        (self.folder / state.SWEEP).write_text(json.dumps(tree))
-        self.runs = state.runs(self.plan, self.folder)
+        self.plan: Plan = plan.parse(folder / "tiny.yaml", tree)
+        (self.folder / SWEEP).write_text(json.dumps(tree))
+        self.runs = state.planned_runs(self.plan, self.folder)
         script = folder / "cell.py"
         script.write_text(textwrap.dedent(CELL))
         patch.setattr(
             job,
-            "words",
+            "sweep_arguments",
             lambda folder, run: [str(script), str(folder), str(run.folder), str(seconds)],
         )
         self.heard: list[tuple[str, str]] = []
 
-    def told(self, run: Run, status: str) -> None:
+    def update(self, run: Run, status: str) -> None:
         self.heard.append((run.cell.labels["model.norm"], status))
 
     def did(self, what: str) -> list[str]:

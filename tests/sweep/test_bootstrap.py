@@ -13,7 +13,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from tfzoo.commands import predict
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
-from tfzoo.sweep.translations import read, tokenizer
+from tfzoo.sweep.translations import read_translations, tokenizer
 
 AXES = {"norm": ["layer", "rms"]}
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -76,9 +76,9 @@ def test_a_clear_difference_is_told_with_the_bleu_of_sacrebleu(tmp_path: Path) -
     assert one.low < one.difference < one.high < 0
     assert one.p_corrected == pytest.approx(1 / 2001)
     assert one.sentence.startswith(
-        "rms: worse than layer on other sentences like the 60 of test: BLEU "
+        "rms: worse than layer by paired bootstrap over the 60 sentences of test: BLEU "
     )
-    assert one.notes == ["seed 3 is left out: no partner of the same sentences"]
+    assert one.notes == ["seed 3 is omitted: only one side translated these sentences"]
     assert found.notes == []
 
 
@@ -86,7 +86,7 @@ def test_models_that_are_as_good_as_each_other_are_not_told_apart(tmp_path: Path
     (one,) = sweep(tmp_path, 0.1)[1].compared
     assert one.low < 0 < one.high
     assert one.p > 0.05
-    assert one.sentence.startswith("rms: not distinguishable from layer on other sentences")
+    assert one.sentence.startswith("rms: not distinguishable from layer by paired bootstrap over")
 
 
 def test_what_has_no_translations_or_others_is_said(tmp_path: Path) -> None:
@@ -99,17 +99,18 @@ def test_what_has_no_translations_or_others_is_said(tmp_path: Path) -> None:
     table[0]["test/bleu"] = 90
     found = bootstrap(table, AXES, {})
     assert found.compared == []
-    assert "decoded in another way" in found.notes[0]
+    assert "decoded with other settings" in found.notes[0]
     assert found.notes[1:] == [
-        "1 finished run has no translations; tfzoo predict RUN writes them",
-        "rms, test: no seed has translations of the same sentences here and of the baseline",
+        "1 completed run has no translations; tfzoo predict RUN writes them",
+        "rms, test: no seed has translations of the same sentences "
+        "by this cell and by the baseline",
     ]
     (tmp_path / "rms/seed-1/predictions/test.jsonl").write_text("{")
     (tmp_path / "layer/seed-1/predictions/test.tsv").write_text(
         "source\ttranslation\treference\tscore\nx\ty"
     )
     (tmp_path / "layer/seed-1/predictions/test.jsonl").unlink()
-    assert any("a row is cut off" in note for note in bootstrap(table, AXES, {}).notes)
+    assert any("a row is incomplete" in note for note in bootstrap(table, AXES, {}).notes)
     assert any(
         "test.jsonl cannot be read as tfzoo predict writes it" in note
         for note in bootstrap(table, AXES, {}).notes
@@ -121,7 +122,7 @@ def test_predictions_of_a_classifier_are_no_translations(tmp_path: Path) -> None
     predict.write(
         tmp_path / "predictions" / "test.tsv", [{"text": "x", "prediction": "a", "label": "b"}]
     )
-    assert read(tmp_path) == {}
+    assert read_translations(tmp_path) == {}
 
 
 def test_text_without_spaces_is_cut_as_the_task_cuts_it() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadRun
 from tfzoo.sweep import cell, state, tune
+from tfzoo.sweep.folder import check_unchanged
 from tfzoo.sweep.plan import Plan, load
 from tfzoo.sweep.state import Run
 
@@ -38,11 +39,11 @@ def reason(run: Run) -> str:
 
 
 def test_a_run_is_trained_once(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     assert state.status(run) == "missing"
     told: list[str] = []
     assert [
-        cell.execute(run, plan, told=lambda _, status: told.append(status)) for _ in range(2)
+        cell.execute(run, plan, on_change=lambda _, status: told.append(status)) for _ in range(2)
     ] == ["completed"] * 2
     assert trainings.trained == ["norm=layer seed 1"]
     assert told == ["running", "completed"]
@@ -52,7 +53,7 @@ def test_a_run_is_trained_once(plan: Plan, tmp_path: Path, trainings: Trainings)
 def test_a_run_that_did_not_test_is_not_complete(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     cell.execute(run, plan)
     summary = json.loads((run.folder / "summary.json").read_text())
     (run.folder / "summary.json").write_text(json.dumps({"fit": summary["fit"]}))
@@ -64,7 +65,7 @@ def test_a_run_that_did_not_test_is_not_complete(
 def test_two_processes_do_not_work_on_one_run(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     run.folder.mkdir(parents=True)
     with state.lock(run.folder):
         assert state.status(run) == "running"
@@ -75,7 +76,7 @@ def test_two_processes_do_not_work_on_one_run(
 def test_a_failed_run_says_why_and_stays_failed(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = 1
     assert [cell.execute(run, plan) for _ in range(2)] == ["failed", "failed"]
     assert reason(run) == "it broke"
@@ -85,18 +86,18 @@ def test_a_failed_run_says_why_and_stays_failed(
 def test_a_killed_run_goes_on_once_by_itself(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = -9
     assert cell.execute(run, plan) == "failed"
     assert len(trainings.trained) == 2
-    assert "SIGKILL, twice" in reason(run)
+    assert "SIGKILL twice" in reason(run)
 
 
 @pytest.mark.parametrize("code", [75, 130])
 def test_a_run_that_was_stopped_is_half_done(
     plan: Plan, tmp_path: Path, trainings: Trainings, code: int
 ) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = code
     assert cell.execute(run, plan) == "half"
     trainings.codes.clear()
@@ -106,7 +107,7 @@ def test_a_run_that_was_stopped_is_half_done(
 def test_a_run_whose_score_is_no_number_diverged(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     trainings.scores[run.folder.name] = None
     assert cell.execute(run, plan) == "failed"
     assert reason(run) == "diverged: val/loss is not finite"
@@ -115,10 +116,10 @@ def test_a_run_whose_score_is_no_number_diverged(
 def test_a_run_that_ends_worse_than_guessing_diverged(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     trainings.scores[run.folder.name] = 69850.0
     assert cell.execute(run, plan) == "failed"
-    assert reason(run) == "diverged: val/loss is 6.98e+04 at the end; who guesses has less"
+    assert reason(run) == "diverged: val/loss is 6.98e+04 at the end, which is worse than guessing"
 
 
 @pytest.mark.parametrize(
@@ -143,23 +144,23 @@ def test_a_run_that_could_say_nothing_itself_is_known_by_its_last_words(
     tmp_path: Path, output: str, code: int, said: str
 ) -> None:
     (tmp_path / cell.OUTPUT).write_text(output)
-    assert cell.reason(tmp_path, code).startswith(said)
+    assert cell.exit_reason(tmp_path, code).startswith(said)
 
 
 def test_a_run_of_other_settings_is_not_touched(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     cell.execute(run, plan)
     other = load(sweep_file(tmp_path, overrides={"trainer.max_steps": 5}))
     with pytest.raises(BadRun, match=r"other settings: trainer.max_steps was 4, is 5"):
-        state.differs(state.runs(other, tmp_path)[0], other)
+        check_unchanged(state.planned_runs(other, tmp_path)[0], other)
 
 
 def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    run = state.runs(plan, tmp_path)[0]
+    run = state.planned_runs(plan, tmp_path)[0]
     (run.folder / "checkpoints").mkdir(parents=True)
     (run.folder / "checkpoints/last.ckpt").write_bytes(b"torn")
     assert cell.execute(run, plan) == "completed"
@@ -170,7 +171,7 @@ def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(
     tuning: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
     trainings.scores = {"norm=layer/tune/0.003": 0.5, "norm=rms/tune/0.001": 0.5}
-    runs = state.runs(tuning, tmp_path)
+    runs = state.planned_runs(tuning, tmp_path)
     assert {cell.execute(run, tuning) for run in runs} == {"completed"}
     assert len(trainings.trained) == 2 * 2 + 4
     chosen = {
@@ -181,18 +182,18 @@ def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(
         "norm=rms": 0.001,
     }
     for run in runs:
-        assert state.settings(run.folder)["optim"]["lr"] == chosen[run.cell.name]["value"]
-        assert state.settings(run.folder)["seed"] == run.seed
-    assert state.settings(tmp_path / "norm=rms/tune/0.001")["seed"] == 0
+        assert state.configuration(run.folder)["optim"]["lr"] == chosen[run.cell.name]["value"]
+        assert state.configuration(run.folder)["seed"] == run.seed
+    assert state.configuration(tmp_path / "norm=rms/tune/0.001")["seed"] == 0
 
 
 def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
     tuning: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
     trainings.codes, trainings.scores = {"tune/0.001": 1, "norm=rms/tune": 1}, {"tune/0.003": 9.0}
-    layer, rms = state.runs(tuning, tmp_path)[:2]
+    layer, rms = state.planned_runs(tuning, tmp_path)[:2]
     assert cell.execute(layer, tuning) == "completed"
-    assert state.settings(layer.folder)["optim"]["lr"] == 0.003
+    assert state.configuration(layer.folder)["optim"]["lr"] == 0.003
     assert cell.execute(rms, tuning) == "failed"
     assert reason(rms) == "no value of optim.lr could be trained: 0.001: it broke; 0.003: it broke"
 
@@ -200,7 +201,7 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
 def test_values_tried_before_are_not_mixed_with_others(
     tuning: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    cell.execute(state.runs(tuning, tmp_path)[0], tuning)
+    cell.execute(state.planned_runs(tuning, tmp_path)[0], tuning)
     other = load(sweep_file(tmp_path, tune={"key": "optim.lr", "values": [1e-3, 9e-3]}))
     with pytest.raises(BadRun, match=r"was tuned with optim.lr \['0.001', '0.003'\]"):
-        cell.execute(state.runs(other, tmp_path)[2], other)
+        cell.execute(state.planned_runs(other, tmp_path)[2], other)

@@ -69,16 +69,20 @@ def test_which_way_is_better_is_the_metrics_to_say() -> None:
     turned = judge(rows(SCORES), AXES, {"model.norm": "rms"}, "val/loss", "min")
     assert of(turned, "layer").verdict == "worse"
     assert of(turned, "layer").sentence.startswith(
-        "layer: worse than rms by 0.195 (0.174 to 0.216), p"
+        "layer: worse than rms by 0.195 (95 % CI 0.174 to 0.216), p"
     )
 
 
 def test_sentences_say_how_much_or_how_many_seeds_it_would_take() -> None:
     verdicts = judge(rows(SCORES), AXES, {}, "val/loss", "min")
-    better = r"rms: better than layer by 0\.195 \(0\.174 to 0\.216\), p < 0\.001 after correction for 2 comparisons"
+    better = (
+        r"rms: better than layer by 0\.195 \(95 % CI 0\.174 to 0\.216\), "
+        r"p < 0\.001 after Holm's correction for 2 comparisons"
+    )
     open_ = (
-        r"batch: not distinguishable from layer with 4 seeds: difference 0\.05 \(-0\.23 to 0\.33\), p = 0\.6 after correction for 2 "
-        r"comparisons; about \d+ seeds would tell a difference of 0\.05 \(the size of this one\)"
+        r"batch: not distinguishable from layer with 4 seeds: "
+        r"difference 0\.05 \(95 % CI -0\.23 to 0\.33\), p = 0\.6 after Holm's correction for 2 "
+        r"comparisons; about \d+ seeds would detect a difference of 0\.05 \(this one\)"
     )
     assert re.fullmatch(better, of(verdicts, "rms").sentence), of(verdicts, "rms").sentence
     assert re.fullmatch(open_, of(verdicts, "batch").sentence), of(verdicts, "batch").sentence
@@ -87,8 +91,23 @@ def test_sentences_say_how_much_or_how_many_seeds_it_would_take() -> None:
         rows({"layer": [10.0, 11, 12], "rms": [10.01, 11.02, 11.98]}), AXES, {}, "val/loss", "min"
     )
     assert of(alone, "rms").sentence.endswith(
-        "; a difference of 0.11 (1 % of layer's mean) would have been told"
+        "; a difference of 0.11 (1 % of layer's mean) would have been detected"
     )
+
+
+def test_an_interval_without_0_beside_not_distinguishable_is_explained_in_its_sentence() -> None:
+    scores = {"layer": [2.0, 2.5, 3.0], "rms": [2.1, 2.65, 3.2], "batch": [2.0, 2.4, 3.3]}
+    rms = of(judge(rows(scores), AXES, {}, "val/loss", "min"), "rms")
+    assert rms.verdict == "not distinguishable"
+    assert rms.p is not None
+    assert rms.p < 0.05 < (rms.p_corrected or 0)
+    assert (rms.difference_low or 0) > 0
+    assert rms.sentence.endswith(
+        ". The interval excludes 0 because it is not corrected for the number of comparisons; "
+        f"the verdict is (uncorrected p = {rms.p:.2g})"
+    )
+    batch = of(judge(rows(scores), AXES, {}, "val/loss", "min"), "batch")
+    assert "excludes 0" not in batch.sentence
 
 
 def test_all_that_is_missing_is_said() -> None:
@@ -99,9 +118,9 @@ def test_all_that_is_missing_is_said() -> None:
     verdicts = judge(
         table, {"model.norm": [*AXES["model.norm"], "none", "instance"]}, {}, "val/loss", "min"
     )
-    assert of(verdicts, "layer").notes == ["seed 1 failed and is left out: out of memory"]
+    assert of(verdicts, "layer").notes == ["seed 1 failed and is omitted: out of memory"]
     assert of(verdicts, "rms").notes == [
-        "seed 2 has not finished (missing)",
+        "seed 2 is not finished (missing)",
         "seed 1 has no partner: layer has no score there",
         "seed 2 of layer has no partner here",
     ]
@@ -111,13 +130,13 @@ def test_all_that_is_missing_is_said() -> None:
     )
     assert of(verdicts, "batch").notes[:2] == [
         "seed 1 has no val/loss",
-        "seed 2 is left out: its val/loss is nan",
+        "seed 2 is omitted: its val/loss is nan",
     ]
     assert (of(verdicts, "none").verdict, of(verdicts, "none").notes) == (
         "not judged",
         ["refused: leaky-norm"],
     )
-    assert "none has no finished run" in of(verdicts, "none").sentence
+    assert "none has no completed run" in of(verdicts, "none").sentence
     assert verdicts.notes == [
         "model.norm: instance has no run",
         "1 of 3 comparisons have no test; the correction is for the other 2",
@@ -127,7 +146,7 @@ def test_all_that_is_missing_is_said() -> None:
 def test_without_the_baseline_means_stand_and_nothing_is_compared() -> None:
     verdicts = judge(rows({"rms": SCORES["rms"]}), AXES, {}, "val/loss", "min")
     assert (
-        "the baseline (layer) has no finished run with a val/loss: no cell can be compared with it"
+        "the baseline (layer) has no completed run with a val/loss: no cell can be compared with it"
         in verdicts.notes
     )
     assert (
@@ -141,7 +160,7 @@ def test_without_the_baseline_means_stand_and_nothing_is_compared() -> None:
     )
     assert (
         judge(rows(SCORES), AXES, {}, "val/bleu", "max").notes[0]
-        == "no finished run has a val/bleu"
+        == "no completed run has a val/bleu"
     )
     assert judge([], AXES, {}, "val/bleu", "max").comparisons == 0
 
@@ -166,28 +185,28 @@ def test_one_seed_and_no_spread_have_no_p() -> None:
         "not judged",
     ]
     assert (
-        of(verdicts, "rms").sentence
-        == "rms: the same as layer in each of 3 seeds; without any spread there is no test"
+        of(verdicts, "rms").sentence == "rms: equal to layer with each of 3 seeds; "
+        "the differences have no variance, so there is no test"
     )
     assert of(verdicts, "batch").sentence.startswith(
-        "batch: not judged: differs from layer by -0.6 in each of 3 seeds alike"
+        "batch: not judged: differs from layer by -0.6 with each of 3 seeds; the differences"
     )
     assert (
         of(verdicts, "none").sentence
-        == "none: not judged: 1 seed in common with layer, and a test needs 2"
+        == "none: not judged: 1 seed in common with layer, a test needs 2"
     )
     assert (of(verdicts, "none").low, of(verdicts, "rms").low, of(verdicts, "none").difference) == (
         None,
         None,
         -0.5,
     )
-    assert of(verdicts, "rms").notes == ["the same in all 3 seeds: no interval"]
+    assert of(verdicts, "rms").notes == ["equal for all 3 seeds: no confidence interval"]
 
 
 def test_a_run_that_stands_twice_counts_once() -> None:
     twice = judge([*rows(SCORES), *rows({"rms": SCORES["rms"]})], AXES, {}, "val/loss", "min")
     assert of(twice, "rms").p == of(judge(rows(SCORES), AXES, {}, "val/loss", "min"), "rms").p
-    assert "seed 1 stands 2 times: their mean counts" in of(twice, "rms").notes
+    assert "seed 1 occurs 2 times; the mean is used" in of(twice, "rms").notes
 
 
 GRID = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
@@ -228,7 +247,7 @@ def test_an_axis_is_judged_by_the_mean_over_the_others_seed_by_seed() -> None:
     assert (rotary.p, rotary.difference) == pytest.approx(
         (ttest_rel(own, base).pvalue, np.mean(own) - np.mean(base))
     )
-    assert rotary.sentence.startswith("position rotary, over all norm: better than index by ")
+    assert rotary.sentence.startswith("position rotary, averaged over norm: better than index by ")
     assert [tuple(one.labels.items()) for one in verdicts.axes] == [
         (pair,) for axis in GRID for pair in product([axis], GRID[axis])
     ]
@@ -253,10 +272,10 @@ def test_an_axis_over_a_grid_with_holes_says_which() -> None:
     rms = of(verdicts, "rms")
     assert (
         rms.notes[0]
-        == "unbalanced: over 2 of 3 settings of position, without alibi, where one side has no scores"
+        == "unbalanced: averaged over 2 of 3 settings of position, without alibi, where one side has no scores"
     )
-    assert rms.notes[1] == "unbalanced: seed 3 is over 1 of 2 settings of position"
-    assert "1 of the grid's 6 cells are not there" in verdicts.notes
+    assert rms.notes[1] == "unbalanced: seed 3 is averaged over 1 of 2 settings of position"
+    assert "1 of the grid's 6 cells are missing" in verdicts.notes
 
 
 def test_a_sweep_around_its_baseline_has_its_cells_as_effects() -> None:

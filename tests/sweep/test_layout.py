@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tfzoo.sweep.layout import LONGEST, combine, label, name, safe, settings
+from tfzoo.sweep.layout import MAX_NAME_BYTES, combine, file_name, label, name, settings
 
 AXES = {
     "model.norm": {"layer": {"model.norm": "layer"}, "rms": {"model.norm": "rms"}},
@@ -50,11 +50,11 @@ def test_a_folder_is_named_after_the_settings_and_can_be_typed() -> None:
         name({"model.encoder.norm": "layer", "model.norm": "rms"})
         == "model.encoder.norm=layer,model.norm=rms"
     )
-    assert safe("../a b/c:*") == ".._a_b_c"
+    assert file_name("../a b/c:*") == ".._a_b_c"
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:
     for letter in "x你":
         long = [name({"a": letter * 300 + end}) for end in "12"]
         assert long[0] != long[1]
-        assert all(len(one.encode()) < LONGEST + 20 for one in long)
+        assert all(len(one.encode()) < MAX_NAME_BYTES + 20 for one in long)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, nct, t, ttest_rel
 
-from tfzoo.sweep.paired import ALPHA, Floats, holm, interval, power, seeds_needed, spreads
+from tfzoo.sweep.paired import ALPHA, Floats, has_variance, holm, interval, power, seeds_needed
 
 SWEEPS, CELLS = 1000, 5
 NOISE = {
@@ -72,7 +72,7 @@ def test_interval_and_p_are_those_of_scipys_paired_test() -> None:
 
 
 def test_holm_is_the_example_of_the_paper_in_any_order() -> None:
-    """Holm (1979): each p by how many are left, in rising order, stopping at the first that fails."""
+    """Holm (1979): in rising order, each p times the number of p values not yet used."""
     np.testing.assert_allclose(
         holm([[0.04, 0.001, 0.03, 0.01], [0.5, 0.5, 0.5, 0.5]]),
         [[0.06, 0.004, 0.06, 0.03], [1, 1, 1, 1]],
@@ -121,8 +121,8 @@ def test_there_is_an_end_to_how_many_seeds_are_asked_for() -> None:
     assert seeds_needed(1.0, 1e-9) == 2
 
 
-def test_rounding_is_no_spread() -> None:
+def test_rounding_is_no_variance() -> None:
     ones = np.array([0.9, 0.8, 0.7], np.float32) - np.array([0.8, 0.7, 0.6], np.float32)
-    assert not spreads(ones, 0.9)
-    assert spreads([0.1, 0.1001], 0.9)
-    assert not spreads([0.0, 0.0], 0.0)
+    assert not has_variance(ones, 0.9)
+    assert has_variance([0.1, 0.1001], 0.9)
+    assert not has_variance([0.0, 0.0], 0.0)

@@ -52,18 +52,18 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
             {"axes": {"norm": ["layer"]}},
             "axes: norm is a list of values of a dotted key, or a mapping",
         ),
-        ({"axes": {"model.norm": ["layer", "layer"]}}, "layer stands twice"),
-        ({"axes": {"size": {"a b": {}, "a_b": {}}}}, "would have one folder"),
+        ({"axes": {"model.norm": ["layer", "layer"]}}, "layer is given twice"),
+        ({"axes": {"size": {"a b": {}, "a_b": {}}}}, "would have the same folder"),
         ({"axes": None}, "axes is a mapping such as"),
         ({"axes": []}, "axes is a mapping such as"),
         *[
             (
                 {"axes": {axis: {"a": {}, "b": {}}}},
-                f"axes: {axis}: so is a column of runs.csv named",
+                f"axes: {axis}: this is the name of a column of runs.csv",
             )
             for axis in ("parameters", "cell", "tuned")
         ],
-        ({"axes": {"val/loss": {"a": {}, "b": {}}}}, "so is a column of runs.csv named"),
+        ({"axes": {"val/loss": {"a": {}, "b": {}}}}, "this is the name of a column of runs.csv"),
         (
             {
                 "overrides": {"model.norm.eps": 1e-3},
@@ -75,7 +75,7 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ({"budget": {"steps": 3}}, "trainer.max_steps is set by overrides and by budget"),
         ({"budget": {"stepps": 3}}, "budget has no key 'stepps'. Did you mean 'steps'?"),
         ({"budget": {"time": "10 minutes"}}, "budget.time is a time such as 00:10:00"),
-        ({"overrides": {"seed": 3}}, "seed is varied by seeds"),
+        ({"overrides": {"seed": 3}}, "the seed is set by seeds"),
         ({"threads": 0}, "threads is a whole number from 1 on, not 0"),
         ({"metric": None}, "no metric"),
         ({"metric": {"name": "val/loss"}}, "metric needs a name and a mode, min or max"),
@@ -86,7 +86,7 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ),
         (
             {"tune": {"key": "optim.lr", "values": [1e-3, 2e-3], "seed": 1}},
-            "tune.seed is a whole number that is none of seeds",
+            "tune.seed is a whole number that is not among seeds",
         ),
         (
             {
@@ -215,12 +215,12 @@ def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path: Path) -
     }
     plan = load(sweep_file(tmp_path, axes=axes, budget={"time": "00:10:00"}, devices=1, **changes))
     again = tmp_path / "again.yaml"
-    again.write_text(yaml.safe_dump(plan.tree(), sort_keys=False))
+    again.write_text(yaml.safe_dump(plan.to_dict(), sort_keys=False))
     found = load(again)
-    assert found.tree() == plan.tree()
+    assert found.to_dict() == plan.to_dict()
     assert found.cells == plan.cells
-    assert [found.words(cell, "0.002") for cell in found.cells] == [
-        plan.words(cell, "0.002") for cell in plan.cells
+    assert [found.fit_arguments(cell, "0.002") for cell in found.cells] == [
+        plan.fit_arguments(cell, "0.002") for cell in plan.cells
     ]
 
 

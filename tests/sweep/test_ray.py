@@ -66,7 +66,7 @@ def trainings(folder: Path) -> dict[int, str]:
             continue
         if (
             "fit" in words
-            and "guard.py" not in words[3]
+            and "supervisor.py" not in words[3]
             and any(word.startswith(str(folder)) for word in words)
         ):
             found[int(path.parent.name)] = next(
@@ -126,7 +126,7 @@ def test_what_becomes_of_runs_on_a_cluster(
 ) -> None:
     """One cluster for two promises, as it takes long to start."""
     sweep = Sweep(tmp_path, ["layer", "broken", "rms", "none"], 1.0, monkeypatch)
-    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address) == 0
+    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address) == 0
     assert sweep.statuses() == ["completed", "failed", "completed", "completed"]
     assert "it broke (exit code 1)" in state.failure(sweep.runs[1].folder)["reason"]
     assert sorted(sweep.did("end")) == ["layer", "none", "rms"]
@@ -134,7 +134,7 @@ def test_what_becomes_of_runs_on_a_cluster(
     (tmp_path / "second").mkdir()
     sweep = Sweep(tmp_path / "second", ["layer", "rms"], 60, monkeypatch)
     sweep.interrupt_when(lambda: len(sweep.did("begin")) == 2)
-    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address) == 130
+    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address) == 130
     assert sorted(sweep.did("stop")) == ["layer", "rms"], "they could end with a checkpoint"
 
 
@@ -166,7 +166,7 @@ def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
         def refused() -> bool:  # once the third machine is up
             began = sweep.did("begin")
             try:
-                ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster.address)
+                ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address)
             except BadRun as error:
                 assert sweep.did("begin") == began
                 return f"does not see {sweep.folder}" in str(error)
@@ -185,10 +185,10 @@ def test_an_address_without_a_cluster_is_an_error(
         def init(self, **words: Any) -> None:
             raise ConnectionError(f"Failed to connect to {words['address']}\nmore")
 
-    monkeypatch.setattr(ray, "library", lambda *words: Absent())
+    monkeypatch.setattr(ray, "load_library", lambda *words: Absent())
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     with pytest.raises(BadRun, match=r"^no Ray cluster at here:1: Failed to connect to here:1$"):
-        ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, "here:1")
+        ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, "here:1")
 
 
 def test_without_ray_it_says_how_to_install_it(
@@ -197,7 +197,7 @@ def test_without_ray_it_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "ray", None)
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     with pytest.raises(BadOption, match=r"pip install 'tfzoo\[ray\]'"):
-        ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told)
+        ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
 
 
 def test_a_run_is_over_when_its_folder_says_so(
@@ -215,7 +215,7 @@ def test_a_run_is_over_when_its_folder_says_so(
         for _ in range(10):
             assert account.settle(run, with_lock) is None
     silent = Ended("maple", 1, "No module named tfzoo")
-    assert [account.settle(run, silent) for _ in range(job.TRIES)] == [None, None, "failed"]
+    assert [account.settle(run, silent) for _ in range(job.MAX_TRIES)] == [None, None, "failed"]
     assert state.failure(run.folder)["reason"] == "on maple: No module named tfzoo (exit code 1)"
     assert account.settle(run, None) == "failed"
 
@@ -229,7 +229,7 @@ def test_gpus_are_asked_for_where_runs_train_on_them(tmp_path: Path) -> None:
         "metric": metric,
         "devices": 2,
     }
-    drawn = plan.draft(tmp_path / "tiny.yaml", tree)
+    drawn = plan.parse(tmp_path / "tiny.yaml", tree)
     assert (job.gpus(drawn), job.threads(drawn)) == (2, 1)
     drawn.cells[0].recipes[""] = {"trainer": {"accelerator": "cpu"}}
     assert job.gpus(drawn) == 0

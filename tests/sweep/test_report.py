@@ -107,6 +107,66 @@ def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(
     page.close()
 
 
+OVERLAPS = """svg => {
+  const boxes = [...svg.querySelectorAll("text")].map(e => [e.textContent, e.getBoundingClientRect()]);
+  return boxes.flatMap(([a, x], i) => boxes.slice(i + 1).filter(([b, y]) =>
+    Math.min(x.right, y.right) - Math.max(x.left, y.left) > 0.5 &&
+    Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top) > 0.5).map(([b]) => [a, b]));
+}"""
+
+
+def test_no_two_labels_of_quality_against_speed_overlap(browser: Any, folder: Path) -> None:
+    page, _ = opened(browser, folder / "report.html")
+    plots = page.locator(".pair svg[role=img]")
+    assert plots.count() == 2
+    for index in range(plots.count()):
+        assert plots.nth(index).locator("text.label").count() == 11, "every cell has its label"
+        assert plots.nth(index).evaluate(OVERLAPS) == []
+    page.close()
+
+
+def test_the_table_of_cells_fits_a_window_of_1200_pixels(browser: Any, folder: Path) -> None:
+    page, _ = opened(browser, folder / "report.html")
+    around = page.locator(".scroll:has(table.cells)")
+    assert around.evaluate("e => e.scrollWidth") <= around.evaluate("e => e.clientWidth")
+    page.close()
+
+
+def test_curves_show_the_judged_metric_or_say_why_they_cannot(tmp_path: Path) -> None:
+    made = make(tmp_path / "norms", (1, 2), ("layer", "rms"), ("sinusoidal",))
+    write([made])
+    page = (made / "report.html").read_text("utf-8")
+    assert "val/loss by training step: mean over seeds, with minimum and maximum" in page
+    for path in made.glob("*/*/metrics.csv"):
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+        once = [line for line in lines[:-1] if not line.split(",")[3]]
+        path.write_text("".join([lines[0], *once, lines[-1]]), "utf-8")
+    write([made])
+    page = (made / "report.html").read_text("utf-8")
+    assert "train/loss by training step" in page
+    assert "val/loss has no curve because runs validated at most once" in page
+    assert "trainer.val_check_interval" in page
+
+
+def test_an_interval_without_0_beside_a_hollow_mark_is_explained_where_it_stands(
+    tmp_path: Path,
+) -> None:
+    words = "intervals are not corrected for the number of comparisons, verdicts are"
+    made = make(tmp_path / "norms", (1, 2, 3), ("layer", "rms"), ("sinusoidal",))
+    plain = write([made])[1].read_text("utf-8")
+    assert words not in plain
+    other = make(tmp_path / "more", (1, 2, 3), ("layer", "rms", "batch"), ("sinusoidal",))
+    for seed, loss in ((1, 0.1), (2, 0.15), (3, 0.2)):
+        base, rms = (
+            other / f"norm={norm},position=sinusoidal/seed-{seed}/summary.json"
+            for norm in ("layer", "rms")
+        )
+        found = json.loads(base.read_text("utf-8"))
+        found["fit"]["scores"]["val/loss"] += loss
+        rms.write_text(json.dumps(found), "utf-8")
+    assert words in write([other])[1].read_text("utf-8")
+
+
 def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser: Any, folder: Path) -> None:
     page, said = opened(browser, folder / "report.html")
     titles = [title.strip() for title in page.locator("table.cells thead th").all_inner_texts()]
@@ -219,6 +279,6 @@ def test_one_wild_value_leaves_the_others_their_room() -> None:
     low, high = limits([1.0, 1.1, 1.2, 1.3, 1.4, 900.0])
     assert low < 1.0 < 1.4 < high < 3
     scale = Scale(low, high, 0.0, 100.0)
-    assert scale.place(900.0) == 100.0
-    assert not scale.holds(900.0)
+    assert scale.pixel(900.0) == 100.0
+    assert not scale.contains(900.0)
     assert limits([]) == (0.0, 1.0)

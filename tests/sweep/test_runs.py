@@ -9,7 +9,7 @@ import pytest
 
 from tests.sweep.made import LEAKY, make
 from tfzoo.errors import BadRun
-from tfzoo.sweep.runs import FILE, Folder, explained, read_csv, table, write_csv
+from tfzoo.sweep.runs import FILE, SweepFolder, explained, read_csv, table, write_csv
 
 FIXED = "parameters train_tokens steps tokens_per_second decoded_per_second train_seconds peak_memory checkpoint_path run_folder hostname"
 
@@ -29,7 +29,7 @@ def test_each_run_has_a_row_in_the_order_of_the_plan(folder: Path) -> None:
     ]
     assert [row["seed"] for row in rows[:5]] == [1, 2, 3, 4, 5]
     assert list(dict.fromkeys(row["cell"] for row in rows)) == [
-        cell["name"] for cell in Folder.open(folder).cells
+        cell["name"] for cell in SweepFolder.open(folder).cells
     ]
     first = rows[0]
     assert (first["model.norm"], first["model.position"], first["status"], first["reason"]) == (
@@ -98,10 +98,11 @@ def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder: Path) -> 
     with pytest.raises(BadRun, match=r"no folder .*/gone\. Name the folder of a sweep"):
         table(folder / "gone")
     with pytest.raises(
-        BadRun, match=rf"is no sweep's folder: it has no cells\.json\. Did you mean {folder}\?"
+        BadRun,
+        match=rf"is not the folder of a sweep: it has no cells\.json\. Did you mean {folder}\?",
     ):
         table(folder.parent)
-    with pytest.raises(BadRun, match="tfzoo sweep FILE makes one"):
+    with pytest.raises(BadRun, match="tfzoo sweep FILE creates one"):
         table(folder / "norm=rms,position=rotary")
     (folder / "cells.json").write_text('{"cells": [', "utf-8")
     with pytest.raises(BadRun, match="is damaged"):

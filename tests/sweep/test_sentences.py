@@ -1,30 +1,30 @@
-"""Numbers in sentences: as many digits as mean something, and never across the line that decides."""
+"""Numbers in sentences: rounded by their interval, and p never across 5 %."""
 
 from __future__ import annotations
 
 import pytest
 
-from tfzoo.sweep.sentences import brief, chance, measured, p_value
+from tfzoo.sweep.sentences import format_corrected, format_estimate, format_p, format_size
 
 
 @pytest.mark.parametrize(
     ("numbers", "text"),
     [
-        ((0.1234, 0.052, 0.194), "0.12 (0.05 to 0.19)"),
-        ((0.01234, -0.2, 0.2), "0.01 (-0.20 to 0.20)"),
-        ((-0.001, -0.011, 0.009), "-0.001 (-0.011 to 0.009)"),
-        ((-0.01, -0.4, 0.4), "0.0 (-0.4 to 0.4)"),
-        ((1234.5, 1100.0, 1369.0), "1,234 (1,100 to 1,369)"),
+        ((0.1234, 0.052, 0.194), "0.12 (95 % CI 0.05 to 0.19)"),
+        ((0.01234, -0.2, 0.2), "0.01 (95 % CI -0.20 to 0.20)"),
+        ((-0.001, -0.011, 0.009), "-0.001 (95 % CI -0.011 to 0.009)"),
+        ((-0.01, -0.4, 0.4), "0.0 (95 % CI -0.4 to 0.4)"),
+        ((1234.5, 1100.0, 1369.0), "1,234 (95 % CI 1,100 to 1,369)"),
     ],
 )
 def test_an_interval_says_how_many_digits_there_are(
     numbers: tuple[float, float, float], text: str
 ) -> None:
-    assert measured(*numbers) == text
+    assert format_estimate(*numbers) == text
 
 
 def test_a_p_is_not_rounded_across_five_percent() -> None:
-    assert [p_value(p) for p in (0.0002, 0.00301, 0.0499, 0.0501, 0.8, 1.0)] == [
+    assert [format_p(p) for p in (0.0002, 0.00301, 0.0499, 0.0501, 0.8, 1.0)] == [
         "p < 0.001",
         "p = 0.003",
         "p < 0.05",
@@ -32,12 +32,12 @@ def test_a_p_is_not_rounded_across_five_percent() -> None:
         "p = 0.8",
         "p = 1",
     ]
-    assert chance(0.02, 1) == "p = 0.02"
-    assert chance(0.02, 4) == "p = 0.02 after correction for 4 comparisons"
+    assert format_corrected(0.02, 1) == "p = 0.02"
+    assert format_corrected(0.02, 4) == "p = 0.02 after Holm's correction for 4 comparisons"
 
 
 def test_sizes_have_two_digits_and_no_exponent() -> None:
-    assert [brief(size) for size in (0.01234, 1.55, 43.21, 1234.5)] == [
+    assert [format_size(size) for size in (0.01234, 1.55, 43.21, 1234.5)] == [
         "0.012",
         "1.6",
         "43",

@@ -35,7 +35,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_STAND_IN", str(home))
-    monkeypatch.setattr(slurm, "LOOK", 0.1)
+    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(
         SlurmJob, "watcher", SlurmInfoWatcher()
     )  # it remembers jobs of this process, whose numbers begin anew
@@ -50,11 +50,11 @@ def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(
 ) -> None:
     sweep = Sweep(tmp_path, ["layer", "broken", "rms"], 0.2, monkeypatch)
     plan = replace(sweep.plan, threads=3, devices=2, budget=Budget(steps=10, time="00:50:00"))
-    assert slurm.run(plan, sweep.folder, sweep.runs, 2, sweep.told) == 0
+    assert slurm.run(plan, sweep.folder, sweep.runs, 2, sweep.update) == 0
     assert sweep.statuses() == ["completed", "failed", "completed"]
     assert sorted(sweep.did("end")) == ["layer", "rms"]
     assert state.failure(sweep.runs[1].folder)["reason"].endswith(": it broke (exit code 1)")
-    assert len(sweep.did("begin")) == 2 + job.TRIES, (
+    assert len(sweep.did("begin")) == 2 + job.MAX_TRIES, (
         "what ends without a word is tried again, but not for ever"
     )
     script = (cluster / "41.sh").read_text()
@@ -77,10 +77,10 @@ def test_jobs_outlive_the_sweep_which_finds_them_again(
 ) -> None:
     sweep = Sweep(tmp_path, ["layer", "rms", "none"], 2.0, monkeypatch)
     sweep.interrupt_when(lambda: sweep.did("begin"))
-    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.told) == 130
+    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.update) == 130
     assert "To end them: scancel 41. " in capsys.readouterr().err
     assert "completed" not in sweep.statuses()
-    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.told) == 0
+    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.update) == 0
     assert sweep.statuses() == ["completed"] * 3
     assert sorted(sweep.did("begin")) == ["layer", "none", "rms"], "no run had a second job"
     assert len(list(cluster.glob("*.sh"))) == 1
@@ -98,8 +98,8 @@ def test_what_a_person_cancels_is_not_submitted_again(
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    monkeypatch.setattr(job, "PATIENCE", 0.1)
-    slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told)
+    monkeypatch.setattr(job, "CHECKPOINT_SECONDS", 0.1)
+    slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
     thread.join()
     assert len(list(cluster.glob("*.sh"))) == 1
     assert not (sweep.runs[0].folder / state.FAILED).exists()
@@ -111,7 +111,7 @@ def test_a_job_whose_machine_was_lost_is_submitted_again(
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     (cluster / "40").write_text("NODE_FAIL")
     (sweep.folder / slurm.FILE).write_text(json.dumps({"norm=layer/seed-1": "40"}))
-    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told) == 0
+    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update) == 0
     assert sweep.statuses() == ["completed"]
     assert json.loads((sweep.folder / slurm.FILE).read_text()) == {"norm=layer/seed-1": "41"}
 
@@ -120,8 +120,8 @@ def test_submitits_own_executor_runs_them_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = Sweep(tmp_path, ["layer", "rms"], 0.2, monkeypatch)
-    monkeypatch.setattr(slurm, "LOOK", 0.1)
-    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told, cluster="local") == 0
+    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.1)
+    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster="local") == 0
     assert sweep.statuses() == ["completed", "completed"]
     assert sorted(sweep.did("begin")) == ["layer", "rms"]
 
@@ -132,9 +132,9 @@ def test_without_slurm_it_says_where_to_start(
     sweep = Sweep(tmp_path, ["layer"], 0.2, monkeypatch)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadOption, match="needs SLURM's commands"):
-        slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.told)
+        slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
 
 
 def test_without_its_library_an_engine_says_how_to_install_it() -> None:
     with pytest.raises(BadOption, match=r"pip install 'tfzoo\[slurm\]'"):
-        job.library("slurm", "no_such_module")
+        job.load_library("slurm", "no_such_module")

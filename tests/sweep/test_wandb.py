@@ -14,6 +14,7 @@ from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep
 from tfzoo.commands.sweep import words
 from tfzoo.sweep import local, plan, state
+from tfzoo.sweep.folder import create
 from tfzoo.sweep.wandb import export
 
 BLOCK = 32768
@@ -52,8 +53,11 @@ def test_runs_of_a_sweep_are_one_group_without_a_network_too(
         overrides={**TINY, "trainer.logger": "WandbLogger"},
     )
     drawn, folder = plan.load(file), tmp_path / "norms"
-    state.begin(drawn, folder, "tfzoo sweep")
-    assert local.run(drawn, folder, state.runs(drawn, folder), 1, lambda run, status: None) == 0
+    create(drawn, folder, "tfzoo sweep")
+    assert (
+        local.run(drawn, folder, state.planned_runs(drawn, folder), 1, lambda run, status: None)
+        == 0
+    )
     (record,) = folder.glob("norm=rms/seed-1/**/*.wandb")
     (told,) = [one.run for one in records(record) if one.WhichOneof("record_type") == "run"]
     assert (told.run_group, told.display_name) == ("norms", "norm=rms/seed-1")

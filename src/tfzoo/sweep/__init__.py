@@ -1,1 +1,1 @@
-"""Ablation sweeps: one file swaps parts of a recipe, runs everything and tells which swap mattered."""
+"""Sweeps: train every combination of a recipe's parts and report which part made a difference."""

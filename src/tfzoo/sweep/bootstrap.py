@@ -1,5 +1,5 @@
-"""Would a difference in BLEU hold on other sentences? Paired bootstrap on one test set (Koehn
-2004), over the runs of a sweep.
+"""Paired bootstrap over the sentences of a test set (Koehn 2004): whether a difference in BLEU
+would hold on other sentences.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tfzoo.errors import BadData
 from tfzoo.sweep import effects
 from tfzoo.sweep.effects import Axes
 from tfzoo.sweep.paired import ALPHA, holm
-from tfzoo.sweep.scores import Setting, number, whole
-from tfzoo.sweep.sentences import chance, measured
-from tfzoo.sweep.translations import Translations, read
+from tfzoo.sweep.scores import Setting, parse_number, parse_seed
+from tfzoo.sweep.sentences import format_corrected, format_estimate, uncorrected_interval
+from tfzoo.sweep.translations import Translations, read_translations
 
 DRAWS = 2000
-OFF = 0.05
-"""By how much BLEU of the translations may differ from the run's own score before it is said."""
+BLEU_TOLERANCE = 0.05
+"""A larger difference between the BLEU of the translations and the run's own score is noted."""
 
 Sets = dict[tuple[Setting, str], dict[int, Translations]]
-"""By cell and test set, then by seed."""
+"""Translations by cell and test set, then by seed."""
 
 
 @dataclass(frozen=True)
 class Resampled:
-    """A cell's BLEU on one test set less the baseline's, both the mean of the seeds that both have,
-    by other sentences: not other seeds.
+    """The mean difference of a cell's BLEU to the baseline's on one test set, over the seeds that
+    both have; interval and p are over sentences, not over seeds.
     """
 
     labels: dict[str, str]
@@ -52,7 +52,7 @@ class Resampled:
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Every cell on every test set of which there are translations, and what has none."""
+    """The comparisons of all cells on all test sets that have translations, and notes."""
 
     compared: list[Resampled]
     notes: list[str]
@@ -65,9 +65,9 @@ def bootstrap(
     the baseline's runs, seed by seed.
 
     Args:
-        rows: of ``runs.csv``; ``run_folder`` says where ``predictions/<test set>.jsonl`` or
-            ``.tsv`` may lie.
-        axes, baseline: as of :func:`tfzoo.sweep.judge.judge`.
+        rows: of ``runs.csv``; translations are in ``predictions/<test set>.jsonl`` or ``.tsv``
+            under ``run_folder``.
+        axes, baseline: as in :func:`tfzoo.sweep.judge.judge`.
     """
     base = effects.baseline(axes, baseline)
     sets, notes = collect(rows, axes)
@@ -79,11 +79,12 @@ def bootstrap(
             continue
         if not seeds:
             notes.append(
-                f"{effects.name(axes, setting, base)}, {name}: no seed has translations of the same sentences here and of the baseline"
+                f"{effects.name(axes, setting, base)}, {name}: no seed has translations of the "
+                "same sentences by this cell and by the baseline"
             )
             continue
         alone = [
-            f"seed {seed} is left out: no partner of the same sentences"
+            f"seed {seed} is omitted: only one side translated these sentences"
             for seed in sorted({*own, *partners} - {*seeds})
         ]
         found.append(
@@ -96,21 +97,24 @@ def bootstrap(
         )
     corrected = holm([one.p for one in found]).tolist()
     return Bootstrap(
-        [said(one, p, len(found), axes, base) for one, p in zip(found, corrected, strict=True)],
+        [
+            with_sentence(one, p, len(found), axes, base)
+            for one, p in zip(found, corrected, strict=True)
+        ],
         notes,
     )
 
 
 def collect(rows: Iterable[Mapping[str, Any]], axes: Axes) -> tuple[Sets, list[str]]:
-    """The translations of all finished runs, and what is to be said of them."""
+    """The translations of all completed runs, and notes."""
     sets: Sets = defaultdict(dict)
     without, notes = 0, []
     for row in rows:
-        seed, folder = whole(row.get("seed")), row.get("run_folder")
+        seed, folder = parse_seed(row.get("seed")), row.get("run_folder")
         if seed is None or not folder or row.get("status", "completed") != "completed":
             continue
         try:
-            found = read(Path(str(folder)))
+            found = read_translations(Path(str(folder)))
         except BadData as error:
             notes.append(str(error))
             continue
@@ -118,22 +122,24 @@ def collect(rows: Iterable[Mapping[str, Any]], axes: Axes) -> tuple[Sets, list[s
         for name, translations in found.items():
             sets[tuple(str(row.get(axis, "")) for axis in axes), name][seed] = translations
             own, now = (
-                number(row.get(f"test/{name}/bleu", row.get("test/bleu"))),
+                parse_number(row.get(f"test/{name}/bleu", row.get("test/bleu"))),
                 float(translations.bleu(all_of(translations))[0]),
             )
-            if own is not None and abs(own - now) > OFF:
+            if own is not None and abs(own - now) > BLEU_TOLERANCE:
                 notes.append(
-                    f"{folder}: its translations of {name} have BLEU {now:.2f}, its score is {own:.2f}: decoded in another way?"
+                    f"{folder}: its translations of {name} have BLEU {now:.2f}, its score is "
+                    f"{own:.2f}: were they decoded with other settings?"
                 )
     if without:
         notes.append(
-            f"{without} finished run{'s have' if without > 1 else ' has'} no translations; tfzoo predict RUN writes them"
+            f"{without} completed run{'s have' if without > 1 else ' has'} no translations; "
+            "tfzoo predict RUN writes them"
         )
     return sets, notes
 
 
 def comparable(own: Mapping[int, Translations], partners: Mapping[int, Translations]) -> list[int]:
-    """The seeds of both sides, all on the sentences of the first."""
+    """The seeds for which both sides translated the same sentences, equal for all seeds."""
     both = [
         seed
         for seed in sorted(own.keys() & partners.keys())
@@ -148,16 +154,15 @@ def compare(
     pairs: list[tuple[Translations, Translations]],
     notes: list[str],
 ) -> Resampled:
-    """The mean difference over pairs of runs, on the test set as it is and on draws of its
-    sentences, the same for all.
+    """The mean difference over pairs of runs, on the test set and on bootstrap draws of its
+    sentences. All pairs use the same draws.
     """
     once, drawn = all_of(pairs[0][0]), draws(len(pairs[0][0].texts))
     bleu = float(np.mean([own.bleu(once) for own, _ in pairs]))
     difference = float(np.mean([own.bleu(once) - other.bleu(once) for own, other in pairs]))
     differences = np.mean([own.bleu(drawn) - other.bleu(drawn) for own, other in pairs], axis=0)
     low, high = np.quantile(differences, [ALPHA / 2, 1 - ALPHA / 2]).tolist()
-    # Draws scatter around what was seen as what is seen would around 0 if nothing mattered (Noreen
-    # 1989); a draw may be as it is.
+    # Noreen (1989): the draws, shifted to mean 0, are the distribution under the null hypothesis.
     beyond = np.abs(differences - differences.mean()) >= abs(difference)
     p = (1 + int(beyond.sum())) / (1 + DRAWS)
     return Resampled(
@@ -165,10 +170,10 @@ def compare(
     )
 
 
-def said(
+def with_sentence(
     one: Resampled, corrected: float, comparisons: int, axes: Axes, base: Setting
 ) -> Resampled:
-    """With the p corrected for all comparisons, and the sentence."""
+    """A comparison with its corrected p and its sentence."""
     setting = tuple(one.labels.values())
     verdict = (
         "not distinguishable from"
@@ -177,20 +182,24 @@ def said(
         if one.difference > 0
         else "worse than"
     )
+    estimate = format_estimate(one.difference, one.low, one.high)
     text = (
-        f"{effects.name(axes, setting, base)}: {verdict} {effects.against(setting, base)} on other sentences like the {one.sentences:,} of "
-        f"{one.test_set}: BLEU {one.bleu:.1f}, difference {measured(one.difference, one.low, one.high)}, {chance(corrected, comparisons)}"
+        f"{effects.name(axes, setting, base)}: {verdict} {effects.baseline_name(setting, base)} "
+        f"by paired bootstrap over the {one.sentences:,} sentences of {one.test_set}: "
+        f"BLEU {one.bleu:.1f}, difference {estimate}, {format_corrected(corrected, comparisons)}"
     )
+    if corrected >= ALPHA:
+        text += uncorrected_interval(one.low, one.high, one.p)
     return replace(one, p_corrected=corrected, sentence=text)
 
 
 def all_of(translations: Translations) -> NDArray[np.float32]:
-    """Each sentence once."""
+    """Counts with each sentence once."""
     return np.ones((1, len(translations.texts)), np.float32)
 
 
 @cache
 def draws(sentences: int) -> NDArray[np.float32]:
-    """How often each sentence is in each draw, ``(draws, sentences)``; the same whenever asked."""
+    """How often each sentence occurs in each draw, ``(draws, sentences)``; the seed is fixed."""
     chances = np.full(sentences, 1 / sentences)
     return np.random.default_rng(0).multinomial(sentences, chances, DRAWS).astype(np.float32)

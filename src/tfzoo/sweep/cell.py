@@ -1,4 +1,4 @@
-"""One run of a sweep, from its folder as it is to its end, in a process of its own."""
+"""One run of a sweep, trained in a child process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, config, summary
 from tfzoo.runs.out_of_memory import WORDS
-from tfzoo.sweep import state, supervisor, tune
+from tfzoo.sweep import folder, state, supervisor, tune
 from tfzoo.sweep.plan import Plan
-from tfzoo.sweep.state import Run, Status
+from tfzoo.sweep.state import STOPPED, Run, Status
 
 OUTPUT = "output.txt"
 """What ``fit`` printed, in the run's folder."""
-STOPPED = (75, 130)
-"""Exit codes of ``fit`` after a signal: it can go on."""
-LAUNCHER = (
+SIGKILL = 9
+"""``signal.SIGKILL``, which Windows does not have."""
+LAUNCHER_VARIABLES = (
     "RANK",
     "LOCAL_RANK",
     "WORLD_SIZE",
@@ -33,107 +34,116 @@ LAUNCHER = (
     "TORCHELASTIC_RUN_ID",
     "TFZOO_RUN_FOLDER",
 )
-"""What tells a process that it is one of several; a run is not one of the sweep's."""
+"""Environment variables that make a process one rank of several; a run does not inherit them."""
 
-WORST = 20.0
-"""Nats: more than guessing costs among any number of words or classes that there is, e^20."""
+DIVERGED_LOSS = 20.0
+"""Nats per token. A uniform guess costs ``ln(classes)``, which is less for any vocabulary."""
 
-Told = Callable[[Run, str], object]
+Notify = Callable[[Run, str], object]
 
 
 class Stop:
-    """Ends the runs of this process: asked once, with a checkpoint; asked again, at once. ``code``
-    is the exit code, 0 while not asked.
+    """Stops the trainings of this process: at the first signal with a checkpoint, at the second
+    Ctrl-C at once. ``code`` is the exit code of the sweep, 0 while no signal came.
     """
 
     def __init__(self) -> None:
         self.code = 0
         self.children: set[subprocess.Popen[bytes]] = set()
 
-    def ask(self, number: int) -> None:
-        """Hand a signal on. Ctrl-C as SIGTERM: at the other, ``fit`` validates, and one validation
-        more could choose another best.
+    def request(self, number: int) -> None:
+        """Pass a signal on to all children.
+
+        Ctrl-C is passed on as SIGTERM: after Ctrl-C ``fit`` validates, and an additional validation
+        could change which checkpoint is best.
         """
-        again, self.code = (
-            bool(self.code) and number == signal.SIGINT,
-            max(self.code, 130 if number == signal.SIGINT else 75),
-        )
+        interrupted = number == signal.SIGINT
+        at_once = bool(self.code) and interrupted
+        self.code = max(self.code, 130 if interrupted else 75)
         for child in list(self.children):
-            self._send(
-                child,
-                signal.SIGKILL if again else signal.SIGTERM if number == signal.SIGINT else number,
-            )
+            send(child, SIGKILL if at_once else signal.SIGTERM if interrupted else number)
 
     def add(self, child: subprocess.Popen[bytes]) -> None:
         self.children.add(child)
         if self.code:
-            self._send(child, signal.SIGTERM)
+            send(child, signal.SIGTERM)
 
     def remove(self, child: subprocess.Popen[bytes]) -> None:
         self.children.discard(child)
 
-    def _send(self, child: subprocess.Popen[bytes], number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, number) if number == signal.SIGKILL else child.send_signal(number)
+
+def send(child: subprocess.Popen[bytes], number: int) -> None:
+    """Send a signal to a supervisor, SIGKILL to its whole group. Windows has no such signals:
+    closing its pipe makes the supervisor kill the training.
+    """
+    with suppress(ProcessLookupError):
+        if not hasattr(os, "killpg"):
+            child.stdin.close() if child.stdin else child.kill()
+        elif number == SIGKILL:
+            os.killpg(child.pid, number)
+        else:
+            child.send_signal(number)
 
 
 def execute(
     run: Run,
     plan: Plan,
     *,
-    told: Told = lambda run, status: None,
+    on_change: Notify = lambda run, status: None,
     environment: Mapping[str, str] | None = None,
     stop: Stop | None = None,
 ) -> Status:
-    """Bring one run to its end, in a child process that ends with this one; returns its status.
+    """Train one run to its end in a child process that ends with this one; returns its status.
 
-    What is completed or failed is left as it is; what another process works on too. ``told`` is
-    called at each change. ``environment`` is added to the child's, such as its threads or its
-    device.
+    A run that is completed, failed or locked by another process is left alone.
+
+    Args:
+        on_change: called with the run and its status at each change.
+        environment: added to the child's environment, such as its threads or its device.
+        stop: passes signals on to the child.
 
     Raises:
-        BadRun: the folder holds a run of other settings.
+        BadRun: the folder holds a run with other settings.
     """
     stop = stop or Stop()
     if plan.tune and not run.tuned and not state.failure(run.folder):
         chosen = tune.choose(
             run,
             plan,
-            lambda trial: execute(trial, plan, told=told, environment=environment, stop=stop),
+            lambda trial: execute(
+                trial, plan, on_change=on_change, environment=environment, stop=stop
+            ),
         )
         if chosen is None:
             return "half"
         run = chosen
     run.folder.mkdir(parents=True, exist_ok=True)
-    with state.lock(run.folder) as held:
-        if held is None:
+    with state.lock(run.folder) as acquired:
+        if not acquired:
             return "running"
-        if state.failure(run.folder):
-            return "failed"
-        if state.complete(run.folder):
-            return "completed"
-        told(run, "running")
+        if (found := ended(run)) is not None:
+            return found
+        on_change(run, "running")
         if plan.tune and not run.tuned:
-            state.fail(run.folder, tune.failure(run, plan), 1)
+            state.record_failure(run.folder, tune.failure(run, plan), 1)
         else:
             prepare(run, plan)
-            train(run, plan, held, environment or {}, stop)
-        found: Status = (
-            "failed"
-            if state.failure(run.folder)
-            else "completed"
-            if state.complete(run.folder)
-            else "half"
-        )
-    told(run, found)
+            train(run, plan, environment or {}, stop)
+        found = ended(run) or "half"
+    on_change(run, found)
     return found
 
 
+def ended(run: Run) -> Status | None:
+    """``failed``, ``completed``, or None if there is something left to do."""
+    if state.failure(run.folder):
+        return "failed"
+    return "completed" if state.is_complete(run.folder) else None
+
+
 def prepare(run: Run, plan: Plan) -> None:
-    """Make the folder ready: a run that cannot be gone on with is begun anew, its configuration is
-    there before ``fit`` is.
-    """
-    state.differs(run, plan)
+    """Prepare the folder: clear a run that cannot be resumed, and write the configuration."""
+    folder.check_unchanged(run, plan)
     try:
         checkpoints.newest(run.folder)
     except BadRun:
@@ -142,59 +152,48 @@ def prepare(run: Run, plan: Plan) -> None:
         config.write(run.folder, run.recipe)
 
 
-def clear(folder: Path) -> None:
-    """Remove all of a run but its lock."""
-    for path in folder.iterdir():
-        if path.name != state.LOCK:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+def clear(path: Path) -> None:
+    """Remove everything from a run's folder except its lock."""
+    for inner in path.iterdir():
+        if inner.name != state.LOCK:
+            shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
 
 
-def train(run: Run, plan: Plan, held: int, environment: Mapping[str, str], stop: Stop) -> None:
-    """Let ``fit`` train, and once more where it was killed: the second time it goes on from its
-    checkpoint. Record why it failed.
-    """
+def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop) -> None:
+    """Let ``fit`` train, and resume once if it was killed. Records the time, and why it failed."""
     for last in (False, True):
-        code = spawn(run, plan, held, environment, stop)
-        if stop.code and not state.complete(run.folder):
+        began = monotonic()
+        code = spawn(run, plan, environment, stop)
+        state.add_wall_seconds(run.folder, monotonic() - began)
+        if stop.code and not state.is_complete(run.folder):
             return
-        if code != -signal.SIGKILL or last:
+        if code != -SIGKILL or last:
             break
-    if reason := problem(run, plan, code):
-        state.fail(run.folder, reason, code)
+    if reason := failure_reason(run, plan, code):
+        state.record_failure(run.folder, reason, code)
 
 
-def spawn(run: Run, plan: Plan, held: int, environment: Mapping[str, str], stop: Stop) -> int:
-    """One child, with the lock in its hands; returns its exit code."""
-    words = plan.words(run.cell, run.tuned)
-    fit = [
-        sys.executable,
-        "-m",
-        "tfzoo",
-        "fit",
-        words[0],
-        "--run",
-        str(run.folder),
-        f"--seed={run.seed}",
-        *words[1:],
-    ]
+def spawn(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop) -> int:
+    """Train in one child process; returns its exit code."""
+    recipe, *options = plan.fit_arguments(run.cell, run.tuned)
+    fit = [sys.executable, "-m", "tfzoo", "fit", recipe, "--run", str(run.folder)]
     inherited = {
         key: value
         for key, value in os.environ.items()
-        if key not in LAUNCHER and not key.startswith("SLURM_NTASKS")
+        if key not in LAUNCHER_VARIABLES and not key.startswith("SLURM_NTASKS")
     }
-    inherited.setdefault(
-        "WANDB_RUN_GROUP",
-        next(path for path in run.folder.parents if path.name == run.cell.name).parent.name,
-    )
+    inherited.setdefault("WANDB_RUN_GROUP", sweep_folder(run).name)
     with (run.folder / OUTPUT).open("ab") as output:
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", supervisor.__file__, *fit],
+            [
+                *(sys.executable, "-I", "-S", supervisor.__file__),
+                *(*fit, f"--seed={run.seed}", *options),
+            ],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            pass_fds=(held,),
             env={**inherited, **environment},
-            process_group=0,
+            process_group=0 if os.name == "posix" else None,
         )
     stop.add(child)
     try:
@@ -205,57 +204,65 @@ def spawn(run: Run, plan: Plan, held: int, environment: Mapping[str, str], stop:
             child.stdin.close()
 
 
-def problem(run: Run, plan: Plan, code: int) -> str:
-    """Why a run that ended did fail; ``""`` where it did not."""
+def sweep_folder(run: Run) -> Path:
+    """The folder that the cell's folder lies in."""
+    return next(path for path in run.folder.parents if path.name == run.cell.name).parent
+
+
+def failure_reason(run: Run, plan: Plan, code: int) -> str:
+    """Why a run that ended counts as failed; ``""`` if it does not."""
     if code in STOPPED:
         return ""
     if code:
-        return reason(run.folder, code)
-    fit = summary.read(run.folder).get("fit", {})
-    budget, steps, tokens, most = (
-        plan.budget,
-        fit.get("steps", 0),
-        fit.get("tokens", 0),
-        run.recipe["trainer"].get("max_steps") or -1,
-    )
-    if (
-        budget.time
-        and fit.get("seconds", 0) >= budget.seconds
-        and (steps < most or tokens < (budget.tokens or 0))
-    ):
-        return f"budget.time {budget.time} was over after {steps:,} steps"
-    if budget.tokens and tokens < budget.tokens and steps >= most > 0:
-        return f"trainer.max_steps ended it after {tokens:,} of {budget.tokens:,} tokens (budget.tokens): raise it"
+        return exit_reason(run.folder, code)
+    if reason := budget_reason(run, plan):
+        return reason
     metric = plan.metric.name if run.number >= 0 else tune.metric(run, plan).name
     if not math.isfinite(state.score(run.folder, metric)):
         measured = metric in state.scores(run.folder)
         return f"diverged: {metric} is not finite" if measured else f"it measured no {metric}"
-    if (loss := state.score(run.folder, "val/loss")) > WORST:
-        return f"diverged: val/loss is {loss:.3g} at the end; who guesses has less"
+    if (loss := state.score(run.folder, "val/loss")) > DIVERGED_LOSS:
+        return f"diverged: val/loss is {loss:.3g} at the end, which is worse than guessing"
     return ""
 
 
-def reason(folder: Path, code: int) -> str:
-    """Of a child that ended with this code: what it said of itself, else its last words."""
-    ended = str(summary.read(folder).get("fit", {}).get("ended", ""))
-    if ended.startswith("failed: "):
-        said = ended.removeprefix("failed: ")
-        return f"diverged: {said}" if "not finite" in said else said
-    lines = [line.strip() for line in tail(folder / OUTPUT).splitlines() if line.strip()]
-    said = next(
+def budget_reason(run: Run, plan: Plan) -> str:
+    """Why a run did not use the budget that all cells have; ``""`` if it did."""
+    budget, fit = plan.budget, summary.read(run.folder).get("fit", {})
+    steps, tokens = fit.get("steps", 0), fit.get("tokens", 0)
+    max_steps = run.recipe["trainer"].get("max_steps") or -1
+    unfinished = steps < max_steps or tokens < (budget.tokens or 0)
+    if budget.time and fit.get("seconds", 0) >= budget.seconds and unfinished:
+        return f"budget.time {budget.time} was over after {steps:,} steps"
+    if budget.tokens and tokens < budget.tokens and steps >= max_steps > 0:
+        return (
+            f"trainer.max_steps ended it after {tokens:,} of {budget.tokens:,} tokens "
+            "(budget.tokens): raise it"
+        )
+    return ""
+
+
+def exit_reason(run_folder: Path, code: int) -> str:
+    """Why a child ended with this exit code: its own summary, else the last line it printed."""
+    recorded = str(summary.read(run_folder).get("fit", {}).get("ended", ""))
+    if recorded.startswith("failed: "):
+        message = recorded.removeprefix("failed: ")
+        return f"diverged: {message}" if "not finite" in message else message
+    lines = [line.strip() for line in tail(run_folder / OUTPUT).splitlines() if line.strip()]
+    message = next(
         (line.removeprefix("tfzoo: ") for line in reversed(lines) if line.startswith("tfzoo: ")),
         lines[-1] if lines else "",
     )
-    out = "out of memory: " if any(words in said for words in (*WORDS, "MemoryError")) else ""
-    if code == -signal.SIGKILL:
-        return "killed by SIGKILL, twice: by the system for want of memory, if by nobody else"
+    out = "out of memory: " if any(words in message for words in (*WORDS, "MemoryError")) else ""
+    if code == -SIGKILL:
+        return "killed by SIGKILL twice; if nobody killed it, the system was out of memory"
     if code < 0:
-        return f"{out}killed by {signal.Signals(-code).name}: {said}"
-    return f"{out}{said}" or f"ended with exit code {code}"
+        return f"{out}killed by {signal.Signals(-code).name}: {message}"
+    return f"{out}{message}" or f"ended with exit code {code}"
 
 
 def tail(path: Path, size: int = 8192) -> str:
-    """The end of a file."""
+    """The end of a text file; empty if it cannot be read."""
     try:
         with path.open("rb") as stream:
             stream.seek(max(0, path.stat().st_size - size))

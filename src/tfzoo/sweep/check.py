@@ -1,6 +1,4 @@
-"""What can be known of a sweep before its first run: that each cell can be trained, and that what
-it is judged by will be measured.
-"""
+"""Checks of a sweep before its first run: every cell can be trained, every metric is measured."""
 
 from __future__ import annotations
 
@@ -21,66 +19,71 @@ if TYPE_CHECKING:
     from tfzoo.sweep.plan import Cell, Plan
 
 
-def place(plan: Plan, number: int) -> int:
-    """The cell of a run by number. Raises BadRecipe where there are fewer."""
+def cell_index(plan: Plan, number: int) -> int:
+    """The index of a run's cell.
+
+    Raises:
+        BadRecipe: there is no run with this number.
+    """
     runs = len(plan.cells) * len(plan.seeds)
     if not 0 <= number < runs:
         raise BadRecipe(f"{plan.file}: no run {number}; it has {runs}, from 0 to {runs - 1}")
     return number // len(plan.seeds)
 
 
-def cell(plan: Plan, one: Cell) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Why a cell cannot be run, if so, and its resolved recipes by the label of the tuned value.
+def resolve_cell(plan: Plan, cell: Cell) -> tuple[str, dict[str, dict[str, Any]]]:
+    """Why a cell is refused (``""`` if it is not), and its resolved recipes by the label of the
+    tuned value.
 
     Raises:
-        BadRecipe, BadOption, UnknownName: it holds a mistake.
+        BadRecipe, BadOption, UnknownName: its settings contain a mistake.
     """
+    labels = plan.tune.values if plan.tune else [""]
     try:
-        return "", {
-            tuned: resolved(plan, one, tuned) for tuned in (plan.tune.values if plan.tune else [""])
-        }
+        return "", {tuned: resolve_recipe(plan, cell, tuned) for tuned in labels}
     except Clash as clash:
         return str(clash), {}
 
 
-def resolved(plan: Plan, one: Cell, tuned: str) -> dict[str, Any]:
-    """The configuration that ``tfzoo fit`` will make of a cell, but for the seed."""
+def resolve_recipe(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:
+    """The configuration, without the seed, with which ``tfzoo fit`` will train a cell."""
     path = find(plan.recipe)
-    recipe, *options = plan.words(one, tuned)
+    recipe, *options = plan.fit_arguments(cell, tuned)
     shown = recipe if Path(recipe).is_file() else f"{recipe.removesuffix('.yaml')}.yaml"
     try:
         return resolve([(read_yaml(path), shown)], parse_arguments(options), False, path).recipe
     except Clash:
         raise
     except TfzooError as error:
-        said = re.sub(r"\.? If you trust .*--trust", "", str(error))
-        at = "" if said.startswith(("--", shown)) else f"cell {one.name}: "
-        error.args = (f"{plan.file}: {at}{said.removeprefix('--')}",)
+        message = re.sub(r"\.? If you trust .*--trust", "", str(error))
+        where = "" if message.startswith(("--", shown)) else f"cell {cell.name}: "
+        error.args = (f"{plan.file}: {where}{message.removeprefix('--')}",)
         raise
 
 
 def metrics(plan: Plan) -> None:
-    """See that a run will measure what it is judged by, as far as can be known without data. Raises
-    BadRecipe.
+    """Check that runs measure the sweep's metrics, as far as that is known without data.
+
+    Raises:
+        BadRecipe: one is not measured.
     """
-    for one in plan.cells:
-        for recipe in list(one.recipes.values())[:1]:
-            known, sets_are_known = measured(recipe)
+    for cell in plan.cells:
+        for recipe in list(cell.recipes.values())[:1]:
+            known, test_sets_known = measured(recipe)
             for metric in (plan.metric, *plan.also):
                 split, _, name = metric.name.rpartition("/")
-                if metric.name in known or (
-                    not sets_are_known and split.startswith("test/") and f"val/{name}" in known
-                ):
-                    continue
-                raise BadRecipe(
-                    f"{plan.file}: no metric {metric.name!r}.{did_you_mean(metric.name, known)} Known: {listing(known, 30)}"
-                )
+                possible = split.startswith("test/") and f"val/{name}" in known
+                if metric.name not in known and (test_sets_known or not possible):
+                    raise BadRecipe(
+                        f"{plan.file}: no metric {metric.name!r}."
+                        f"{did_you_mean(metric.name, known)} Known: {listing(known, 30)}"
+                    )
 
 
 def measured(recipe: Mapping[str, Any]) -> tuple[list[str], bool]:
     """The scores of a training with this recipe, and whether the names of all test sets are known.
 
-    ``fit`` tests on built-in data alone.
+    ``fit`` tests on built-in data only.
     """
     names = task_class(recipe["task"]).measures
     sets = ["val"]

@@ -1,5 +1,5 @@
-"""What there is to compare in a sweep: each cell with the baseline, and each value of an axis with
-the baseline's value of it.
+"""The comparisons of a sweep: each cell with the baseline, and the main effect of each value of an
+axis.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tfzoo.sweep.paired import spreads
+from tfzoo.sweep.paired import has_variance
 from tfzoo.sweep.scores import BySeed, Scores, Setting
 
 Axes = Mapping[str, Sequence[str]]
@@ -17,7 +17,7 @@ Axes = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores by seed of one side and of the baseline's, with their names; ``notes`` says what is
+    """The scores of one side and of the baseline by seed, with their names and notes on what is
     missing.
     """
 
@@ -31,33 +31,35 @@ class Comparison:
 
     @cached_property
     def pairs(self) -> list[int]:
-        """The seeds of both sides."""
+        """The seeds that both sides have."""
         return sorted(self.own.keys() & self.base.keys())
 
     @cached_property
     def differences(self) -> list[float]:
-        """Seed by seed, to the baseline."""
+        """The paired differences to the baseline, by seed."""
         return [self.own[seed] - self.base[seed] for seed in self.pairs]
 
     @cached_property
     def scale(self) -> float:
-        """How large the numbers are."""
+        """The largest absolute score."""
         return max(map(abs, [*self.own.values(), *self.base.values()]), default=0.0)
 
     @property
     def is_testable(self) -> bool:
-        """Two seeds in common, and differences that are not all alike."""
+        """Whether there is a test: at least two pairs, and differences with a variance."""
         return (
-            not self.is_baseline and len(self.pairs) > 1 and spreads(self.differences, self.scale)
+            not self.is_baseline
+            and len(self.pairs) > 1
+            and has_variance(self.differences, self.scale)
         )
 
     @property
     def is_same(self) -> bool:
-        """Two seeds in common or more, and no difference in any."""
-        return len(self.pairs) > 1 and not spreads([0.0, *self.differences], self.scale)
+        """Whether there are at least two pairs and all are equal."""
+        return len(self.pairs) > 1 and not has_variance([0.0, *self.differences], self.scale)
 
     def unpaired(self) -> list[str]:
-        """What is said of seeds that only one side has."""
+        """Notes on seeds that only one side has."""
         if self.is_baseline or not self.own or not self.base:
             return []
         alone = [
@@ -71,17 +73,17 @@ class Comparison:
 
 
 def baseline(axes: Axes, given: Mapping[str, str]) -> Setting:
-    """The baseline's labels: on each axis the one that is given, else the first."""
+    """The baseline's label on each axis: the given one, else the first."""
     return tuple(str(given.get(axis, labels[0])) for axis, labels in axes.items())
 
 
 def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
-    """Each cell with the baseline, in the order of the rows."""
+    """The comparison of each cell with the baseline, in the order of the rows."""
     return [
         Comparison(
             labels=dict(zip(axes, setting, strict=True)),
             name=name(axes, setting, base),
-            against=against(setting, base),
+            against=baseline_name(setting, base),
             own=own,
             base=scores.of(base),
             notes=tuple(scores.notes[setting]),
@@ -92,31 +94,32 @@ def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
 
 
 def is_grid(scores: Scores, base: Setting) -> bool:
-    """Whether some cell differs from the baseline on more than one axis; if none does, cells are
-    the effects of axes themselves.
+    """Whether some cell differs from the baseline on more than one axis. If none does, the cells
+    themselves are the effects of the axes.
     """
     return any(
         sum(a != b for a, b in zip(setting, base, strict=True)) > 1 for setting in scores.values
     )
 
 
-def mains(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
-    """The main effect of each value of each axis: the mean over the settings of the other axes,
-    seed by seed.
+def main_effects(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
+    """The main effect of each value of each axis: for each seed the mean over the settings of the
+    other axes, compared with the same mean at the baseline's value.
 
-    A setting counts for a seed where that seed has a score on both sides; what is left out so is
-    said.
+    A setting counts for a seed if that seed has a score on both sides; notes list the others.
     """
-    for place, (axis, labels) in enumerate(axes.items()):
+    for position, (axis, labels) in enumerate(axes.items()):
         contexts = list(
-            dict.fromkeys((*setting[:place], *setting[place + 1 :]) for setting in scores.values)
+            dict.fromkeys(
+                (*setting[:position], *setting[position + 1 :]) for setting in scores.values
+            )
         )
-        others = ", ".join(short(axes, other) for other in axes if other != axis)
+        others = ", ".join(axis_name(axes, other) for other in axes if other != axis)
         for label in labels:
             sides = [
                 [
-                    scores.of((*context[:place], value, *context[place:]))
-                    for value in (label, base[place])
+                    scores.of((*context[:position], value, *context[position:]))
+                    for value in (label, base[position])
                 ]
                 for context in contexts
             ]
@@ -133,12 +136,12 @@ def mains(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
             )
             yield Comparison(
                 labels={axis: label},
-                name=f"{short(axes, axis)} {label}, over all {others}",
-                against=base[place],
+                name=f"{axis_name(axes, axis)} {label}, averaged over {others}",
+                against=base[position],
                 own=own,
                 base=partner,
                 notes=tuple(notes),
-                is_baseline=label == base[place],
+                is_baseline=label == base[position],
             )
 
 
@@ -149,8 +152,8 @@ def unbalanced(
     contexts: Sequence[Setting],
     what: str,
 ) -> list[str]:
-    """What a main effect leaves out: settings that no seed has on both sides, and those that some
-    seeds lack.
+    """Notes on what a main effect omits: settings that no seed has on both sides, and settings that
+    single seeds lack.
     """
     notes, there = [], [index for index, both in enumerate(shared) if both]
     if len(there) < len(contexts):
@@ -158,10 +161,11 @@ def unbalanced(
             ", ".join(context) for index, context in enumerate(contexts) if index not in there
         )
         notes.append(
-            f"unbalanced: over {len(there)} of {len(contexts)} {what}, without {lost}, where one side has no scores"
+            f"unbalanced: averaged over {len(there)} of {len(contexts)} {what}, "
+            f"without {lost}, where one side has no scores"
         )
     notes += [
-        f"unbalanced: seed {seed} is over {len(use)} of {len(there)} {what}"
+        f"unbalanced: seed {seed} is averaged over {len(use)} of {len(there)} {what}"
         for seed, use in zip(seeds, used, strict=True)
         if len(use) < len(there)
     ]
@@ -169,26 +173,26 @@ def unbalanced(
 
 
 def name(axes: Axes, setting: Setting, base: Setting) -> str:
-    """Of a cell: its label, and where there are several axes, axis and label of each on which it
+    """The name of a cell: its label or, with several axes, axis and label of each axis on which it
     differs from the baseline.
     """
     if len(axes) == 1 or setting == base:
         return ", ".join(setting)
     return ", ".join(
-        f"{short(axes, axis)} {own}"
+        f"{axis_name(axes, axis)} {own}"
         for axis, own, other in zip(axes, setting, base, strict=True)
         if own != other
     )
 
 
-def against(setting: Setting, base: Setting) -> str:
-    """The baseline's labels on the axes where a cell differs from it."""
+def baseline_name(setting: Setting, base: Setting) -> str:
+    """The baseline's labels on the axes on which a cell differs from it."""
     return ", ".join(
         other for own, other in zip(setting, base, strict=True) if own != other
     ) or ", ".join(base)
 
 
-def short(axes: Axes, axis: str) -> str:
-    """The last part of a dotted key, where that is enough to know it by."""
+def axis_name(axes: Axes, axis: str) -> str:
+    """The last part of a dotted key, or the key if another axis ends the same."""
     last = axis.rpartition(".")[2]
     return last if Counter(one.rpartition(".")[2] for one in axes)[last] == 1 else axis

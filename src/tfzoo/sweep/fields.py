@@ -1,4 +1,4 @@
-"""The keys of a sweep file: each of the type that it should be, and none unknown."""
+"""The keys of a sweep file: none unknown, each of the right type."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ KEYS = (
     "claim",
 )
 KEY = re.compile(r"\w+(\.\w+)+")
-MOST_CELLS = 1000
-MOST_SEEDS = 1000
-SEED = 2**32
+MAX_CELLS = 1000
+MAX_SEEDS = 1000
+SEED_LIMIT = 2**32
+RESERVED = {*layout.CELL_COLUMNS, *layout.STATUS_COLUMNS, *layout.MEASURED_COLUMNS}
+"""Names of columns of ``runs.csv`` that no axis may have."""
 
 
 class Fields:
-    """A sweep file's tree, asked for one key at a time.
+    """Reads the keys of a sweep file, one method per key.
 
     Raises:
         BadRecipe: naming the file and the key.
@@ -42,16 +44,16 @@ class Fields:
 
     def __init__(self, file: Path, tree: Mapping[str, Any]) -> None:
         self.file, self.tree = file, tree
-        self.known("", tree, KEYS)
+        self.mapping("", tree, KEYS)
         if "recipe" not in tree:
-            self.refuse("no recipe; a sweep begins with recipe: translation/numbers")
+            self.refuse("no recipe; add recipe: translation/numbers")
 
     def refuse(self, why: str) -> NoReturn:
         """Raise the error."""
         raise BadRecipe(f"{self.file}: {why}")
 
-    def known(self, where: str, tree: Any, keys: Sequence[str]) -> Mapping[str, Any]:
-        """A mapping of these keys alone."""
+    def mapping(self, where: str, tree: Any, keys: Sequence[str]) -> Mapping[str, Any]:
+        """Check that ``tree`` is a mapping with no other keys than these; returns it."""
         if not isinstance(tree, Mapping):
             self.refuse(f"{where} is a mapping of {listing(keys)}, not {tree!r}")
         for key in tree:
@@ -67,7 +69,9 @@ class Fields:
         return tree
 
     def recipe(self) -> str:
-        """A packaged name, or the absolute path of a file, which may lie beside the sweep's."""
+        """A packaged name, or the absolute path of a file, which is given relative to the sweep
+        file or to the working folder.
+        """
         given = self.text("recipe")
         for path in (self.file.parent / given, Path(given)):
             if path.is_file():
@@ -75,30 +79,30 @@ class Fields:
         return given
 
     def text(self, key: str) -> str:
+        """A string; ``""`` if it is not given."""
         found = self.tree.get(key)
         if not isinstance(found, str | None):
             self.refuse(f"{key} is a text, not {found!r}")
         return found or ""
 
     def choice(self, key: str, choices: Sequence[str]) -> str:
-        """One of these words, the first if none is given."""
+        """One of ``choices``, the first if none is given."""
         found = self.tree.get(key) or choices[0]
         if found not in choices:
-            self.refuse(
-                f"{key} is {' or '.join(choices)}, not {found!r}.{did_you_mean(str(found), choices)}"
-            )
+            close = did_you_mean(str(found), choices)
+            self.refuse(f"{key} is {' or '.join(choices)}, not {found!r}.{close}")
         return str(found)
 
     def count(self, path: str) -> int | None:
-        """A whole number from 1 on, if it is given."""
-        found = self._budget(path)
+        """A whole number from 1 on; None if it is not given."""
+        found = self.value(path)
         if found is not None and (type(found) is not int or found < 1):
             self.refuse(f"{path} is a whole number from 1 on, not {found!r}")
         return found
 
     def time(self, path: str) -> str | None:
-        """A time as Lightning's Trainer takes it, if it is given."""
-        found = self._budget(path)
+        """A time such as ``00:10:00``; None if it is not given."""
+        found = self.value(path)
         if found is not None and not (
             isinstance(found, str) and re.fullmatch(r"(\d+:)?\d\d:\d\d:\d\d", found)
         ):
@@ -107,27 +111,29 @@ class Fields:
             )
         return found
 
-    def _budget(self, path: str) -> Any:
+    def value(self, path: str) -> Any:
+        """The value of a key, or of ``budget.KEY``; None if it is not given."""
         section, _, key = path.rpartition(".")
-        tree = self.tree if not section else self.tree.get(section) or {}
-        return (self.known(section, tree, ("steps", "tokens", "time")) if section else tree).get(
-            key
-        )
+        if not section:
+            return self.tree.get(key)
+        budget = self.tree.get(section) or {}
+        return self.mapping(section, budget, ("steps", "tokens", "time")).get(key)
 
     def seeds(self) -> list[int]:
+        """The seeds, each from 0 to 2^32 - 1 and given once."""
         found = self.tree.get("seeds")
         if (
             not isinstance(found, list)
             or not found
-            or any(type(one) is not int or not 0 <= one < SEED for one in found)
+            or any(type(one) is not int or not 0 <= one < SEED_LIMIT for one in found)
         ):
             self.refuse(f"seeds is a list of whole numbers such as [1, 2, 3], not {found!r}")
-        if len(set(found)) < len(found) or len(found) > MOST_SEEDS:
-            self.refuse(f"seeds: each once, at most {MOST_SEEDS}")
+        if len(set(found)) < len(found) or len(found) > MAX_SEEDS:
+            self.refuse(f"seeds: each once, at most {MAX_SEEDS}")
         return found
 
     def metrics(self) -> list[tuple[str, Any]]:
-        """The metric, and what is judged too: names and modes."""
+        """Name and mode of ``metric`` and of each metric under ``also``."""
         if "metric" not in self.tree:
             self.refuse("no metric; the sweep is judged by metric: {name: val/loss, mode: min}")
         also = self.tree.get("also") or []
@@ -137,10 +143,11 @@ class Fields:
             )
         found = []
         for where, one in [("metric", self.tree["metric"]), *(("also", one) for one in also)]:
-            tree = self.known(where, one, ("name", "mode"))
+            tree = self.mapping(where, one, ("name", "mode"))
             if not isinstance(tree.get("name"), str) or tree.get("mode") not in ("min", "max"):
                 self.refuse(
-                    f"{where} needs a name and a mode, min or max: {{name: val/loss, mode: min}}, not {dict(tree)!r}"
+                    f"{where} needs a name and a mode, min or max: "
+                    f"{{name: val/loss, mode: min}}, not {dict(tree)!r}"
                 )
             found.append((tree["name"], tree["mode"]))
         if len({name for name, _ in found}) < len(found):
@@ -152,14 +159,15 @@ class Fields:
         found = self.tree.get(where) or {} if tree is None else tree
         if not isinstance(found, Mapping):
             self.refuse(
-                f"{where} is a mapping of the recipe's keys such as {{model.norm: rms}}, not {found!r}"
+                f"{where} is a mapping of the recipe's keys such as {{model.norm: rms}}, "
+                f"not {found!r}"
             )
         return {self.key(where, key): value for key, value in found.items()}
 
     def key(self, where: str, key: Any) -> str:
-        """A key that a recipe may have, and that the sweep leaves to others."""
+        """Check that ``key`` can be a key of a recipe; returns it."""
         if key == "seed":
-            self.refuse(f"{where}: seed is varied by seeds: [1, 2, 3]")
+            self.refuse(f"{where}: the seed is set by seeds: [1, 2, 3]")
         if not isinstance(key, str) or not (KEY.fullmatch(key) or key in TOP):
             self.refuse(f"{where}: {key!r} is no dotted key of a recipe, such as model.norm")
         return key
@@ -169,12 +177,13 @@ class Fields:
         found = self.tree.get("axes")
         if not isinstance(found, Mapping) or not found:
             self.refuse(f"axes is a mapping such as {{model.norm: [layer, rms]}}, not {found!r}")
-        return {str(axis): self._axis(str(axis), values) for axis, values in found.items()}
+        return {str(axis): self.axis_settings(str(axis), values) for axis, values in found.items()}
 
-    def _axis(self, axis: str, values: Any) -> dict[str, dict[str, Any]]:
+    def axis_settings(self, axis: str, values: Any) -> dict[str, dict[str, Any]]:
+        """The settings of each label of one axis."""
         where = f"axes: {axis}"
-        if axis in {*layout.BEFORE, *layout.TOLD, *layout.MEASURED} or "/" in axis:
-            self.refuse(f"{where}: so is a column of runs.csv named; name the axis otherwise")
+        if axis in RESERVED or "/" in axis:
+            self.refuse(f"{where}: this is the name of a column of runs.csv; give the axis another")
         if isinstance(values, Mapping) and values:
             found = {
                 layout.label(label): self.settings(f"{where}: {label}", sets or {})
@@ -184,38 +193,38 @@ class Fields:
             key = self.key("axes", axis)
             labels = [layout.label(value) for value in values]
             if twice := next((one for one in labels if labels.count(one) > 1), None):
-                self.refuse(f"{where}: {twice} stands twice")
+                self.refuse(f"{where}: {twice} is given twice")
             found = {label: {key: value} for label, value in zip(labels, values, strict=True)}
         else:
             self.refuse(
-                f"{where} is a list of values of a dotted key, or a mapping {{name: {{dotted key: value}}}}, not {values!r}"
+                f"{where} is a list of values of a dotted key, or a mapping "
+                f"{{name: {{dotted key: value}}}}, not {values!r}"
             )
-        names = [layout.safe(label).lower() for label in found]
+        names = [layout.file_name(label).lower() for label in found]
         if len(set(names)) < len(names) or "" in names:
-            self.refuse(
-                f"{where}: two of {listing(found)} would have one folder. Name them otherwise"
-            )
+            self.refuse(f"{where}: two of {listing(found)} would have the same folder; rename one")
         return found
 
     def baseline(self, axes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-        """The label of each axis that all others are compared with: the first, where none is given."""
-        given = self.known("baseline", self.tree.get("baseline") or {}, list(axes))
+        """The baseline's label on each axis; the first label if none is given."""
+        given = self.mapping("baseline", self.tree.get("baseline") or {}, list(axes))
         found = {
             axis: layout.label(given[axis]) if axis in given else next(iter(labels))
             for axis, labels in axes.items()
         }
         for axis, label in found.items():
             if label not in axes[axis]:
+                close = did_you_mean(label, axes[axis])
                 self.refuse(
-                    f"baseline: {axis} has no value {label!r}.{did_you_mean(label, axes[axis])} Known: {listing(axes[axis])}"
+                    f"baseline: {axis} has no value {label!r}.{close} Known: {listing(axes[axis])}"
                 )
         return found
 
     def tune(self, seeds: Sequence[int]) -> tuple[str, dict[str, Any], int]:
-        """Key, values by label and seed of what is tuned; ``""`` where nothing is."""
+        """The tuned key (``""`` if nothing is tuned), its values by label, and the seed."""
         if not self.tree.get("tune"):
             return "", {}, 0
-        tree = self.known("tune", self.tree["tune"], ("key", "values", "seed"))
+        tree = self.mapping("tune", self.tree["tune"], ("key", "values", "seed"))
         key, values, seed = (
             self.key("tune", tree.get("key")),
             tree.get("values"),
@@ -223,30 +232,31 @@ class Fields:
         )
         if not isinstance(values, list) or len({layout.label(one) for one in values}) < 2:
             self.refuse(f"tune.values is a list of two values or more, not {values!r}")
-        if type(seed) is not int or not 0 <= seed < SEED or seed in seeds:
+        if type(seed) is not int or not 0 <= seed < SEED_LIMIT or seed in seeds:
             self.refuse(
-                f"tune.seed is a whole number that is none of seeds, so that nothing is judged by what it was chosen for: {seed!r}"
+                "tune.seed is a whole number that is not among seeds, "
+                f"which would bias the comparison: {seed!r}"
             )
         return key, {layout.label(one): one for one in values}, seed
 
-    def once(self, places: Mapping[str, Iterable[str]]) -> None:
-        """See that no key is set in two places."""
+    def check_duplicates(self, sections: Mapping[str, Iterable[str]]) -> None:
+        """Check that no key is set in two sections."""
         seen: dict[str, str] = {}
-        for place, keys in places.items():
+        for section, keys in sections.items():
             for key in keys:
                 if key in seen:
-                    self.refuse(f"{key} is set by {seen[key]} and by {place}; leave one out")
-                seen[key] = place
+                    self.refuse(f"{key} is set by {seen[key]} and by {section}; remove one")
+                seen[key] = section
 
-    def combined(
+    def combinations(
         self, axes: layout.Axes, mode: str, baseline: Mapping[str, str]
     ) -> list[dict[str, str]]:
-        """The labels of each cell, of which there are not too many and no two with one folder."""
-        found = list(islice(layout.combine(axes, mode, baseline), MOST_CELLS + 1))
-        if len(found) > MOST_CELLS:
+        """The labels of each cell. Refuses more than 1,000 cells, and two with the same folder."""
+        found = list(islice(layout.combine(axes, mode, baseline), MAX_CELLS + 1))
+        if len(found) > MAX_CELLS:
             self.refuse(
-                f"more than {MOST_CELLS} cells; vary less at once, or take mode: one_at_a_time"
+                f"more than {MAX_CELLS} cells; vary less at once, or set mode: one_at_a_time"
             )
         if len({layout.name(labels).lower() for labels in found}) < len(found):
-            self.refuse("two cells would have one folder; name axes and values otherwise")
+            self.refuse("two cells would have the same folder; rename axes or values")
         return found

@@ -1,6 +1,4 @@
-"""One run of a sweep as a scheduler's task: ``tfzoo sweep FILE --run FOLDER --cell I``, wherever
-the scheduler starts it.
-"""
+"""One run of a sweep as the job of a cluster: ``tfzoo sweep FILE --run FOLDER --cell I``."""
 
 from __future__ import annotations
 
@@ -19,89 +17,86 @@ from typing import Any
 
 from tfzoo.errors import BadOption
 from tfzoo.sweep import state, supervisor
-from tfzoo.sweep.plan import Plan
-from tfzoo.sweep.state import Run, Status
+from tfzoo.sweep.folder import SWEEP
+from tfzoo.sweep.state import STOPPED, Run, Status
 
-PATIENCE = 60.0
-"""Seconds that a run has for its last checkpoint."""
-STOPPED = (75, 130)
-"""Exit codes after a signal: a machine that goes down says good-bye to what runs on it."""
-TRIES = 3
-"""How often a run may end without a word, before that counts as its failure."""
+CHECKPOINT_SECONDS = 60.0
+"""Seconds that a stopped run has for its last checkpoint."""
+MAX_TRIES = 3
+"""A run that ends this often without recording a reason has failed."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a task ended: on which machine, with which exit code, and what it said last."""
+    """How a job ended: the machine, the exit code, and the last line that it printed."""
 
     host: str
     code: int
-    said: str
+    message: str
 
 
 class Job:
-    """A task that can be sent to another machine. When whoever runs it dies, so does the run;
-    interrupted, it ends with a checkpoint.
+    """A run that can be sent to another machine. If the process that runs it dies, the training is
+    killed; if it is interrupted, the training ends with a checkpoint.
     """
 
-    def __init__(self, folder: Path, words: list[str]) -> None:
-        self.folder, self.words = folder, words
+    def __init__(self, folder: Path, arguments: list[str]) -> None:
+        self.folder, self.arguments = folder, arguments
         self.child: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> Ended:
         host = socket.gethostname()
-        if not (
-            self.folder / state.SWEEP
-        ).is_file():  # a machine that came later; elsewhere a new folder would be trained into
-            return Ended(host, 2, f"{self.folder} is not to be seen there")
+        # A machine that joined later may not see the folder, and would create a new one.
+        if not (self.folder / SWEEP).is_file():
+            return Ended(host, 2, f"this machine does not see {self.folder}")
         with TemporaryFile() as output:
             self.child = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__, sys.executable, *self.words],
+                [sys.executable, "-I", "-S", supervisor.__file__, sys.executable, *self.arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 process_group=0,
             )
             try:
+                # Not wait(): a signal handler that waits too would block on it.
                 while self.child.poll() is None:
-                    time.sleep(0.1)  # no wait(): a handler of signals could not wait beside it
+                    time.sleep(0.1)
             except BaseException:
                 self.stop()
                 raise
             output.seek(max(0, output.seek(0, os.SEEK_END) - 4096))
             lines = output.read().decode("utf-8", "replace").split("\n")
-        said = [line.strip().removeprefix("tfzoo: ") for line in lines if line.strip()]
-        return Ended(host, self.child.returncode, said[-1] if said else "")
+        printed = [line.strip().removeprefix("tfzoo: ") for line in lines if line.strip()]
+        return Ended(host, self.child.returncode, printed[-1] if printed else "")
 
     def stop(self) -> None:
         """End the run with a checkpoint."""
         if self.child is None:
             return
         self.child.terminate()
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + CHECKPOINT_SECONDS
         while self.child.poll() is None and time.monotonic() < end:
             time.sleep(0.1)
 
     def checkpoint(self) -> Any:
-        """What submitit asks for when SLURM's time is over or another needs the machine: the same
-        again.
-        """
+        """Called by submitit when the job's time is over or it is preempted: submit it again."""
         self.stop()
-        return library("slurm", "submitit").helpers.DelayedSubmission(Job(self.folder, self.words))
+        submitit = load_library("slurm", "submitit")
+        return submitit.helpers.DelayedSubmission(Job(self.folder, self.arguments))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "child": None}
 
 
-def work(job: Job) -> Ended:
-    """A task of Ray. It stands here, as its machine imports what it stands in: this file imports no
-    torch.
+def run_job(job: Job) -> Ended:
+    """The function that Ray calls remotely. It lies in this module because Ray imports the module
+    on the remote machine, and this one does not import torch.
     """
     return job()
 
 
-def read(path: Path) -> str:
-    """What a machine finds in a file; ``""`` where it does not see it."""
+def read_probe(path: Path) -> str:
+    """The text of a file as this machine sees it; ``""`` if it does not see it."""
     try:
         return path.read_text()
     except OSError:
@@ -109,15 +104,16 @@ def read(path: Path) -> str:
 
 
 class RetryPolicy:
-    """What becomes of runs whose tasks ended."""
+    """Decides whether a run whose job ended is over or is submitted again."""
 
     def __init__(self) -> None:
         self.silent: Counter[int] = Counter()
 
     def settle(self, run: Run, ended: Ended | None) -> Status | None:
-        """The status that a run ended with, or None where it has to run again: its machine was lost
-        (``ended`` is None) or is going down, another process still holds it, or it ended without a
-        word and has not done so often.
+        """The final status of a run, or None if it has to run again.
+
+        It runs again if its machine was lost (``ended`` is None) or shuts down, if another process
+        still holds it, or if it ended without a reason fewer than ``MAX_TRIES`` times.
         """
         found = state.status(run)
         if found in ("completed", "failed"):
@@ -125,62 +121,38 @@ class RetryPolicy:
         if ended is None or ended.code in STOPPED or found == "running":
             return None
         self.silent[run.number] += 1
-        if self.silent[run.number] < TRIES:
+        if self.silent[run.number] < MAX_TRIES:
             return None
-        fail(
-            run, f"on {ended.host}: {ended.said or 'no word'} (exit code {ended.code})", ended.code
-        )
+        reason = f"on {ended.host}: {ended.message or 'no output'} (exit code {ended.code})"
+        state.record_failure(run.folder, reason, ended.code)
         return "failed"
 
 
-def fail(run: Run, reason: str, code: int) -> None:
-    """Record a failure that the run could not record itself."""
-    run.folder.mkdir(parents=True, exist_ok=True)
-    state.fail(run.folder, reason, code)
-
-
-def words(folder: Path, run: Run) -> list[str]:
-    """What Python runs a cell with: by the folder's own copy of the sweep file, which every machine
+def sweep_arguments(folder: Path, run: Run) -> list[str]:
+    """Python's arguments for one run. The sweep file is the folder's copy, which every machine
     sees.
     """
-    return [
-        "-m",
-        "tfzoo",
-        "sweep",
-        str(folder / state.SWEEP),
-        "--run",
-        str(folder),
-        "--cell",
-        str(run.number),
-    ]
+    cell = ["--run", str(folder), "--cell", str(run.number)]
+    return ["-m", "tfzoo", "sweep", str(folder / SWEEP), *cell]
 
 
-def threads(plan: Plan) -> int:
-    """The cores that a run asks for."""
-    return plan.threads or 1
-
-
-def gpus(plan: Plan) -> int:
-    """The GPUs that a run asks for: ``devices``, where it does not train on processors."""
-    recipes = [recipe for cell in plan.cells for recipe in cell.recipes.values()]
-    on_cpu = any(recipe["trainer"].get("accelerator") == "cpu" for recipe in recipes)
-    return 0 if on_cpu else plan.devices or 0
-
-
-def library(extra: str, name: str) -> Any:
-    """An engine's library.
+def load_library(extra: str, name: str) -> Any:
+    """The library of an engine.
 
     Raises:
-        BadOption: it is not installed.
+        BadOption: it cannot be imported, or this is Windows.
     """
+    if os.name != "posix":
+        raise BadOption(f"--engine {extra} needs Linux or macOS: on Windows leave --engine out")
     try:
         return import_module(name)
     except ImportError as error:
         raise BadOption(
-            f"--engine {extra} needs {name}, which cannot be imported ({error}): pip install 'tfzoo[{extra}]'"
+            f"--engine {extra} needs {name}, which cannot be imported ({error}): "
+            f"pip install 'tfzoo[{extra}]'"
         ) from None
 
 
-def parts(runs: Sequence[Run], most: int) -> list[Sequence[Run]]:
-    """Runs in groups of at most so many."""
-    return [runs[start : start + most] for start in range(0, len(runs), most)]
+def batches(runs: Sequence[Run], size: int) -> list[Sequence[Run]]:
+    """Runs in groups of at most ``size``."""
+    return [runs[start : start + size] for start in range(0, len(runs), size)]

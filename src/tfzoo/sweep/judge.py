@@ -1,6 +1,4 @@
-"""Which settings of a sweep are better than its baseline by one metric: means, differences paired
-by seed, verdicts.
-"""
+"""The verdicts of a sweep by one metric: means, differences to the baseline paired by seed, p."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Any, Literal
 
 from tfzoo.sweep import effects, sentences
 from tfzoo.sweep.effects import Axes, Comparison
-from tfzoo.sweep.paired import ALPHA, Interval, holm, interval, spreads
+from tfzoo.sweep.paired import ALPHA, Interval, has_variance, holm, interval
 from tfzoo.sweep.scores import Scores, Setting, gather
 
 Mode = Literal["min", "max"]
@@ -21,19 +19,19 @@ Verdict = Literal["baseline", "better", "worse", "not distinguishable", "not jud
 
 @dataclass(frozen=True)
 class Judged:
-    """A cell against the baseline, or one value of an axis against the baseline's value of it. None
-    where a number does not exist.
+    """A cell compared with the baseline, or the main effect of one value of an axis. A number that
+    does not exist is None.
 
     Attributes:
-        labels: of the cell by axis; of an axis' value, that axis alone.
-        seeds: how many seeds the mean is over.
-        mean, low, high: the mean over seeds and its 95 % interval.
-        difference, difference_low, difference_high: to the baseline, over the seeds that both have,
-            with its 95 % interval.
-        p, p_corrected: of the paired t test; as it is, and by Holm for all comparisons of the
+        labels: the cell's label by axis; for a main effect, of that axis only.
+        seeds: the number of seeds in the mean.
+        mean, low, high: the mean over seeds and its 95 % confidence interval.
+        difference, difference_low, difference_high: the mean paired difference to the baseline and
+            its 95 % confidence interval, which is not corrected for the number of comparisons.
+        p, p_corrected: of the paired t test, and after Holm's correction for all comparisons of the
             metric.
-        verdict: by the corrected p.
-        sentence: all of it in plain English.
+        verdict: ``better`` or ``worse`` if the corrected p is below 0.05.
+        sentence: verdict and numbers as one sentence.
         notes: what is missing, one sentence each.
     """
 
@@ -54,8 +52,8 @@ class Judged:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What one metric says of each cell and of each value of each axis, corrected for so many
-    comparisons.
+    """The verdicts by one metric on all cells and all values of axes, corrected together for
+    ``comparisons`` tests.
     """
 
     metric: str
@@ -76,23 +74,23 @@ def judge(
     """Compare every cell and every value of every axis with the baseline, seed by seed.
 
     Args:
-        rows: of ``runs.csv``, a run each: a label for each axis, ``seed``, ``status``, ``reason``,
-            metrics.
+        rows: one per run, as in ``runs.csv``: a label for each axis, ``seed``, ``status``,
+            ``reason``, and metrics.
         axes: the labels of each axis.
-        baseline: its label on each axis; the first where none is given.
-        metric: the column to judge by.
-        mode: whether small or large is better.
+        baseline: the baseline's label on each axis; the first label if none is given.
+        metric: the column to compare.
+        mode: whether lower (``min``) or higher (``max``) is better.
 
     Returns:
-        Cells in the order of the rows, values of axes in the order of ``axes``. Where no cell
-        differs from the baseline on more than one axis, a value's verdict is its cell's, and counts
-        once.
+        Cells in the order of the rows, values of axes in the order of ``axes``. If no cell differs
+        from the baseline on more than one axis, the verdict of a value is that of its cell, and is
+        counted once.
     """
     base = effects.baseline(axes, baseline)
     scores = gather(rows, axes, metric)
     grid = effects.is_grid(scores, base)
     cells = effects.cells(scores, axes, base)
-    family = [*cells, *(effects.mains(scores, axes, base) if grid else ())]
+    family = [*cells, *(effects.main_effects(scores, axes, base) if grid else ())]
     tests = [interval(one.differences) if one.is_testable else None for one in family]
     p = iter(holm([test.p for test in tests if test is not None]))
     count = sum(test is not None for test in tests)
@@ -104,7 +102,7 @@ def judge(
         metric,
         mode,
         judged[: len(cells)],
-        judged[len(cells) :] if grid else list(singles(judged, axes, base)),
+        judged[len(cells) :] if grid else list(one_axis_cells(judged, axes, base)),
         remarks(scores, axes, base, metric, [one for one in family if not one.is_baseline], count),
         count,
     )
@@ -113,21 +111,21 @@ def judge(
 def conclude(
     one: Comparison, test: Interval | None, corrected: float | None, comparisons: int, mode: Mode
 ) -> Judged:
-    """Numbers, verdict and sentence of one comparison."""
+    """The numbers, verdict and sentence of one comparison."""
     values = list(one.own.values())
-    around = interval(values) if len(values) > 1 and spreads(values, one.scale) else None
+    around = interval(values) if len(values) > 1 and has_variance(values, one.scale) else None
     difference = fmean(one.differences) if one.pairs and not one.is_baseline else None
     verdict = decide(one, test, corrected, mode)
     text = (
-        sentences.untold(one)
+        sentences.untested(one)
         if test is None or corrected is None
-        else sentences.told(one, verdict, test, corrected, comparisons)
+        else sentences.tested(one, verdict, test, corrected, comparisons)
     )
     notes = [*one.notes, *one.unpaired()]
     if len(values) == 1:
-        notes.append("one seed: no interval")
+        notes.append("one seed: no confidence interval")
     elif values and around is None:
-        notes.append(f"the same in all {len(values)} seeds: no interval")
+        notes.append(f"equal for all {len(values)} seeds: no confidence interval")
     return Judged(
         labels=one.labels,
         seeds=len(values),
@@ -146,7 +144,7 @@ def conclude(
 
 
 def decide(one: Comparison, test: Interval | None, corrected: float | None, mode: Mode) -> Verdict:
-    """Better or worse where the corrected p is below 5 %."""
+    """``better`` or ``worse`` if the corrected p is below 0.05."""
     if one.is_baseline:
         return "baseline"
     if test is None or corrected is None:
@@ -156,12 +154,12 @@ def decide(one: Comparison, test: Interval | None, corrected: float | None, mode
     return "better" if (test.mean < 0) == (mode == "min") else "worse"
 
 
-def singles(judged: Sequence[Judged], axes: Axes, base: Setting) -> Iterator[Judged]:
-    """The cells of a sweep around its baseline, as the values of its axes."""
+def one_axis_cells(judged: Sequence[Judged], axes: Axes, base: Setting) -> Iterator[Judged]:
+    """The verdicts of cells that differ from the baseline on one axis, as values of that axis."""
     cells = {tuple(one.labels.values()): one for one in judged}
-    for place, (axis, labels) in enumerate(axes.items()):
+    for index, (axis, labels) in enumerate(axes.items()):
         for label in labels:
-            if found := cells.get((*base[:place], label, *base[place + 1 :])):
+            if found := cells.get((*base[:index], label, *base[index + 1 :])):
                 yield replace(found, labels={axis: label})
 
 
@@ -173,27 +171,29 @@ def remarks(
     compared: Sequence[Comparison],
     tested: int,
 ) -> list[str]:
-    """What is to be said of the sweep as a whole."""
+    """Notes on the sweep as a whole."""
     notes = []
     if not any(scores.values.values()):
-        notes.append(f"no finished run has a {metric}")
+        notes.append(f"no completed run has a {metric}")
     elif not scores.of(base):
         notes.append(
-            f"the baseline ({', '.join(base)}) has no finished run with a {metric}: no cell can be compared with it"
+            f"the baseline ({', '.join(base)}) has no completed run with a {metric}: "
+            "no cell can be compared with it"
         )
-    for place, (axis, labels) in enumerate(axes.items()):
-        there = dict.fromkeys(setting[place] for setting in scores.values)
+    for index, (axis, labels) in enumerate(axes.items()):
+        there = dict.fromkeys(setting[index] for setting in scores.values)
         notes += [f"{axis}: {label} has no run" for label in labels if label not in there]
         notes += [
-            f"{axis}: {label} has runs, but is no value of this axis"
+            f"{axis}: {label} has runs but is not a value of this axis"
             for label in there
             if label not in labels
         ]
     cells = prod(len(labels) for labels in axes.values())
     if effects.is_grid(scores, base) and len(scores.values) < cells:
-        notes.append(f"{cells - len(scores.values)} of the grid's {cells} cells are not there")
+        notes.append(f"{cells - len(scores.values)} of the grid's {cells} cells are missing")
     if tested < len(compared):
         notes.append(
-            f"{len(compared) - tested} of {len(compared)} comparisons have no test; the correction is for the other {tested}"
+            f"{len(compared) - tested} of {len(compared)} comparisons have no test; "
+            f"the correction is for the other {tested}"
         )
     return notes

@@ -1,4 +1,4 @@
-"""How values become labels, labels cells, and cells folders; the columns beside the axes."""
+"""Labels of values, cells of labels, names of folders, and the fixed columns of ``runs.csv``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hashlib import blake2b
 from itertools import product
 from typing import Any
 
-LONGEST = 120
-"""Bytes of a folder's name; file systems take 255."""
+MAX_NAME_BYTES = 120
+"""Of a folder's name; file systems allow 255."""
 
-BEFORE = ("cell",)
-TOLD = ("seed", "tuned", "status", "reason")
-MEASURED = (
+CELL_COLUMNS = ("cell",)
+STATUS_COLUMNS = ("seed", "tuned", "status", "reason")
+MEASURED_COLUMNS = (
     *(
         "parameters",
         "train_tokens",
@@ -26,15 +26,15 @@ MEASURED = (
     ),
     *("checkpoint_path", "run_folder", "hostname"),
 )
-"""The columns of ``runs.csv``: before the axes, after them, and after the scores."""
-WORDS = ("cell", "status", "reason", "checkpoint_path", "run_folder", "hostname")
-"""Columns that are text even where they look like numbers; so are those of the axes."""
+"""The columns of ``runs.csv`` before the axes, between axes and scores, and after the scores."""
+TEXT_COLUMNS = ("cell", "status", "reason", "checkpoint_path", "run_folder", "hostname")
+"""Columns that stay text even if they look like numbers; so do the columns of the axes."""
 
 Axes = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def label(value: Any) -> str:
-    """A value as a table shows it: ``rms``, ``rms eps=1e-06``, ``0.001``."""
+    """A value as tables show it: ``rms``, ``rms eps=1e-06``, ``0.001``."""
     if isinstance(value, Mapping):
         rest = [f"{key}={label(inner)}" for key, inner in value.items() if key != "name"]
         return " ".join([*([label(value["name"])] if "name" in value else []), *rest])
@@ -44,13 +44,13 @@ def label(value: Any) -> str:
 
 
 def text(value: Any) -> str:
-    """A value as an option of the command line has it."""
+    """A value as an option of the command line."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def combine(axes: Axes, mode: str, baseline: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The labels of each cell: all combinations, or the baseline and what differs from it in one
-    axis.
+    """The labels of each cell: all combinations (``grid``), or the baseline and the cells that
+    differ from it on one axis (``one_at_a_time``).
     """
     if mode == "grid":
         for labels in product(*axes.values()):
@@ -62,12 +62,12 @@ def combine(axes: Axes, mode: str, baseline: Mapping[str, str]) -> Iterator[dict
 
 
 def settings(axes: Axes, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The recipe's keys that the labels mean."""
+    """The recipe's keys that the labels stand for."""
     return {key: value for axis, one in labels.items() for key, value in axes[axis][one].items()}
 
 
 def keys(settings: Mapping[str, Any]) -> Iterator[str]:
-    """The keys that are set, also those of options: ``{model.norm: {name: rms, eps: 1}}`` sets
+    """The keys that are set, with those of options: ``{model.norm: {name: rms, eps: 1}}`` sets
     ``model.norm`` and ``model.norm.eps``.
     """
     for key, value in settings.items():
@@ -77,18 +77,19 @@ def keys(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def name(labels: Mapping[str, str]) -> str:
-    """The folder of a cell: ``norm=layer,width=one_head``. Axes are named by the last part of their
-    key, where one alone has it.
+    """The folder of a cell: ``norm=layer,width=one_head``. An axis is named by the last part of its
+    key if no other axis ends the same.
     """
     last = [axis.rpartition(".")[2] for axis in labels]
-    short = [end if last.count(end) == 1 else axis for axis, end in zip(labels, last, strict=True)]
-    pairs = [f"{axis}={one}" for axis, one in zip(short, labels.values(), strict=True)]
-    found = ",".join(safe(pair) for pair in pairs)
-    if len(found.encode()) <= LONGEST:
+    names = [end if last.count(end) == 1 else axis for axis, end in zip(labels, last, strict=True)]
+    pairs = [f"{axis}={one}" for axis, one in zip(names, labels.values(), strict=True)]
+    found = ",".join(file_name(pair) for pair in pairs)
+    if len(found.encode()) <= MAX_NAME_BYTES:
         return found
-    return f"{found.encode()[:LONGEST].decode(errors='ignore')}-{blake2b(json.dumps(labels).encode(), digest_size=4).hexdigest()}"
+    start = found.encode()[:MAX_NAME_BYTES].decode(errors="ignore")
+    return f"{start}-{blake2b(json.dumps(labels).encode(), digest_size=4).hexdigest()}"
 
 
-def safe(text: str) -> str:
-    """A text as part of a file's name."""
+def file_name(text: str) -> str:
+    """A text with all characters replaced that a file's name should not have."""
     return re.sub(r"[^\w.=+-]+", "_", text).strip("_")

@@ -1,10 +1,9 @@
-"""The runs of a sweep on this machine: some at a time, each with its share of cores or its devices."""
+"""Runs of a sweep on this machine, some at a time, each with its own cores or devices."""
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,98 +11,71 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
-from tfzoo.sweep.cell import Stop, Told, execute
+from tfzoo.sweep.cell import Notify, Stop, execute
 from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.resources import slots, warn_of_other_threads
 from tfzoo.sweep.state import Run, Status
 from tfzoo.terminal import notify
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+HANDLED = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)
+]
+"""The signals that stop a sweep; Windows has no SIGUSR1."""
 
 
-def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, told: Told) -> int:
-    """Bring runs to their end, ``jobs`` at a time; ``told`` is called at each change.
+def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Notify) -> int:
+    """Complete runs, ``jobs`` at a time; ``on_change`` is called at each change of status.
 
     Returns 0, or the exit code of the signal that stopped it: 130 after Ctrl-C, 75 after SIGTERM.
-    The runs under way then end with a checkpoint; at a second signal at once.
+    Running trainings then end with a checkpoint; after a second Ctrl-C they end at once.
     """
     stop, free = Stop(), SimpleQueue[dict[str, str]]()
-    for place in places(plan, jobs):
-        free.put(place)
+    environments = slots(plan, jobs)
+    warn_of_other_threads(plan, folder, int(environments[0]["OMP_NUM_THREADS"]))
+    for slot in environments:
+        free.put(slot)
 
     def one(run: Run) -> Status | None:
         if stop.code:
             return None
-        place = free.get()
+        slot = free.get()
         try:
-            return execute(run, plan, told=told, environment=place, stop=stop)
+            return execute(run, plan, on_change=on_change, environment=slot, stop=stop)
         finally:
-            free.put(place)
+            free.put(slot)
 
     with signals(stop), ThreadPoolExecutor(jobs) as pool:
-        said = False
+        announced = False
         waiting: set[Future[Any]] = {pool.submit(one, run) for run in runs}
         try:
             while waiting:
-                if stop.code and stop.children and not said:
-                    said = True
+                if stop.code and stop.children and not announced:
+                    announced = True
                     notify(
-                        "stopping: what is running ends with a checkpoint; at once at another Ctrl-C"
+                        "stopping: running trainings end with a checkpoint; "
+                        "a second Ctrl-C ends them at once"
                     )
-                done, waiting = wait(
-                    waiting, timeout=1, return_when=FIRST_COMPLETED
-                )  # a moment, so that signals are taken
+                # The timeout lets this thread handle signals.
+                done, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
                 for future in done:
                     future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            stop.ask(signal.SIGTERM)
+            stop.request(signal.SIGTERM)
             raise
     return stop.code
 
 
 @contextmanager
 def signals(stop: Stop) -> Iterator[None]:
-    """Hand signals on to the runs."""
+    """Pass signals on to the running trainings."""
 
-    def arrived(number: int, frame: FrameType | None) -> None:
-        stop.ask(number)
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.request(number)
 
-    before = {number: signal.signal(number, arrived) for number in NUMBERS}
+    before = {number: signal.signal(number, handle) for number in HANDLED}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def places(plan: Plan, jobs: int) -> list[dict[str, str]]:
-    """What the environment of each job says: threads, and where there are accelerators those that
-    are its own.
-    """
-    threads = str(plan.threads or max(1, cores() // jobs))
-    common = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-    devices, each = visible(), plan.devices or 1
-    if not devices:
-        return [common] * jobs
-    groups = [
-        devices[start : start + each] for start in range(0, len(devices) - each + 1, each)
-    ] or [devices]
-    return [
-        {**common, "CUDA_VISIBLE_DEVICES": ",".join(groups[job % len(groups)])}
-        for job in range(jobs)
-    ]
-
-
-def visible(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The accelerators that this process may use, by name."""
-    import torch
-
-    named = environment.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name for name in named.split(",") if name]
-    return [str(index) for index in range(torch.cuda.device_count())]
-
-
-def cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

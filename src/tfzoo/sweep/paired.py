@@ -1,8 +1,7 @@
-"""Two settings compared seed by seed: the t test of Student (1908), Holm's correction (1979), and
-how many seeds would do.
+"""Paired comparisons: Student's t test (1908), Holm's correction (1979), and power.
 
-Everything works along the last axis, so that one sweep and a thousand simulated ones go through the
-same lines.
+All functions work along the last axis, so that one sweep and a thousand simulated ones can be
+computed in the same way.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 ALPHA = 0.05
-"""How often a sweep in which nothing matters may call something better or worse; an interval misses
-as often.
-"""
+"""The family-wise error rate of the verdicts on one metric, and 1 - coverage of each interval."""
 
 POWER = 0.8
-MOST_SEEDS = 1000
+MAX_SEEDS = 1000
 NODES = 10_000
-"""Values of S that an average is taken over: it is then right to four decimals."""
+"""Quadrature points over the chi distribution; the result is then right to four decimals."""
 
-SAME = 1e-6
-"""Values that are this close, relative to the largest, are the same: runs compute in fp32."""
+EQUAL = 1e-6
+"""Values closer than this, relative to the largest, count as equal: runs compute in fp32."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean of ``n`` independent values with its 95 % interval, and the p of the t test against 0."""
+    """The mean of ``n`` independent values, its 95 % confidence interval, and p of the t test of
+    mean 0.
+    """
 
     mean: Any
     low: Any
@@ -57,14 +56,15 @@ def interval(values: ArrayLike) -> Interval:
     return Interval(mean, mean - reach, mean + reach, 2 * stdtr(free, -np.abs(mean) / error))
 
 
-def spreads(values: ArrayLike, scale: float) -> bool:
-    """Whether values differ by more than rounding does in numbers as large as ``scale``."""
-    return bool(np.ptp(np.asarray(values, np.float64)) > SAME * scale)
+def has_variance(values: ArrayLike, scale: float) -> bool:
+    """Whether values differ by more than the rounding of fp32 numbers as large as ``scale``."""
+    return bool(np.ptp(np.asarray(values, np.float64)) > EQUAL * scale)
 
 
 def holm(p: ArrayLike) -> Floats:
-    """Holm (1979): the i-th smallest of m is multiplied by ``m - i + 1``, and none falls below a
-    smaller one's; over ``(..., m)``.
+    """Holm (1979): the i-th smallest of m p values is multiplied by ``m - i + 1``, then made at
+    least as large as the one before; over ``(..., m)``. Verdicts by the result at 5 % have a
+    family-wise error rate of at most 5 %.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
@@ -78,14 +78,13 @@ def holm(p: ArrayLike) -> Floats:
 
 
 def power(size: float, spread: float, seeds: int, comparisons: int = 1) -> float:
-    """How often ``seeds`` tell a true mean difference of ``size`` when differences have the
-    standard deviation ``spread``.
+    """The probability of detecting a true mean difference of ``size`` if the differences have the
+    standard deviation ``spread``, at the level that Holm requires of the smallest p.
 
-    The noncentral t distribution, with ``n - 1`` degrees of freedom and noncentrality ``size
-    sqrt(n) / spread``, beyond the value that
-    Holm asks of the smallest of so many p: ``P(|Z + shift| > bar S)`` with a normal ``Z``, averaged
-    over equally likely ``S``, the square roots of a chi-square over its degrees of freedom.
-    (SciPy's own distribution is not a number in its far tails.)
+    ``P(|T| > t(1 - alpha / (2 comparisons), n - 1))`` for a noncentral t variable with ``n - 1``
+    degrees of freedom and noncentrality ``size sqrt(n) / spread``, computed as the mean of
+    ``P(|Z + shift| > bar S)`` over quantiles of ``S``, the square root of a chi-square variable
+    over its degrees of freedom. SciPy's noncentral t is NaN in its far tails.
     """
     from scipy.special import chdtri, ndtr, stdtrit
 
@@ -97,9 +96,9 @@ def power(size: float, spread: float, seeds: int, comparisons: int = 1) -> float
 
 
 def seeds_needed(size: float, spread: float, comparisons: int = 1) -> int | None:
-    """The fewest seeds that tell a difference of ``size`` in four of five sweeps; None beyond
-    1,000.
+    """The smallest number of seeds with a power of 0.8 for a difference of ``size``; None if it is
+    more than 1,000.
     """
-    counts = range(2, MOST_SEEDS + 1)
-    place = bisect_left(counts, POWER, key=lambda seeds: power(size, spread, seeds, comparisons))
-    return counts[place] if place < len(counts) else None
+    counts = range(2, MAX_SEEDS + 1)
+    index = bisect_left(counts, POWER, key=lambda seeds: power(size, spread, seeds, comparisons))
+    return counts[index] if index < len(counts) else None

@@ -1,4 +1,4 @@
-"""A sweep file: what is varied, how often, and by which number it is judged."""
+"""A sweep file: what is varied, with which seeds, and by which metric cells are compared."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from tfzoo.sweep.fields import Fields
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination of what is varied; ``name`` is that of its folder.
+    """One combination of the values that are varied.
 
-    ``recipes`` holds its resolved configuration, by the label of the tuned value (``""`` where
-    nothing is tuned).
+    Attributes:
+        labels: the label of its value on each axis.
+        settings: the recipe's keys that the labels stand for.
+        refused: why it cannot be trained; ``""`` if it can.
+        name: the name of its folder.
+        recipes: its resolved configuration by the label of the tuned value (``""`` if nothing is
+            tuned).
     """
 
     labels: dict[str, str]
@@ -31,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Metric:
-    """A score, and whether more of it is better."""
+    """A score, and whether lower or higher is better."""
 
     name: str
     mode: Literal["min", "max"]
@@ -39,7 +44,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Budget:
-    """What each run may use: steps or tokens, the same for all, and a time that none should reach."""
+    """The limit of each run: steps or tokens, equal for all cells, and a time none should reach."""
 
     steps: int | None = None
     tokens: int | None = None
@@ -47,35 +52,29 @@ class Budget:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The keys of the recipe that say it."""
-        days = self.time and (
-            self.time if self.time.count(":") == 3 else f"00:{self.time}"
-        )  # as Lightning has it
+        """The recipe's keys that set it. Lightning's times begin with days."""
+        time = f"00:{self.time}" if self.time and self.time.count(":") == 2 else self.time
         keys = {
             "trainer.max_steps": self.steps,
             "train_tokens": self.tokens,
-            "trainer.max_time": days,
+            "trainer.max_time": time,
         }
         return {key: value for key, value in keys.items() if value is not None}
 
     @property
     def seconds(self) -> float:
-        """Of the time; infinite where there is none."""
-        parts = [int(part) for part in (self.time or "").split(":") if part]
-        return (
-            sum(
-                part * unit
-                for part, unit in zip(reversed(parts), (1, 60, 3600, 86400), strict=False)
-            )
-            if parts
-            else inf
-        )
+        """The time limit; infinite if there is none."""
+        if not self.time:
+            return inf
+        parts = [int(part) for part in self.time.split(":")]
+        units = zip(reversed(parts), (1, 60, 3600, 86400), strict=False)
+        return sum(part * unit for part, unit in units)
 
 
 @dataclass(frozen=True)
 class Tune:
-    """A key whose best value is found for each cell alone, among ``values`` by label, with a seed
-    that nothing is judged by.
+    """A key whose best value is chosen for each cell separately, among ``values`` by label, with a
+    seed that is not among the sweep's.
     """
 
     key: str
@@ -85,9 +84,7 @@ class Tune:
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep file, checked, with all its cells. ``axes`` holds the settings of each label of each
-    axis.
-    """
+    """A checked sweep file with all its cells. ``axes`` maps axis and label to settings."""
 
     file: Path
     recipe: str
@@ -105,24 +102,23 @@ class Plan:
     claim: str
     cells: list[Cell] = field(default_factory=list)
 
-    def words(self, cell: Cell, tuned: str = "") -> list[str]:
-        """What ``tfzoo fit`` is called with for a cell, but for folder and seed."""
-        settings = {**self.fixed, **cell.settings}
+    def fit_arguments(self, cell: Cell, tuned: str = "") -> list[str]:
+        """The arguments of ``tfzoo fit`` for a cell, without folder and seed."""
+        settings = {**self.common_settings, **cell.settings}
         if self.tune and tuned:
             settings[self.tune.key] = self.tune.values[tuned]
-        ordered = sorted(
-            settings, key=lambda key: key.count(".")
-        )  # a component before its options, which it would drop
+        # A component comes before its options: naming it later would drop them.
+        ordered = sorted(settings, key=lambda key: key.count("."))
         return [self.recipe, *(f"--{key}={layout.text(settings[key])}" for key in ordered)]
 
     @property
-    def fixed(self) -> dict[str, Any]:
-        """The settings that all cells have."""
+    def common_settings(self) -> dict[str, Any]:
+        """The settings that all cells share."""
         devices = {} if self.devices is None else {"trainer.devices": self.devices}
         return {**self.overrides, **self.budget.settings, **devices}
 
-    def tree(self) -> dict[str, Any]:
-        """The sweep file with all defaults filled in: a sweep file again."""
+    def to_dict(self) -> dict[str, Any]:
+        """The sweep file with all defaults filled in, which is a valid sweep file."""
         tune = self.tune and {
             "key": self.tune.key,
             "values": list(self.tune.values.values()),
@@ -147,28 +143,29 @@ class Plan:
 
 
 def load(path: str | Path, number: int | None = None) -> Plan:
-    """Read and check a sweep file, given by packaged name or by path: each cell's recipe is parsed
-    and its model tried, no data is read.
+    """Read and check a sweep file, given by packaged name or by path.
 
-    Clashes are cells that are ``refused``. With the ``number`` of a run, its cell alone is tried.
+    The recipe of each cell is parsed and its model built without memory; no data is read. Cells
+    whose parts are incompatible are marked as ``refused``. With the ``number`` of a run only its
+    cell is checked.
 
     Raises:
         BadRecipe, BadOption, UnknownName: one line that names the file and the mistake.
     """
     file = find(str(path)).resolve()
-    plan = draft(file, read_yaml(file))
-    tried = range(len(plan.cells)) if number is None else [check.place(plan, number)]
+    plan = parse(file, read_yaml(file))
+    checked = range(len(plan.cells)) if number is None else [check.cell_index(plan, number)]
     cells = list(plan.cells)
-    for index in tried:
-        refused, recipes = check.cell(plan, cells[index])
+    for index in checked:
+        refused, recipes = check.resolve_cell(plan, cells[index])
         cells[index] = replace(cells[index], refused=refused, recipes=recipes)
     plan = replace(plan, cells=cells)
     check.metrics(plan)
     return plan
 
 
-def draft(file: Path, tree: Mapping[str, Any]) -> Plan:
-    """What the file says, its own keys checked, those of the recipe not yet."""
+def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
+    """The plan of a sweep file's contents. Its own keys are checked, the recipe's keys are not."""
     fields = Fields(file, tree)
     axes = fields.axes()
     seeds = fields.seeds()
@@ -195,19 +192,24 @@ def draft(file: Path, tree: Mapping[str, Any]) -> Plan:
         tune=Tune(key, values, seed) if key else None,
         claim=fields.text("claim"),
     )
-    keys = {
-        axis: {key for sets in labels.values() for key in layout.keys(sets)}
-        for axis, labels in axes.items()
-    }
-    own = {
-        "budget": budget.settings,
-        "devices": plan.fixed.keys() - plan.overrides.keys() - budget.settings.keys(),
-    }
-    fields.once(
-        {"overrides": layout.keys(plan.overrides), **own, "tune": [key] if key else [], **keys}
-    )
+    check_duplicates(plan, fields)
     cells = [
         Cell(labels, layout.settings(axes, labels), name=layout.name(labels))
-        for labels in fields.combined(axes, mode, baseline)
+        for labels in fields.combinations(axes, mode, baseline)
     ]
     return replace(plan, cells=cells)
+
+
+def check_duplicates(plan: Plan, fields: Fields) -> None:
+    """Check that no key of the recipe is set in two sections of the sweep file."""
+    sections = {
+        "overrides": layout.keys(plan.overrides),
+        "budget": plan.budget.settings,
+        "devices": [] if plan.devices is None else ["trainer.devices"],
+        "tune": [plan.tune.key] if plan.tune else [],
+    }
+    axes = {
+        axis: {key for settings in labels.values() for key in layout.keys(settings)}
+        for axis, labels in plan.axes.items()
+    }
+    fields.check_duplicates({**sections, **axes})

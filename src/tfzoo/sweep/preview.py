@@ -1,58 +1,77 @@
-"""What a sweep would do, and about how long that would take."""
+"""The cells of a sweep, what remains to be done, and an estimate of the time it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import mean
+from statistics import fmean
 
 from tfzoo.sweep import state, tune
 from tfzoo.sweep.plan import Plan
-from tfzoo.sweep.table import clock, seconds
+from tfzoo.sweep.state import Run
+from tfzoo.sweep.table import format_clock
 from tfzoo.terminal import relative_path
 
 
 def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
-    """Lines: each cell with the numbers of its runs, the refused ones with their reasons, the
-    count, the time.
+    """Lines: each cell with the numbers of its runs, refused cells with their reasons, the number
+    of runs left, and the estimated time.
     """
-    count, every = len(plan.seeds), state.runs(plan, folder)
-    statuses = {run.number: state.status(run) for run in every}
-    done, failed = (
-        {number for number, status in statuses.items() if status == wanted}
-        for wanted in ("completed", "failed")
-    )
-    for place, cell in enumerate(plan.cells):
-        numbers = range(place * count, place * count + count)
-        span = f"{numbers[0]}-{numbers[-1]}" if count > 1 else f"{numbers[0]}"
-        lost = sum(one in failed for one in numbers)
-        ran = f"{sum(one in done for one in numbers)} of {count} done" + (
-            f", {lost} failed" if lost else ""
-        )
-        said = f"refused: {cell.refused}" if cell.refused else ran
-        yield f"  {span:>9}  {cell.name}: {said}"
+    runs = state.planned_runs(plan, folder)
+    statuses = {run.number: state.status(run) for run in runs}
+    yield from cell_lines(plan, statuses)
     refused = sum(bool(cell.refused) for cell in plan.cells)
     trials = sum(
-        not state.failure(one.folder) and not state.complete(one.folder)
-        for one in trying(plan, folder)
+        not state.failure(one.folder) and not state.is_complete(one.folder)
+        for one in all_trials(plan, folder)
     )
-    left = len(every) - len(done) - len(failed) + trials
-    again = f"; {len(failed)} failed, to be run again with --retry failed" if failed else ""
-    tuned = f", {trials} of them to tune {plan.tune.key}" if plan.tune and trials else ""
-    yield f"{len(plan.cells) - refused} cells x {count} seeds in {relative_path(folder)}, {refused} cells refused; {left} runs to come{tuned}{again}"
-    known = [seconds(run.folder) for run in every if run.number in done]
-    if known:
-        yield f"about {clock(mean(known) * left / jobs)} with --jobs {jobs}: {clock(mean(known))} a run, as the {len(known)} done took"
-    else:
-        yield "no run is finished yet, so nobody knows how long one takes; run --cell 0 alone to learn it"
+    failed = sum(status == "failed" for status in statuses.values())
+    left = sum(status not in ("completed", "failed") for status in statuses.values()) + trials
+    tuning = f", {trials} of them to tune {plan.tune.key}" if plan.tune and trials else ""
+    retry = f"; {failed} failed, repeated only with --retry failed" if failed else ""
+    yield (
+        f"{len(plan.cells) - refused} cells x {len(plan.seeds)} seeds in {relative_path(folder)}, "
+        f"{refused} cells refused; {left} runs left{tuning}{retry}"
+    )
+    yield estimate([run for run in runs if statuses[run.number] == "completed"], left, jobs)
 
 
-def trying(plan: Plan, folder: Path) -> list[state.Run]:
-    """All trials of all cells."""
+def cell_lines(plan: Plan, statuses: dict[int, state.Status]) -> Iterator[str]:
+    """A line per cell: the numbers of its runs, its name, and how many are done."""
+    count = len(plan.seeds)
+    for index, cell in enumerate(plan.cells):
+        numbers = range(index * count, index * count + count)
+        span = f"{numbers[0]}-{numbers[-1]}" if count > 1 else f"{numbers[0]}"
+        done, failed = (
+            sum(statuses.get(number) == wanted for number in numbers)
+            for wanted in ("completed", "failed")
+        )
+        ran = f"{done} of {count} done" + (f", {failed} failed" if failed else "")
+        yield f"  {span:>9}  {cell.name}: {f'refused: {cell.refused}' if cell.refused else ran}"
+
+
+def estimate(completed: list[Run], left: int, jobs: int) -> str:
+    """The time that the remaining runs take, and where the number comes from."""
+    if not completed:
+        return "no estimate of the time: no run is completed yet; run --cell 0 alone to get one"
+    wall = [time for run in completed if (time := state.wall_seconds(run.folder)) is not None]
+    seconds = fmean(wall or [state.training_seconds(run.folder) for run in completed])
+    source = (
+        f"the mean of {len(wall)} completed runs, start-up included"
+        if wall
+        else f"the mean training time of {len(completed)} completed runs; start-up, which tfzoo "
+        "0.1 did not record, comes on top"
+    )
+    total = format_clock(seconds * left / jobs)
+    return f"about {total} with --jobs {jobs}: {format_clock(seconds)} a run, {source}"
+
+
+def all_trials(plan: Plan, folder: Path) -> list[Run]:
+    """The tuning trials of all cells."""
     first = plan.seeds[0]
     return [
         trial
-        for run in state.runs(plan, folder)
+        for run in state.planned_runs(plan, folder)
         if run.seed == first
         for trial in tune.trials(run, plan)
     ]

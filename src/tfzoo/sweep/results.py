@@ -1,4 +1,4 @@
-"""What a report is made of: the folders of a sweep, put together and judged."""
+"""The results of a sweep: the runs of one or more folders, merged and judged."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.sweep import effects, state
+from tfzoo.sweep import effects
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
+from tfzoo.sweep.folder import differences
 from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
-from tfzoo.sweep.layout import MEASURED
-from tfzoo.sweep.runs import Folder, Row, even, table
+from tfzoo.sweep.layout import MEASURED_COLUMNS
+from tfzoo.sweep.runs import Row, SweepFolder, align, table
 
-SAME = ("recipe", "overrides", "budget", "devices", "tune")
-"""What two folders must agree in, or their runs cannot be compared."""
-ELSEWHERE = ("data.root", "data.train", "data.val")
-"""What another machine may have at another place."""
-SMALL = ("loss", "perplexity", "error", "seconds", "memory", "parameters", "tokens", "entropy")
-"""A metric whose name ends like this is better when small; a sweep file says it for its own."""
-VAGUE = ("none", "null", "true", "false")
+COMPARED_KEYS = ("recipe", "overrides", "budget", "devices", "tune")
+"""Keys of the sweep file that must be equal for two folders to be merged."""
+PATH_KEYS = ("data.root", "data.train", "data.val")
+"""Keys of the recipe that may differ between machines."""
+LOWER_IS_BETTER = (
+    "loss",
+    "perplexity",
+    "error",
+    "seconds",
+    "memory",
+    "parameters",
+    "tokens",
+    "entropy",
+)
+"""Endings of metrics for which lower is better, where the sweep file does not say."""
+AMBIGUOUS_LABELS = ("none", "null", "true", "false")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell with its runs and, for each metric, what was judged of it (None: nothing was run)."""
+class CellResult:
+    """A cell with its runs and, for each metric, its comparison (None if it has no runs)."""
 
     name: str
     title: str
@@ -38,12 +48,12 @@ class Cell:
 
     @property
     def done(self) -> list[Row]:
-        """The runs that completed."""
+        """The completed runs."""
         return [row for row in self.rows if row["status"] == "completed"]
 
     @property
     def status(self) -> str:
-        """Of all its runs together."""
+        """The status of all its runs together."""
         if self.refused:
             return "refused"
         if len(self.done) == len(self.rows):
@@ -51,63 +61,58 @@ class Cell:
         return "failed" if any(row["status"] == "failed" for row in self.rows) else "missing"
 
     def mean(self, column: str) -> float | None:
-        """Over the runs that completed."""
+        """The mean of a column over the completed runs; None if it has no values."""
         found = [row[column] for row in self.done if isinstance(row.get(column), int | float)]
         return sum(found) / len(found) if found else None
 
 
 @dataclass(frozen=True)
 class Results:
-    """All runs of one or more folders of the same sweep. ``verdicts`` has one entry a metric, the
-    sweep's own first.
+    """All runs of one or more folders of the same sweep. ``verdicts`` has one entry per metric, the
+    sweep's own metric first.
     """
 
-    folders: list[Folder]
+    folders: list[SweepFolder]
     rows: list[Row]
     axes: dict[str, list[str]]
     baseline: dict[str, str]
     verdicts: list[Verdicts]
-    cells: list[Cell]
+    cells: list[CellResult]
     translations: Bootstrap
     notes: list[str]
 
     @property
     def file(self) -> dict[str, Any]:
-        """The sweep file, with all defaults."""
+        """The resolved sweep file."""
         return self.folders[0].file
 
     @property
     def name(self) -> str:
+        """The name of the first folder."""
         return self.folders[0].path.resolve().name
 
-    def short(self, axis: str) -> str:
-        """The last part of an axis' key, where no other axis ends alike."""
-        return effects.short(self.axes, axis)
+    def axis_name(self, axis: str) -> str:
+        """The last part of an axis's key, or the key if another axis ends the same."""
+        return effects.axis_name(self.axes, axis)
 
-    def told(self, judged: Judged) -> str:
-        """The title of a cell, or an axis and its value."""
-        return (
-            title(judged.labels, self.axes, self.baseline, self.file)
-            if len(judged.labels) > 1
-            else self.told_value(judged)
-        )
-
-    def told_value(self, judged: Judged) -> str:
-        """An axis and its value."""
+    def title(self, judged: Judged) -> str:
+        """The title of a cell, or the name of an axis and its value."""
+        if len(judged.labels) > 1:
+            return title(judged.labels, self.axes, self.baseline, self.file)
         ((axis, label),) = judged.labels.items()
-        return f"{self.short(axis)} {label}"
+        return f"{self.axis_name(axis)} {label}"
 
 
 def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
-    """Read, merge and judge; ``metric`` instead of those that the sweep file names.
+    """Read, merge and judge the runs of folders, by ``metric`` or by the sweep file's metrics.
 
     Raises:
-        BadRun: a folder is no sweep's, or of another sweep than the first.
+        BadRun: a folder is not a sweep's, or of another sweep than the first.
         UnknownName: no run has this metric.
     """
-    folders = [Folder.open(path) for path in given]
+    folders = [SweepFolder.open(path) for path in given]
     for other in folders[1:]:
-        agree(folders[0], other)
+        check_comparable(folders[0], other)
     rows, notes = merge(folders)
     cells = list(
         {
@@ -124,7 +129,7 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
         judge(rows, axes, baseline, name, mode) for name, mode in metrics(file, rows, metric)
     ]
     made = [
-        Cell(
+        CellResult(
             cell["name"],
             title(cell["labels"], axes, baseline, file),
             cell["labels"],
@@ -147,87 +152,86 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
     )
 
 
-def agree(first: Folder, other: Folder) -> None:
-    """See that two folders hold runs that can be compared.
+def check_comparable(first: SweepFolder, other: SweepFolder) -> None:
+    """Check that the runs of two folders can be compared.
 
     Raises:
         BadRun: naming what differs.
     """
-    for key in SAME:
+    for key in COMPARED_KEYS:
         if (first.file.get(key) or None) != (other.file.get(key) or None):
-            said = f"{key} is {first.file.get(key)} in one, {other.file.get(key)} in the other"
-            raise BadRun(
-                f"{first.path} and {other.path} cannot be compared: {said}. Report each alone"
-            )
+            why = f"{key} is {first.file.get(key)} in one, {other.file.get(key)} in the other"
+            raise not_comparable(first, other, why)
     axes = [{axis for cell in folder.cells for axis in cell["labels"]} for folder in (first, other)]
     if axes[0] != axes[1]:
-        raise BadRun(
-            f"{first.path} varies {', '.join(sorted(axes[0]))}; {other.path}, {', '.join(sorted(axes[1]))}. Report each alone"
-        )
+        one, two = (", ".join(sorted(names)) for names in axes)
+        raise not_comparable(first, other, f"one varies {one}, the other {two}")
     settings = {cell["name"]: cell["settings"] for cell in first.cells}
     tuned = (first.file.get("tune") or {}).get("key", "")
     for cell in other.cells:
         if settings.get(cell["name"], cell["settings"]) != cell["settings"]:
-            raise BadRun(
-                f"cell {cell['name']} is not the same in {first.path} and {other.path}. Report each alone"
-            )
-        one, two = (folder.recipe(cell["name"]) for folder in (first, other))
-        for key, *values in (
-            state.differences(one, two, "seed", tuned, *ELSEWHERE) if one and two else ()
-        ):
-            said = f"{key} is {values[0]} in one, {values[1]} in the other"
-            raise BadRun(
-                f"{first.path} and {other.path} cannot be compared: in {cell['name']}, {said}. Report each alone"
-            )
+            raise not_comparable(first, other, f"cell {cell['name']} has other settings")
+        recipes = [folder.recipe(cell["name"]) for folder in (first, other)]
+        if all(recipes):
+            found = differences(recipes[0], recipes[1], "seed", tuned, *PATH_KEYS)
+            for key, one, two in found[:1]:
+                why = f"in {cell['name']}, {key} is {one} in one, {two} in the other"
+                raise not_comparable(first, other, why)
 
 
-def merge(folders: Sequence[Folder]) -> tuple[list[Row], list[str]]:
-    """All rows, one a cell and seed: of two, the completed one, else the first folder's. Paths are
-    from the first folder.
+def not_comparable(first: SweepFolder, other: SweepFolder, why: str) -> BadRun:
+    """The error for two folders whose runs must not be merged."""
+    return BadRun(
+        f"{first.path} and {other.path} cannot be compared: {why}. Report each separately"
+    )
+
+
+def merge(folders: Sequence[SweepFolder]) -> tuple[list[Row], list[str]]:
+    """One row per cell and seed, and notes. If several folders have a run, a completed one counts,
+    the first folder's first. Paths are relative to the first folder.
     """
-    top, found, twice = folders[0].path, dict[tuple[str, Any], Row](), 0
+    top, found, duplicates = folders[0].path, dict[tuple[str, Any], Row](), 0
     for folder in folders:
         for row in table(folder):
             for key in ("run_folder", "checkpoint_path"):
                 if row[key] and folder is not folders[0]:
                     row[key] = os.path.relpath(folder.path / row[key], top)
             run = (row["cell"], row["seed"])
-            twice += run in found and found[run]["status"] == row["status"] == "completed"
-            if run not in found or (
-                found[run]["status"] != "completed" and row["status"] == "completed"
-            ):
+            before = found.get(run, row)["status"]
+            duplicates += run in found and before == row["status"] == "completed"
+            if run not in found or (before != "completed" and row["status"] == "completed"):
                 found[run] = row
-    order = {name: place for place, name in enumerate(dict.fromkeys(name for name, _ in found))}
-    rows = sorted(
-        found.values(),
-        key=lambda row: (order[row["cell"]], row["seed"] or 0) if len(folders) > 1 else (0, 0),
-    )
-    return even(rows), [
-        f"{twice} runs are in more than one folder; the first folder's count"
-    ] if twice else []
+    rows = list(found.values())
+    if len(folders) > 1:
+        order = {cell: index for index, cell in enumerate(dict.fromkeys(cell for cell, _ in found))}
+        rows.sort(key=lambda row: (order[row["cell"]], row["seed"] or 0))
+    notes = [f"{duplicates} runs are in more than one folder; the first folder's count"]
+    return align(rows), notes if duplicates else []
 
 
 def metrics(
-    file: Mapping[str, Any], rows: Sequence[Row], asked: str | None
+    file: Mapping[str, Any], rows: Sequence[Row], chosen: str | None
 ) -> Iterator[tuple[str, Mode]]:
-    """By what is judged: name and direction."""
-    own = [file["metric"], *(file.get("also") or [])]
-    if asked is None:
-        yield from ((str(one["name"]), one["mode"]) for one in own)
+    """Name and mode of ``chosen``, or of the sweep file's metrics if it is None.
+
+    Raises:
+        UnknownName: no run has a number in this column.
+    """
+    own = {str(one["name"]): one["mode"] for one in [file["metric"], *(file.get("also") or [])]}
+    if chosen is None:
+        yield from own.items()
         return
-    numbers = (
-        [key for key in rows[0] if any(isinstance(row[key], int | float) for row in rows)]
-        if rows
-        else []
-    )
-    known = [key for key in numbers if "/" in key or key in MEASURED]
-    if asked not in known:
-        raise UnknownName("metric", asked, known, "the columns of runs.csv")
-    said = {str(one["name"]): one["mode"] for one in own}
-    yield (
-        asked,
-        said.get(asked, "min" if asked.endswith(SMALL) and asked != "train_tokens" else "max"),
-    )
+    columns = rows[0] if rows else ()
+    known = [
+        key
+        for key in columns
+        if ("/" in key or key in MEASURED_COLUMNS)
+        and any(isinstance(row[key], int | float) for row in rows)
+    ]
+    if chosen not in known:
+        raise UnknownName("metric", chosen, known, "the columns of runs.csv")
+    lower = chosen.endswith(LOWER_IS_BETTER) and chosen != "train_tokens"
+    yield chosen, own.get(chosen, "min" if lower else "max")
 
 
 def title(
@@ -236,13 +240,16 @@ def title(
     baseline: Mapping[str, str],
     file: Mapping[str, Any],
 ) -> str:
-    """A cell in few words: ``rms · rotary``, or what it has other than the baseline."""
+    """A short name of a cell: ``rms · rotary``. In a sweep around its baseline it names only what
+    differs from the baseline.
+    """
     shown = dict(labels)
     if file.get("mode") == "one_at_a_time":
         shown = {axis: label for axis, label in labels.items() if label != baseline[axis]}
     words = []
     for axis, label in shown.items():
-        alone = sum(label in others for others in axes.values()) == 1
-        clear = alone and label.lower() not in VAGUE and any(letter.isalpha() for letter in label)
-        words.append(label if clear else f"{effects.short(axes, axis)} {label}")
+        unique = sum(label in others for others in axes.values()) == 1
+        is_word = label.lower() not in AMBIGUOUS_LABELS and any(map(str.isalpha, label))
+        clear = unique and is_word
+        words.append(label if clear else f"{effects.axis_name(axes, axis)} {label}")
     return " · ".join(words) or "baseline"

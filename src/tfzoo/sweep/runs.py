@@ -1,4 +1,4 @@
-"""``runs.csv``: what came of a sweep, one row per run, read from the folder that the sweep left."""
+"""``runs.csv``: the results of a sweep, one row per run, collected from the sweep's folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import yaml
 from tfzoo.errors import BadRun
 from tfzoo.runs import summary
 from tfzoo.sweep import state, tune
-from tfzoo.sweep.layout import BEFORE, MEASURED, TOLD, WORDS
+from tfzoo.sweep.folder import CELLS, SWEEP
+from tfzoo.sweep.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
 
 FILE = "runs.csv"
 METRICS = "metrics.csv"
@@ -25,8 +26,8 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Folder:
-    """A sweep's folder: the command that made it, the resolved sweep file and the cells."""
+class SweepFolder:
+    """A sweep's folder: the command that created it, the resolved sweep file, and the cells."""
 
     path: Path
     command: str
@@ -34,53 +35,57 @@ class Folder:
     cells: list[dict[str, Any]]
 
     @classmethod
-    def open(cls, given: str | Path) -> Folder:
-        """Read what says which cells there are.
+    def open(cls, given: str | Path) -> SweepFolder:
+        """Read ``sweep.yaml`` and ``cells.json``.
 
         Raises:
-            BadRun: no such folder, not a sweep's, or damaged.
+            BadRun: the folder does not exist, is not a sweep's, or is damaged.
         """
         path = Path(given)
         if not path.is_dir():
             raise BadRun(
                 f"no folder {given}. Name the folder of a sweep: tfzoo report runs/position"
             )
-        if not (path / state.CELLS).is_file():
-            inside = sorted(str(found.parent) for found in path.glob(f"*/{state.CELLS}"))
-            hint = f"Did you mean {inside[0]}?" if inside else "tfzoo sweep FILE makes one"
-            raise BadRun(f"{given} is no sweep's folder: it has no {state.CELLS}. {hint}")
+        if not (path / CELLS).is_file():
+            inside = sorted(str(found.parent) for found in path.glob(f"*/{CELLS}"))
+            hint = f"Did you mean {inside[0]}?" if inside else "tfzoo sweep FILE creates one"
+            raise BadRun(f"{given} is not the folder of a sweep: it has no {CELLS}. {hint}")
         try:
-            cells = json.loads((path / state.CELLS).read_text("utf-8"))
-            file = yaml.safe_load((path / state.SWEEP).read_text("utf-8"))
+            cells = json.loads((path / CELLS).read_text("utf-8"))
+            file = yaml.safe_load((path / SWEEP).read_text("utf-8"))
             return cls(
-                path, str(cells["command"]), dict(file), [cell_of(cell) for cell in cells["cells"]]
+                path,
+                str(cells["command"]),
+                dict(file),
+                [read_cell(cell) for cell in cells["cells"]],
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
             why = " ".join(str(error).split())[:120]
             raise BadRun(
-                f"{given} is damaged: {type(error).__name__}: {why}. Start its tfzoo sweep again, which writes it anew"
+                f"{given} is damaged: {type(error).__name__}: {why}. "
+                "Its tfzoo sweep command writes it again"
             ) from None
 
     @property
     def seeds(self) -> list[int]:
-        """Those that the sweep file asks for."""
+        """The seeds of the sweep file."""
         return [int(seed) for seed in self.file.get("seeds") or []]
 
     def recipe(self, cell: str) -> dict[str, Any]:
-        """What a cell's runs were started with, but for their seeds; empty where there is no run."""
-        found = (state.settings(self.path / cell / f"seed-{seed}") for seed in self.seeds)
+        """The configuration of a cell's runs; empty if it has none."""
+        found = (state.configuration(self.path / cell / f"seed-{seed}") for seed in self.seeds)
         return next(filter(None, found), {})
 
     def summaries(self) -> Iterator[dict[str, Any]]:
-        """Of all runs that have one, tuning left out."""
+        """The summaries of all runs that have one, without tuning trials."""
         for cell in self.cells:
             for seed in self.seeds:
                 if found := summary.read(self.path / cell["name"] / f"seed-{seed}"):
                     yield found
 
 
-def cell_of(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """One entry of ``cells.json``, in full."""
+def read_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """One entry of ``cells.json``."""
     labels = {str(axis): str(label) for axis, label in cell["labels"].items()}
     return {
         "name": str(cell["name"]),
@@ -90,28 +95,28 @@ def cell_of(cell: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def table(folder: str | Path | Folder) -> list[Row]:
-    """The rows of a sweep's folder: one per cell and seed, in the order of the plan; a refused cell
-    has one without a seed.
+def table(folder: str | Path | SweepFolder) -> list[Row]:
+    """The rows of a sweep: one per cell and seed, in the order of the plan; a refused cell has one
+    row without a seed.
 
-    All rows have the same keys; None is what does not exist.
+    All rows have the same keys; a missing value is None.
     """
-    opened = folder if isinstance(folder, Folder) else Folder.open(folder)
+    opened = folder if isinstance(folder, SweepFolder) else SweepFolder.open(folder)
     rows = []
     for cell in opened.cells:
         for seed in [None] if cell["refused"] else opened.seeds:
-            rows.append(row_of(opened, cell, seed))
-    return even(rows)
+            rows.append(row(opened, cell, seed))
+    return align(rows)
 
 
-def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
-    """What is known of one run."""
+def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
+    """The row of one run."""
     first = {"cell": cell["name"], **cell["labels"], "seed": seed}
     if seed is None:
         return {**first, "status": "refused", "reason": cell["refused"]}
     path = folder.path / cell["name"] / f"seed-{seed}"
     fit = summary.read(path).get("fit", {})
-    status, reason = ended(path, fit)
+    status, reason = outcome(path, fit)
     scores = {**state.scores(path), **explained(path)} if status == "completed" else {}
     peak = fit.get("peak_memory") or {}
     measured = {
@@ -122,13 +127,13 @@ def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
         "decoded_per_second": fit.get("decoded_per_second"),
         "train_seconds": fit.get("train_seconds"),
         "peak_memory": peak.get("gpu", peak.get("process")),
-        "checkpoint_path": beside(folder.path, fit.get("checkpoint"), path),
+        "checkpoint_path": relative_checkpoint(folder.path, fit.get("checkpoint"), path),
         "run_folder": path.relative_to(folder.path).as_posix() if fit else None,
         "hostname": fit.get("hostname"),
     }
     return {
         **first,
-        "tuned": tuned(path.parent),
+        "tuned": tuned_value(path.parent),
         "status": status,
         "reason": reason,
         **scores,
@@ -137,9 +142,7 @@ def row_of(folder: Folder, cell: Mapping[str, Any], seed: int | None) -> Row:
 
 
 def explained(path: Path) -> dict[str, float]:
-    """What ``explain: true`` logged, each the mean over the steps at which it was; empty where
-    nothing was.
-    """
+    """The mean over training of each ``explain/`` value; empty if nothing was logged."""
     found: dict[str, list[float]] = {}
     with (
         suppress(OSError, ValueError),
@@ -153,73 +156,68 @@ def explained(path: Path) -> dict[str, float]:
     return {key: fmean(values) for key, values in found.items()}
 
 
-def ended(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
-    """``completed``, ``failed`` and why, or ``missing``: not begun, under way, or half done."""
+def outcome(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
+    """``completed``, ``failed`` with the reason, or ``missing``: not started, or not finished."""
     if failed := state.failure(path):
-        return "failed", str(failed.get("reason", "for a reason that was not noted"))
-    if state.complete(path):
+        return "failed", str(failed.get("reason", "no reason was recorded"))
+    if state.is_complete(path):
         return "completed", None
     word, _, why = str(fit.get("ended", "")).partition(": ")
     return ("failed", why) if word == "failed" else ("missing", None)
 
 
-def tuned(cell: Path) -> Any:
-    """The value that was found best for a cell, where one was looked for."""
-    try:
-        value = json.loads((cell / tune.FILE).read_text("utf-8"))["value"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def tuned_value(cell: Path) -> Any:
+    """The value that tuning chose for a cell; None if it was not tuned."""
+    value = state.read_json(cell / tune.FILE).get("value")
     return value if value is None or isinstance(value, int | float | str) else json.dumps(value)
 
 
-def beside(top: Path, checkpoint: str | None, run: Path) -> str | None:
-    """A checkpoint's path from the sweep's folder, wherever that lies today."""
+def relative_checkpoint(top: Path, checkpoint: str | None, run: Path) -> str | None:
+    """The path of a checkpoint relative to the sweep's folder, which may have been moved."""
     if not checkpoint:
         return None
     here = run / "checkpoints" / Path(checkpoint).name
     return here.relative_to(top).as_posix() if here.exists() else checkpoint
 
 
-def even(rows: Sequence[Row]) -> list[Row]:
-    """The same rows with the same keys, in the order of the columns of ``runs.csv``."""
+def align(rows: Sequence[Row]) -> list[Row]:
+    """Rows with equal keys, in the order of the columns of ``runs.csv``."""
     known = {key: None for row in rows for key in row}
     axes = list(known)[1 : list(known).index("seed")] if "seed" in known else []
-    fixed = {*BEFORE, *axes, *TOLD, *MEASURED}
+    fixed = {*CELL_COLUMNS, *axes, *STATUS_COLUMNS, *MEASURED_COLUMNS}
     scores = sorted(key for key in known if key not in fixed)
-    return [
-        {key: row.get(key) for key in (*BEFORE, *axes, *TOLD, *scores, *MEASURED)} for row in rows
-    ]
+    columns = (*CELL_COLUMNS, *axes, *STATUS_COLUMNS, *scores, *MEASURED_COLUMNS)
+    return [{key: row.get(key) for key in columns} for row in rows]
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """Write rows under their name in one step; a number reads back as it was."""
-    draft = path.with_suffix(".tmp")
-    with draft.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(
-            stream, list(rows[0]) if rows else [*BEFORE, *TOLD, *MEASURED], lineterminator="\n"
-        )
+    """Write rows as CSV, whole or not at all; numbers keep all their digits."""
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w", newline="", encoding="utf-8") as stream:
+        empty = [*CELL_COLUMNS, *STATUS_COLUMNS, *MEASURED_COLUMNS]
+        writer = csv.DictWriter(stream, list(rows[0]) if rows else empty, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    os.replace(draft, path)
+    os.replace(temporary, path)
 
 
 def read_csv(path: Path) -> list[Row]:
-    """What :func:`write_csv` wrote: numbers as numbers, an empty field as None."""
+    """Read what :func:`write_csv` wrote: numbers as numbers, an empty field as None."""
     with path.open(newline="", encoding="utf-8") as stream:
         reader = csv.DictReader(stream)
         names = list(reader.fieldnames or [])
         axes = names[1 : names.index("seed")] if "seed" in names else []
         return [
             {
-                key: text or None if key in (*WORDS, *axes) else value(text)
+                key: text or None if key in (*TEXT_COLUMNS, *axes) else parse_value(text)
                 for key, text in row.items()
             }
             for row in reader
         ]
 
 
-def value(text: str) -> Any:
-    """A number where the text is one, None where there is none."""
+def parse_value(text: str) -> Any:
+    """A number if the text is one, None if it is empty."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -1,6 +1,4 @@
-"""The rows of a sweep's table as one metric by setting and seed, and what is missing from it, in
-words.
-"""
+"""One metric of a sweep's runs by setting and seed, with notes on what is missing."""
 
 from __future__ import annotations
 
@@ -18,63 +16,59 @@ BySeed = dict[int, float]
 
 @dataclass
 class Scores:
-    """What the finished runs of each setting scored, by seed; ``notes`` says of each setting what
-    is missing, and why.
-    """
+    """The scores of completed runs by setting and seed; ``notes`` lists what is missing and why."""
 
     values: dict[Setting, BySeed] = field(default_factory=dict)
     notes: dict[Setting, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def of(self, setting: Setting) -> BySeed:
-        """Nothing for a setting that is not there."""
+        """The scores of a setting by seed; empty if it has none."""
         return self.values.get(setting, {})
 
 
 def gather(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) -> Scores:
-    """One metric of all rows; values may be text, as from a CSV. Of a seed that stands more than
-    once the mean counts.
+    """One metric of all rows, whose values may be text, as from a CSV. If a seed occurs more than
+    once, its mean counts.
     """
     axes, scores = list(axes), Scores()
     several: dict[tuple[Setting, int], list[float]] = defaultdict(list)
     for row in rows:
         setting = tuple(str(row.get(axis, "")) for axis in axes)
         scores.values.setdefault(setting, {})
-        seed, value = whole(row.get("seed")), number(row.get(metric))
+        seed, value = parse_seed(row.get("seed")), parse_number(row.get(metric))
         status, why = str(row.get("status") or "completed"), row.get("reason") or ""
         if status == "refused":
             scores.notes[setting].append(f"refused: {why or 'no reason given'}")
         elif seed is None:
-            scores.notes[setting].append(f"a run without a seed is left out ({status})")
+            scores.notes[setting].append(f"a run without a seed is omitted ({status})")
         elif status == "failed":
             scores.notes[setting].append(
-                f"seed {seed} failed and is left out: {why or 'no reason given'}"
+                f"seed {seed} failed and is omitted: {why or 'no reason given'}"
             )
         elif status != "completed":
-            scores.notes[setting].append(f"seed {seed} has not finished ({status})")
+            scores.notes[setting].append(f"seed {seed} is not finished ({status})")
         elif value is None:
             scores.notes[setting].append(f"seed {seed} has no {metric}")
         elif not math.isfinite(value):
-            scores.notes[setting].append(f"seed {seed} is left out: its {metric} is {value}")
+            scores.notes[setting].append(f"seed {seed} is omitted: its {metric} is {value}")
         else:
             several[setting, seed].append(value)
     for (setting, seed), found in several.items():
         scores.values[setting][seed] = sum(found) / len(found)
         if len(found) > 1:
-            scores.notes[setting].append(
-                f"seed {seed} stands {len(found)} times: their mean counts"
-            )
+            scores.notes[setting].append(f"seed {seed} occurs {len(found)} times; the mean is used")
     return scores
 
 
-def number(value: Any) -> float | None:
-    """Of a number or its text; None where there is neither."""
+def parse_number(value: Any) -> float | None:
+    """A number or its text as a float; None for anything else."""
     try:
         return float(value)
     except (TypeError, ValueError):
         return None
 
 
-def whole(value: Any) -> int | None:
-    """A seed, also as a table has it that made floats of a column with gaps."""
-    found = number(value)
+def parse_seed(value: Any) -> int | None:
+    """A seed as an int, also if a table with gaps stored it as ``1.0``."""
+    found = parse_number(value)
     return int(found) if found is not None and found.is_integer() else None

@@ -1,4 +1,4 @@
-"""Verdicts in plain English: how much better or worse, or how many seeds it would take to know."""
+"""The sentences of a report: the verdict of each comparison with its numbers."""
 
 from __future__ import annotations
 
@@ -6,97 +6,103 @@ import math
 from statistics import fmean, stdev
 
 from tfzoo.sweep.effects import Comparison
-from tfzoo.sweep.paired import ALPHA, MOST_SEEDS, Interval, seeds_needed
+from tfzoo.sweep.paired import ALPHA, MAX_SEEDS, Interval, seeds_needed
 
-WORTH = 0.01
-"""The least difference that is asked for when none as large was seen: this part of the baseline's
-mean.
-"""
+MIN_EFFECT = 0.01
+"""Part of the baseline's mean. A smaller difference is not worth more seeds."""
 
 
-def told(one: Comparison, verdict: str, test: Interval, corrected: float, comparisons: int) -> str:
+def tested(
+    one: Comparison, verdict: str, test: Interval, corrected: float, comparisons: int
+) -> str:
     """The sentence of a comparison that has a test."""
-    p = chance(corrected, comparisons)
+    mean, low, high, p = (float(value) for value in (test.mean, test.low, test.high, test.p))
+    significance = format_corrected(corrected, comparisons)
     if verdict != "not distinguishable":
-        low, high = sorted(
-            (abs(float(test.low)), abs(float(test.high)))
-        )  # of one sign, as p is below 5 %
-        return f"{one.name}: {verdict} than {one.against} by {measured(abs(float(test.mean)), low, high)}, {p}"
-    if float(test.p) < ALPHA:
-        p += f" ({p_value(float(test.p))} before)"
+        ends = sorted((abs(low), abs(high)))  # both have the same sign, as p is below 5 %
+        size = format_estimate(abs(mean), *ends)
+        return f"{one.name}: {verdict} than {one.against} by {size}, {significance}"
     return (
         f"{one.name}: not distinguishable from {one.against} with {len(one.pairs)} seeds: "
-        f"difference {measured(float(test.mean), float(test.low), float(test.high))}, {p}{needed(one, comparisons)}"
+        f"difference {format_estimate(mean, low, high)}, {significance}"
+        f"{more_seeds(one, comparisons)}{uncorrected_interval(low, high, p)}"
     )
 
 
-def needed(one: Comparison, comparisons: int) -> str:
-    """How many seeds would tell the difference that was seen, or one worth telling where that is
+def uncorrected_interval(low: float, high: float, p: float) -> str:
+    """Why the interval of a difference that is not significant can exclude 0; ``""`` if it does
+    not.
+    """
+    if low <= 0 <= high:
+        return ""
+    return (
+        ". The interval excludes 0 because it is not corrected for the number of comparisons; "
+        f"the verdict is (uncorrected {format_p(p)})"
+    )
+
+
+def more_seeds(one: Comparison, comparisons: int) -> str:
+    """How many seeds would detect the observed difference, or 1 % of the baseline's mean if that is
     larger.
     """
-    seen, worth = (
-        abs(fmean(one.differences)),
-        WORTH * abs(fmean(one.base[seed] for seed in one.pairs)),
-    )
-    size = max(seen, worth)
+    observed = abs(fmean(one.differences))
+    least = MIN_EFFECT * abs(fmean(one.base[seed] for seed in one.pairs))
+    size = max(observed, least)
     if not size:
         return ""
-    which = (
-        "the size of this one" if seen >= worth else f"{WORTH * 100:g} % of {one.against}'s mean"
-    )
+    which = "this one" if observed >= least else f"{MIN_EFFECT * 100:g} % of {one.against}'s mean"
+    effect = f"a difference of {format_size(size)} ({which})"
     seeds = seeds_needed(size, stdev(one.differences), comparisons)
     if seeds is None:
-        return f"; more than {MOST_SEEDS:,} seeds would be needed to tell a difference of {brief(size)} ({which})"
+        return f"; more than {MAX_SEEDS:,} seeds would be needed to detect {effect}"
     if seeds <= len(one.pairs):
-        return f"; a difference of {brief(size)} ({which}) would have been told"
-    return f"; about {seeds} seeds would tell a difference of {brief(size)} ({which})"
+        return f"; {effect} would have been detected"
+    return f"; about {seeds} seeds would detect {effect}"
 
 
-def untold(one: Comparison) -> str:
-    """The sentence of a comparison without a test: the baseline, too few seeds, or no spread at
-    all.
-    """
+def untested(one: Comparison) -> str:
+    """The sentence of a comparison without a test: the baseline, too few seeds, or no variance."""
     if one.is_baseline:
         return f"{one.name}: the baseline"
     if not one.own or not one.base:
-        return f"{one.name}: not judged: {one.name if not one.own else one.against} has no finished run with a score"
-    if len(one.pairs) < 2:
-        return f"{one.name}: not judged: {len(one.pairs)} seed{'s' * (len(one.pairs) != 1)} in common with {one.against}, and a test needs 2"
+        missing = one.against if one.own else one.name
+        return f"{one.name}: not judged: {missing} has no completed run with a score"
+    count, other = len(one.pairs), one.against
+    if count < 2:
+        common = f"{count} seed{'s' * (count != 1)} in common with {other}"
+        return f"{one.name}: not judged: {common}, a test needs 2"
+    no_test = "the differences have no variance, so there is no test"
     if one.is_same:
-        return f"{one.name}: the same as {one.against} in each of {len(one.pairs)} seeds; without any spread there is no test"
-    return (
-        f"{one.name}: not judged: differs from {one.against} by {fmean(one.differences):+.4g} in each of {len(one.pairs)} seeds alike; "
-        "without any spread there is no test"
-    )
+        return f"{one.name}: equal to {other} with each of {count} seeds; {no_test}"
+    difference = f"differs from {other} by {fmean(one.differences):+.4g}"
+    return f"{one.name}: not judged: {difference} with each of {count} seeds; {no_test}"
 
 
-def measured(value: float, low: float, high: float) -> str:
-    """A number and its interval, with as many digits as the interval's width gives a meaning."""
+def format_estimate(value: float, low: float, high: float) -> str:
+    """A number with its 95 % confidence interval, rounded by the width of the interval."""
     half = (high - low) / 2
     digits = max(0, -math.floor(math.log10(half / 3))) if half > 0 else 3
-    # "-0.0" says nothing that "0.0" does not.
-    return "{} ({} to {})".format(
+    # Adding 0.0 turns -0.0 into 0.0.
+    return "{} (95 % CI {} to {})".format(
         *(f"{round(number, digits) + 0.0:,.{digits}f}" for number in (value, low, high))
     )
 
 
-def p_value(p: float) -> str:
-    """As papers print it; never rounded across the level that decides."""
+def format_p(p: float) -> str:
+    """``p = 0.03``; a p below 5 % is never rounded to 5 % or more, nor one above to less."""
     if p < 0.001:
         return "p < 0.001"
     text = f"{p:.2g}"
     return f"p = {text}" if (float(text) < ALPHA) == (p < ALPHA) else f"p < {ALPHA}"
 
 
-def chance(p: float, comparisons: int) -> str:
-    """A corrected p, and for how many comparisons."""
-    return (
-        f"{p_value(p)} after correction for {comparisons} comparisons"
-        if comparisons > 1
-        else p_value(p)
-    )
+def format_corrected(p: float, comparisons: int) -> str:
+    """A corrected p, with the number of comparisons."""
+    if comparisons == 1:
+        return format_p(p)
+    return f"{format_p(p)} after Holm's correction for {comparisons} comparisons"
 
 
-def brief(size: float) -> str:
-    """Two digits, never an exponent for a large number."""
+def format_size(size: float) -> str:
+    """Two digits, and no exponent for a large number."""
     return f"{size:.2g}" if size < 99.5 else f"{size:,.0f}"

@@ -1,5 +1,5 @@
-"""The runs of a sweep as an array of SLURM jobs, through submitit. Jobs go on without us: a sweep
-that is started again finds them.
+"""The runs of a sweep as an array of SLURM jobs, through submitit. The jobs continue when the sweep
+is interrupted; a sweep that is started again finds them.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Any
 
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.sweep import job, state
-from tfzoo.sweep.cell import Stop, Told
-from tfzoo.sweep.job import Ended, Job, RetryPolicy, gpus, library, parts, threads
+from tfzoo.sweep.cell import Notify, Stop
+from tfzoo.sweep.job import Ended, Job, RetryPolicy, batches, load_library
 from tfzoo.sweep.local import signals
 from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.state import Run
 from tfzoo.terminal import notify
 
 FILE = "slurm.json"
-"""Which job works on which run."""
+"""The job id of each run."""
 LOGS = "slurm"
-"""Where submitit keeps what it sends, and what jobs print."""
-LOOK = 2.0
-"""Seconds between two looks at the folder."""
-HOURS = 4
-"""Of a job without ``budget.time``: one that needs more is started again and goes on from its
-checkpoint.
+"""The folder of submitit's files and of what jobs print."""
+POLL_SECONDS = 2.0
+DEFAULT_HOURS = 4
+"""Time limit of a job without ``budget.time``. A run that needs more is submitted again and resumes
+from its checkpoint.
 """
-START = 600
-"""Seconds that a job has beside ``budget.time``, to start, validate and test."""
-LARGEST = 1000
-"""Jobs of an array: SLURM takes 1001, if nobody changed that."""
+EXTRA_SECONDS = 600
+"""Added to ``budget.time`` for start-up, validation and test."""
+MAX_ARRAY = 1000
+"""Jobs per array; SLURM's default limit is 1001."""
 
 
 def run(
@@ -42,62 +42,71 @@ def run(
     folder: Path,
     runs: Sequence[Run],
     jobs: int | None,
-    told: Told,
+    on_change: Notify,
     cluster: str = "slurm",
 ) -> int:
-    """Bring runs to their end as jobs, at most ``jobs`` at a time (none: as many as SLURM starts).
-    A run whose job is queued or running gets no second one.
+    """Complete runs as SLURM jobs, at most ``jobs`` at a time (None: as many as SLURM starts).
+    A run whose job is queued or running does not get a second one.
 
-    Returns 0, or the exit code of the signal that ended the watching: the jobs go on. ``cluster``
-    is submitit's name for who runs them.
+    Returns 0, or the exit code of the signal that interrupted the waiting; the jobs continue.
+    ``cluster`` is submitit's name of an executor.
 
     Raises:
-        BadOption: submitit or SLURM is not there.
+        BadOption: submitit or SLURM is not installed.
         BadRun: SLURM refused the jobs.
     """
-    submitit = library("slurm", "submitit")
+    submitit = load_library("slurm", "submitit")
     if cluster == "slurm" and not (shutil.which("sbatch") and shutil.which("srun")):
         raise BadOption(
-            "--engine slurm needs SLURM's commands (sbatch, srun, sacct), which are not here: start it where you submit jobs"
+            "--engine slurm needs SLURM's commands (sbatch, srun, sacct), which are not on this "
+            "machine: start the sweep where you submit jobs"
         )
-    array = Array(submitit, plan, folder, told, cluster, jobs)
+    array = Array(submitit, plan, folder, on_change, cluster, jobs)
+    warn_of_other_threads(plan, folder, threads_per_run(plan))
     array.find(runs)
     array.submit([run for run in runs if run.number not in array.jobs])
     return array.watch()
 
 
 class Array:
-    """The jobs under way."""
+    """The jobs that are queued or running."""
 
     def __init__(
-        self, submitit: Any, plan: Plan, folder: Path, told: Told, cluster: str, jobs: int | None
+        self,
+        submitit: Any,
+        plan: Plan,
+        folder: Path,
+        on_change: Notify,
+        cluster: str,
+        jobs: int | None,
     ) -> None:
-        self.submitit, self.folder, self.told, self.cluster = submitit, folder, told, cluster
+        self.submitit, self.folder, self.cluster = submitit, folder, cluster
+        self.on_change = on_change
         self.executor = submitit.AutoExecutor(
             folder / LOGS, cluster=cluster, slurm_max_num_timeout=1000
         )
-        cores = threads(plan)
+        cores = threads_per_run(plan)
         self.executor.update_parameters(
             name=f"tfzoo-{folder.name}",
             timeout_min=minutes(plan),
             nodes=1,
             tasks_per_node=1,
             cpus_per_task=cores,
-            gpus_per_node=gpus(plan) or None,
-            slurm_array_parallelism=jobs or LARGEST,
-            slurm_srun_args=[
-                f"--cpus-per-task={cores}"
-            ],  # since SLURM 22.05 srun does not take it from sbatch
+            gpus_per_node=gpus_per_run(plan) or None,
+            slurm_array_parallelism=jobs or MAX_ARRAY,
+            # Since SLURM 22.05 srun does not take it from sbatch.
+            slurm_srun_args=[f"--cpus-per-task={cores}"],
         )
         self.runs: dict[int, Run] = {}
         self.jobs: dict[int, Any] = {}
         self.seen: set[int] = set()
-        self.account = RetryPolicy()
+        self.retry = RetryPolicy()
 
     def find(self, runs: Sequence[Run]) -> None:
-        """Take up the jobs of an earlier start that are queued or running. One that SLURM knows
-        nothing of counts as over: should it live after all, the lock of its run keeps a second one
-        out.
+        """Find the jobs of an earlier start that are queued or running.
+
+        A job that SLURM does not know counts as over. If it runs nevertheless, the lock in the
+        run's folder keeps a second one from training.
         """
         known = recorded(self.folder)
         if self.cluster != "slurm" or not known:
@@ -115,11 +124,11 @@ class Array:
             notify(f"SLURM: found {len(self.jobs)} runs that are queued or running")
 
     def submit(self, runs: Sequence[Run]) -> None:
-        """Send runs to SLURM, and write down their jobs."""
-        for part in parts(runs, LARGEST):
+        """Submit runs and record their job ids."""
+        for part in batches(runs, MAX_ARRAY):
             try:
                 jobs = self.executor.submit_array(
-                    [Job(self.folder, job.words(self.folder, run)) for run in part]
+                    [Job(self.folder, job.sweep_arguments(self.folder, run)) for run in part]
                 )
             except (RuntimeError, OSError) as error:
                 lines = [line for line in str(error).splitlines() if line.strip()]
@@ -131,9 +140,8 @@ class Array:
             ids = {
                 self.key(run): submitted.job_id for run, submitted in zip(part, jobs, strict=True)
             }
-            state.write(
-                self.folder / FILE, json.dumps({**recorded(self.folder), **ids}, indent=1) + "\n"
-            )
+            known = {**recorded(self.folder), **ids}
+            state.write_atomically(self.folder / FILE, json.dumps(known, indent=1) + "\n")
             notify(f"SLURM: {len(part)} runs submitted as {self.names(jobs)}")
 
     def watch(self) -> int:
@@ -147,39 +155,40 @@ class Array:
                     if not self.over(self.runs[number])
                 ]
                 self.submit(again)
-                time.sleep(LOOK if self.jobs else 0)
+                time.sleep(POLL_SECONDS if self.jobs else 0)
         if self.jobs:
             names = self.names(self.jobs.values())
             notify(
-                f"SLURM: {len(self.jobs)} runs go on without us. To end them: scancel {names}. The same command again watches them"
+                f"SLURM: {len(self.jobs)} runs continue. To end them: scancel {names}. "
+                "The same command again waits for them"
             )
         return stop.code
 
     def over(self, run: Run) -> bool:
-        """Take note of what became of a run; False where it needs another job."""
+        """Update the status of a run; False if it needs another job."""
         job, found = self.jobs[run.number], state.status(run)
         if found == "running" and run.number not in self.seen:
             self.seen.add(run.number)
-            self.told(run, found)
+            self.on_change(run, found)
         if found in ("completed", "failed"):
             ended: Ended | None = None
         elif not job.done():
             return True
-        elif str(job.state).startswith("CANCELLED"):  # by a person, who wants no other
+        elif str(job.state).startswith("CANCELLED"):  # by a person: do not submit again
             notify(f"{run.name}: its job {job.job_id} was cancelled")
             del self.jobs[run.number]
-            self.told(run, found)
+            self.on_change(run, found)
             return True
         else:
             ended = self.outcome(job)
         del self.jobs[run.number]
         self.seen.discard(run.number)
-        settled = self.account.settle(run, ended)
-        self.told(run, settled or state.status(run))
+        settled = self.retry.settle(run, ended)
+        self.on_change(run, settled or state.status(run))
         return settled is not None
 
     def outcome(self, job: Any) -> Ended | None:
-        """How a job ended; None where its machine was lost."""
+        """How a job ended; None if its machine was lost."""
         if job.state == "NODE_FAIL":
             return None
         try:
@@ -194,25 +203,21 @@ class Array:
         return run.folder.relative_to(self.folder).as_posix()
 
     def names(self, jobs: Any) -> str:
-        """Jobs as ``scancel`` takes them: an array by its first number."""
+        """The ids of jobs as ``scancel`` takes them: of an array the array's."""
         return " ".join(sorted({str(job.job_id).partition("_")[0] for job in jobs}))
 
 
 def alive(job: Any) -> bool:
-    """Whether SLURM knows a job that is not over, as far as it was asked."""
+    """Whether a job is queued or running, by SLURM's last answer."""
     return not job.done() and job.watcher.get_state(job.job_id, "cache") != "UNKNOWN"
 
 
 def minutes(plan: Plan) -> int:
-    """The time that a job asks for."""
+    """The time limit of a job."""
     seconds = plan.budget.seconds
-    return HOURS * 60 if math.isinf(seconds) else math.ceil((seconds + START) / 60)
+    return DEFAULT_HOURS * 60 if math.isinf(seconds) else math.ceil((seconds + EXTRA_SECONDS) / 60)
 
 
 def recorded(folder: Path) -> dict[str, str]:
-    """The job of each run that was sent to SLURM."""
-    try:
-        found = json.loads((folder / FILE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    """The recorded job id of each run, by its folder."""
+    return state.read_json(folder / FILE)

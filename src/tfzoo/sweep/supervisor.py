@@ -1,9 +1,10 @@
-"""Runs one command so that nothing of it outlives whoever started it.
+"""Run one command so that none of its processes outlives whoever started it.
 
-A program of its own, without any of tfzoo: ``python guard.py COMMAND ...``, in a process group of
-its own, its standard input a pipe that nobody else holds. When whoever started it is gone, by
-whatever end, the pipe closes and the whole group is killed, workers of data loaders and further
-ranks too. Should this process be killed itself, Linux kills the command.
+A program of its own that imports nothing of tfzoo: ``python supervisor.py COMMAND ...``, in a
+process group of its own, its standard input a pipe that nobody else holds. When whoever started it
+ends, however it ends, the pipe closes and the whole group is killed, with the workers of data
+loaders and further ranks. If the supervisor itself is killed, Linux kills the command. Windows has
+no process groups: there the command alone is killed.
 """
 
 import ctypes
@@ -13,22 +14,25 @@ import subprocess
 import sys
 import threading
 
-DIE_WITH_PARENT = 1
-"""``PR_SET_PDEATHSIG`` of ``<sys/prctl.h>``."""
+PR_SET_PDEATHSIG = 1
+"""From ``<sys/prctl.h>``."""
 
 
-def bind() -> None:
+def die_with_parent() -> None:
     """Let Linux kill this process when its parent ends."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
-        prctl(DIE_WITH_PARENT, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def watch() -> None:
-    """Kill the group when the pipe closes."""
+def kill_when_pipe_closes(child: "subprocess.Popen[bytes]") -> None:
+    """Wait until standard input is closed, then kill the process group."""
     while os.read(0, 1):
         pass
-    os.killpg(0, signal.SIGKILL)
+    if hasattr(os, "killpg"):
+        os.killpg(0, signal.SIGKILL)
+    child.kill()
+    os._exit(1)
 
 
 def main() -> int:
@@ -42,20 +46,23 @@ def main() -> int:
         else:
             child.send_signal(number)
 
-    for handled in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(handled, forward)
+    for name in ("SIGINT", "SIGTERM", "SIGUSR1"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), forward)
     child = subprocess.Popen(
-        sys.argv[1:], stdin=subprocess.DEVNULL, preexec_fn=bind, close_fds=False
+        sys.argv[1:],
+        stdin=subprocess.DEVNULL,
+        preexec_fn=die_with_parent if os.name == "posix" else None,
     )
-    threading.Thread(target=watch, daemon=True).start()
-    for asked in early:
-        child.send_signal(asked)
+    threading.Thread(target=kill_when_pipe_closes, args=(child,), daemon=True).start()
+    for number in early:
+        child.send_signal(number)
     return child.wait()
 
 
 if __name__ == "__main__":
     code = main()
-    if code < 0:  # end as it did
+    if code < 0:  # end by the same signal
         signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
         os.kill(os.getpid(), -code)
         signal.pause()

@@ -1,6 +1,4 @@
-"""What a person sees of a sweep while it runs: a live table on a terminal, else a line for each
-change.
-"""
+"""The progress of a sweep: a live table on a terminal, otherwise one line per change."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from statistics import mean
+from statistics import fmean
 from threading import Lock
 from time import monotonic
 from types import TracebackType
@@ -19,7 +17,6 @@ from rich.live import Live
 from rich.table import Table as Rows
 from rich.text import Text
 
-from tfzoo.runs import summary
 from tfzoo.sweep import state
 from tfzoo.sweep.cell import tail
 from tfzoo.sweep.plan import Plan
@@ -28,15 +25,15 @@ from tfzoo.terminal import format_number, notify
 
 
 class Table:
-    """Told of each change of a run, it shows what is done, what is running and since when, what
-    failed and why, and the time left.
+    """Shows what is done, what is running and since when, what failed and why, and the estimated
+    time left. ``update`` is called at each change of a run.
     """
 
-    def __init__(self, plan: Plan, every: Sequence[Run], jobs: int) -> None:
-        self.plan, self.every, self.jobs = plan, every, jobs
-        self.statuses: dict[str, str] = {run.name: state.status(run) for run in every}
+    def __init__(self, plan: Plan, runs: Sequence[Run], jobs: int) -> None:
+        self.plan, self.runs, self.jobs = plan, runs, jobs
+        self.statuses: dict[str, str] = {run.name: state.status(run) for run in runs}
         self.seconds = {
-            run.name: seconds(run.folder) for run in every if self.statuses[run.name] == "completed"
+            run.name: taken(run.folder) for run in runs if self.statuses[run.name] == "completed"
         }
         self.running: dict[str, tuple[Run, float]] = {}
         self.reasons: dict[str, str] = {}
@@ -46,7 +43,7 @@ class Table:
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
             self.live = Live(
-                get_renderable=self.draw,
+                get_renderable=self.render,
                 console=Console(stderr=True),
                 refresh_per_second=1,
                 transient=True,
@@ -63,17 +60,17 @@ class Table:
         if self.live is not None:
             self.live.stop()
 
-    def told(self, run: Run, status: str) -> None:
-        """A run changed: ``running``, ``completed``, ``failed`` or ``half``. May be called from any
-        thread.
+    def update(self, run: Run, status: str) -> None:
+        """Show that a run is now ``running``, ``completed``, ``failed`` or ``half``. Any thread may
+        call it.
         """
         with self.lock:
             if status == "running":
                 self.running[run.name] = run, monotonic()
             else:
-                began = self.running.pop(run.name, (run, monotonic()))[1]
+                self.running.pop(run.name, None)
                 if status == "completed" and run.number >= 0:
-                    self.seconds[run.name] = monotonic() - began
+                    self.seconds[run.name] = taken(run.folder)
                 if status == "failed":
                     self.reasons[run.name] = str(state.failure(run.folder).get("reason"))
             if run.number >= 0:
@@ -85,38 +82,42 @@ class Table:
             self.live.console.print(Text(line))
 
     def line(self, run: Run, status: str) -> str:
-        """A change in a line: ``[3/24] norm=rms seed 1: completed, val/loss 0.512, 0:00:38``."""
+        """One change: ``[3/24] norm=rms seed 1: completed, val/loss 0.512, 0:00:38``."""
         over = sum(one in ("completed", "failed") for one in self.statuses.values())
-        text = f"[{over}/{len(self.every)}] {run.name}: {status}"
+        text = f"[{over}/{len(self.runs)}] {run.name}: {status}"
         if status == "failed":
             text += f": {self.reasons[run.name]}"
         elif status == "completed":
             score = state.scores(run.folder).get(self.plan.metric.name)
             text += "" if score is None else f", {self.plan.metric.name} {format_number(score)}"
-            text += f", {clock(self.seconds[run.name])}" * (run.name in self.seconds)
+            text += f", {format_clock(self.seconds[run.name])}" * (run.name in self.seconds)
             if left := self.left():
-                text += f", about {clock(left)} left"
+                text += f", about {format_clock(left)} left"
         return text
 
     def left(self) -> float:
-        """Seconds until all is done, as far as what is done tells; 0 where nothing is."""
+        """Estimated seconds until all runs are done; 0 if none is completed yet."""
         waiting = sum(status not in ("completed", "failed") for status in self.statuses.values())
         jobs = min(max(self.jobs, len(self.running)), waiting)
-        return mean(self.seconds.values()) * waiting / jobs if self.seconds and waiting else 0.0
+        return fmean(self.seconds.values()) * waiting / jobs if self.seconds and waiting else 0.0
 
-    def draw(self) -> Group:
+    def render(self) -> Group:
         """The live table."""
         with self.lock:
-            count = {
-                one: sum(status == one for status in self.statuses.values())
-                for one in ("completed", "failed")
-            }
-            waiting = len(self.every) - sum(count.values()) - len(self.running)
-            left = f", about {clock(self.left())} left" if self.left() else ""
-            head = f"{count['completed']} done, {len(self.running)} running, {count['failed']} failed, {max(0, waiting)} to come{left}"
+            completed, failed = (
+                sum(status == wanted for status in self.statuses.values())
+                for wanted in ("completed", "failed")
+            )
+            waiting = max(0, len(self.runs) - completed - failed - len(self.running))
+            left = f", about {format_clock(self.left())} left" if self.left() else ""
+            head = (
+                f"{completed} done, {len(self.running)} running, {failed} failed, "
+                f"{waiting} to come{left}"
+            )
             rows = Rows(box=None, show_header=False, padding=(0, 2, 0, 0))
             for name, (run, began) in self.running.items():
-                rows.add_row(Text(name), f"step {step(run.folder)}", clock(monotonic() - began))
+                step = f"step {last_step(run.folder)}"
+                rows.add_row(Text(name), step, format_clock(monotonic() - began))
             for name, reason in list(self.reasons.items())[-5:]:
                 rows.add_row(
                     Text(name),
@@ -126,17 +127,18 @@ class Table:
         return Group(Text(head, "bold"), rows)
 
 
-def step(folder: Path) -> str:
+def last_step(folder: Path) -> str:
     """The last step that a run logged."""
     first = tail(folder / "metrics.csv").rstrip().rpartition("\n")[2].partition(",")[0]
     return first if first.isdigit() else "-"
 
 
-def seconds(folder: Path) -> float:
-    """That a run trained for."""
-    return float(summary.read(folder).get("fit", {}).get("seconds", 0.0))
+def taken(folder: Path) -> float:
+    """Seconds that a run took, start-up included; of a run of 0.1 its training time."""
+    wall = state.wall_seconds(folder)
+    return state.training_seconds(folder) if wall is None else wall
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """``0:10:00``"""
     return str(timedelta(seconds=round(seconds)))

@@ -1,5 +1,5 @@
-"""The translations of a test set that ``tfzoo predict`` wrote into a run's folder, with sacreBLEU's
-statistics of each sentence.
+"""Translations that ``tfzoo predict`` wrote into a run's folder, with sacreBLEU's statistics of
+each sentence.
 """
 
 from __future__ import annotations
@@ -20,30 +20,26 @@ from tfzoo import _adapters
 from tfzoo.errors import BadData
 
 SCRIPTS = {"ja-mecab": "[\u3040-\u30ff]", "ko-mecab": "[\uac00-\ud7af]", "zh": "[\u4e00-\u9fff]"}
-"""sacreBLEU's tokenizers for text without spaces or with joined words, by letters that only such
-text has many of.
-"""
+"""sacreBLEU's tokenizers for languages without spaces, and letters by which to detect them."""
 
 
 @dataclass(frozen=True)
 class Translations:
-    """Of one test set by one run, in the set's order."""
+    """The translations of one test set by one run, in the order of the set."""
 
     texts: tuple[str, ...]
     references: tuple[str, ...]
 
     @cached_property
     def statistics(self) -> NDArray[np.float32]:
-        """``(sentences, 10)``: lengths, and n-grams that match and that there are."""
+        """``(sentences, 10)``: lengths, and matching and total n-grams of each order."""
         found = _adapters.line_statistics(
             scorer(tokenizer(self.references)), self.texts, self.references
         )
         return np.array(found, np.float32)
 
     def bleu(self, counts: NDArray[np.float32]) -> NDArray[np.float64]:
-        """BLEU of draws of the sentences; ``counts`` ``(draws, sentences)`` says how often each is
-        in a draw.
-        """
+        """BLEU of each draw; ``counts`` ``(draws, sentences)`` is how often a sentence is drawn."""
         metric = scorer(tokenizer(self.references))
         return np.array(
             [
@@ -53,12 +49,12 @@ class Translations:
         )
 
 
-def read(folder: Path) -> dict[str, Translations]:
-    """By the name of the test set; of a set in both formats the ``.jsonl``. Predictions that are no
-    translations are left out.
+def read_translations(folder: Path) -> dict[str, Translations]:
+    """Translations by test set; ``.jsonl`` is preferred to ``.tsv``. Predictions of a classifier
+    are ignored.
 
     Raises:
-        BadData: a file that cannot be read.
+        BadData: a file cannot be read.
     """
     found = {}
     for path in sorted(
@@ -71,7 +67,7 @@ def read(folder: Path) -> dict[str, Translations]:
                     tuple(row[column] for row in rows) for column in ("translation", "reference")
                 )
                 if not all(isinstance(text, str) for text in (*texts, *references)):
-                    raise ValueError("a row is cut off")
+                    raise ValueError("a row is incomplete")
                 found[path.stem] = Translations(texts, references)
             except KeyError:
                 continue
@@ -96,9 +92,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 @cache
 def tokenizer(references: Sequence[str]) -> str:
-    """sacreBLEU's tokenizer by the script that references are written in, as the task has it by
-    language.
-    """
+    """sacreBLEU's tokenizer for the script of the references. The task chooses it by language."""
     text = "".join(references)
     letters = len(re.findall(r"\w", text))
     return next(
@@ -109,7 +103,7 @@ def tokenizer(references: Sequence[str]) -> str:
 
 @cache
 def scorer(tokenize: str) -> Any:
-    """The metric, as the task computes it."""
+    """sacreBLEU's metric, as the task configures it."""
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(tokenize=tokenize)

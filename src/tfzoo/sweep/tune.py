@@ -1,6 +1,4 @@
-"""The value of one key for each cell, chosen on the validation split with a seed that nothing is
-judged by.
-"""
+"""Tuning: the best value of one key for each cell, by validation score, with a seed of its own."""
 
 from __future__ import annotations
 
@@ -17,41 +15,40 @@ from tfzoo.sweep.plan import Metric, Plan
 from tfzoo.sweep.state import Run, Status
 
 FILE = "tuned.json"
-TICK = 0.5
+POLL_SECONDS = 0.5
 
 
 def trials(run: Run, plan: Plan) -> list[Run]:
-    """The runs that try the values for a run's cell, the same for all its seeds."""
+    """The runs that try the values for a run's cell; all its seeds share them."""
     if plan.tune is None:
         return []
     folder, seed = run.folder.parent / "tune", plan.tune.seed
     return [
-        Run(run.cell, seed, folder / layout.safe(label), -1, label) for label in plan.tune.values
+        Run(run.cell, seed, folder / layout.file_name(label), -1, label)
+        for label in plan.tune.values
     ]
 
 
 def metric(run: Run, plan: Plan) -> Metric:
-    """By what values are chosen: the sweep's metric if that is of the validation split, else what
-    the recipe keeps its best by.
+    """The metric by which a value is chosen: the sweep's if it is a ``val/`` score, else the one by
+    which the recipe keeps its best checkpoint.
     """
     if plan.metric.name.startswith("val/"):
         return plan.metric
     recipe = next(iter(run.cell.recipes.values()))
-    kept: dict[str, Any] = recipe["checkpoint"]
-    return Metric(
-        kept.get("monitor") or task_class(recipe["task"]).monitor, kept.get("mode", "max")
-    )
+    checkpoint: dict[str, Any] = recipe["checkpoint"]
+    monitor = checkpoint.get("monitor") or task_class(recipe["task"]).monitor
+    return Metric(monitor, checkpoint.get("mode", "max"))
 
 
 def tuned(run: Run, plan: Plan) -> Run | None:
-    """The run with the value that was chosen for its cell, if it was.
+    """The run with the value that was chosen for its cell; None if none was chosen yet.
 
     Raises:
         BadRun: it was chosen among other values.
     """
-    try:
-        found = json.loads((run.folder.parent / FILE).read_text("utf-8"))
-    except (OSError, ValueError):
+    found = state.read_json(run.folder.parent / FILE)
+    if not found:
         return None
     if (
         plan.tune is None
@@ -60,16 +57,17 @@ def tuned(run: Run, plan: Plan) -> Run | None:
     ):
         tried = f"{found.get('key')} {found.get('tried')}"
         raise BadRun(
-            f"{run.folder.parent / FILE}: was tuned with {tried}, is to be with another. Name another folder with --run"
+            f"{run.folder.parent / FILE}: was tuned with {tried}, which the sweep file has "
+            "changed. Name another folder with --run"
         )
     return replace(run, tuned=found["label"])
 
 
 def choose(run: Run, plan: Plan, execute: Callable[[Run], Status]) -> Run | None:
-    """The run with the best value; ``tuned`` stays empty where every value failed, None is returned
-    where a signal came between.
+    """The run with the best value, after all values are tried; its ``tuned`` stays empty if every
+    value failed. None if a signal stopped a trial.
 
-    Values that another process is trying are waited for.
+    Waits for trials that another process is training.
     """
     while (chosen := tuned(run, plan)) is None:
         found = {execute(trial) for trial in trials(run, plan)}
@@ -77,12 +75,12 @@ def choose(run: Run, plan: Plan, execute: Callable[[Run], Status]) -> Run | None
             return decide(run, plan)
         if "half" in found:
             return None
-        time.sleep(TICK)
+        time.sleep(POLL_SECONDS)
     return chosen
 
 
 def decide(run: Run, plan: Plan) -> Run:
-    """Take the best value and write down which."""
+    """Choose the best value and record it in ``tuned.json``."""
     by = metric(run, plan)
     good = {
         trial.tuned: state.score(trial.folder, by.name)
@@ -92,22 +90,22 @@ def decide(run: Run, plan: Plan) -> Run:
     if plan.tune is None or not good:
         return run
     label = (min if by.mode == "min" else max)(good, key=lambda label: good[label])
-    found = {
+    chosen = {
         "key": plan.tune.key,
         "value": plan.tune.values[label],
         "label": label,
         "metric": by.name,
         "mode": by.mode,
     }
-    state.write(
+    state.write_atomically(
         run.folder.parent / FILE,
-        json.dumps({**found, "tried": [*plan.tune.values], "scores": good}) + "\n",
+        json.dumps({**chosen, "tried": [*plan.tune.values], "scores": good}) + "\n",
     )
     return replace(run, tuned=label)
 
 
 def failure(run: Run, plan: Plan) -> str:
-    """Why no value could be taken."""
+    """Why no value could be chosen."""
     reasons = {
         trial.tuned: state.failure(trial.folder).get("reason", "") for trial in trials(run, plan)
     }

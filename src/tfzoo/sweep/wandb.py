@@ -1,6 +1,4 @@
-"""A sweep for the agents of Weights & Biases: its server hands out the numbers of our cells, the
-folder stays the truth.
-"""
+"""A configuration with which agents of Weights & Biases train the runs of a sweep."""
 
 from __future__ import annotations
 
@@ -16,10 +14,10 @@ GOALS = {"min": "minimize", "max": "maximize"}
 
 
 def export(plan: Plan, folder: Path) -> str:
-    """The YAML for ``wandb sweep``: a grid over one parameter, ``cell``. Each ``wandb agent`` runs
-    ``tfzoo sweep ... --cell=I``.
+    """The YAML for ``wandb sweep``: a grid over one parameter, ``cell``, the number of a run. Each
+    ``wandb agent`` runs ``tfzoo sweep ... --cell=I``.
     """
-    numbers = [run.number for run in state.runs(plan, folder)]
+    numbers = [run.number for run in state.planned_runs(plan, folder)]
     configuration: dict[str, Any] = {
         "name": folder.name,
         "method": "grid",

@@ -1,4 +1,4 @@
-"""The table of all cells: what each scored and what it cost."""
+"""The table of all cells: scores, differences to the baseline, and costs."""
 
 from __future__ import annotations
 
@@ -6,49 +6,68 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tfzoo.sweep.report.facts import has_tuned, tuned
-from tfzoo.sweep.report.numbers import around, chance, gap, memory, short
-from tfzoo.sweep.results import Cell, Results
+from tfzoo.sweep.report.numbers import (
+    NONE,
+    format_difference,
+    format_mean,
+    format_memory,
+    format_value,
+)
+from tfzoo.sweep.results import CellResult, Results
+from tfzoo.sweep.sentences import format_p
+
+
+def format_count(value: float | None) -> str:
+    """A mean of counts, without decimals."""
+    return format_value(None if value is None else float(round(value)))
+
 
 COSTS: dict[str, tuple[str, Callable[[float | None], str]]] = {
-    "parameters": (
-        "Parameters",
-        lambda value: short(None if value is None else float(round(value))),
-    ),
-    "tokens_per_second": (
-        "Training tokens/s",
-        lambda value: short(None if value is None else float(round(value))),
-    ),
-    "decoded_per_second": (
-        "Decoded/s",
-        lambda value: short(None if value is None else float(round(value))),
-    ),
-    "peak_memory": ("Peak memory", memory),
-    "train_seconds": ("Training s", short),
+    "parameters": ("Parameters", format_count),
+    "tokens_per_second": ("Training tokens/s", format_count),
+    "decoded_per_second": ("Decoded/s", format_count),
+    "peak_memory": ("Peak memory", format_memory),
+    "train_seconds": ("Training s", format_value),
 }
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A field of the table: what it shows and what it is sorted by (None: last, whichever way)."""
+    """A field of the table.
+
+    Attributes:
+        text: what it shows.
+        key: the value by which it is sorted; None is sorted last in both directions.
+        kind: its CSS class.
+        below: smaller text below.
+        verdict: whose mark it shows.
+    """
 
     text: str
     key: float | str | None
     kind: str = ""
+    below: str = ""
+    verdict: str = ""
+
+    @property
+    def whole(self) -> str:
+        """All of its text on one line."""
+        return f"{self.text} ({self.below})" if self.below else self.text
 
 
 def columns(results: Results) -> list[tuple[str, bool]]:
-    """Their titles, and which are of numbers."""
-    found = [(results.short(axis), False) for axis in results.axes]
-    found += [("Status", False), ("Seeds", True)]
+    """Title of each column, and whether it has numbers."""
+    found = [(results.axis_name(axis), False) for axis in results.axes]
+    found.append(("Runs", True))
     if key := has_tuned(results):
         found.append((f"Tuned {key}", True))
     for verdicts in results.verdicts:
-        found += [(verdicts.metric, True), ("Difference", True), ("p", True), ("Verdict", False)]
-    return found + [(words, True) for words, _ in shown(results).values()]
+        found += [(verdicts.metric, True), ("Difference", True)]
+    return found + [(words, True) for words, _ in costs(results).values()]
 
 
-def shown(results: Results) -> dict[str, tuple[str, Callable[[float | None], str]]]:
-    """The costs that were measured."""
+def costs(results: Results) -> dict[str, tuple[str, Callable[[float | None], str]]]:
+    """Title and format of each cost that was measured."""
     return {
         key: one
         for key, one in COSTS.items()
@@ -56,36 +75,31 @@ def shown(results: Results) -> dict[str, tuple[str, Callable[[float | None], str
     }
 
 
-def entries(results: Results, cell: Cell) -> list[Entry]:
-    """The line of a cell."""
+def entries(results: Results, cell: CellResult) -> list[Entry]:
+    """The fields of a cell, in the order of the columns."""
     found = [Entry(label, label, "label") for label in cell.labels.values()]
-    found.append(Entry(cell.status, cell.status, f"status {cell.status}"))
-    found.append(
-        Entry(
-            f"{len(cell.done)}/{len(cell.rows)}" if not cell.refused else "–",
-            None if cell.refused else len(cell.done),
-        )
-    )
+    count = NONE if cell.refused else f"{len(cell.done)}/{len(cell.rows)}"
+    status = "" if cell.status == "completed" else cell.status
+    found.append(Entry(count, None if cell.refused else len(cell.done), below=status))
     if has_tuned(results):
         value = tuned(results, cell)
-        found.append(Entry(value or "–", number(value)))
+        found.append(Entry(value or NONE, sort_key(value)))
     for one in cell.judged:
         if one is None:
-            found += [Entry("–", None)] * 4
+            found += [Entry(NONE, None)] * 2
             continue
-        found.append(Entry(around(one.mean, one.low, one.high), one.mean))
-        found.append(
-            Entry(gap(one.difference, one.difference_low, one.difference_high), one.difference)
-        )
-        found.append(Entry(chance(one.p_corrected), one.p_corrected))
-        found.append(Entry(one.verdict, one.verdict, "verdict"))
+        found.append(Entry(format_mean(one.mean, one.low, one.high), one.mean))
+        difference = format_difference(one.difference, one.difference_low, one.difference_high)
+        p = one.p_corrected
+        below = one.verdict if p is None else f"{one.verdict}, {format_p(p)}"
+        found.append(Entry(difference, one.difference, below=below, verdict=one.verdict))
     return found + [
-        Entry(write(cell.mean(key)), cell.mean(key)) for key, (_, write) in shown(results).items()
+        Entry(write(cell.mean(key)), cell.mean(key)) for key, (_, write) in costs(results).items()
     ]
 
 
-def number(text: str) -> float | str | None:
-    """To sort by."""
+def sort_key(text: str) -> float | str | None:
+    """A number if the text is one; None if it is empty."""
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Learning curves: a small picture per cell, the baseline's curve behind each."""
+"""Learning curves: a small plot per cell, with the baseline's curve behind it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from tfzoo.sweep.report.numbers import short
+from tfzoo.sweep.report.numbers import format_value
 from tfzoo.sweep.report.svg import Scale, limits, line, path, picture, tag, text
-from tfzoo.sweep.results import Cell, Results
+from tfzoo.sweep.results import CellResult, Results
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 252.0, 168.0, 40.0, 22.0, 8.0
-POINTS = 100
-"""Of a curve, at most: a picture has no place for more."""
-LATE = 0.15
-"""The part of training that the picture does not make room for: a fast fall would leave none for
-the differences after it.
+MAX_POINTS = 100
+"""Points of a curve; a plot this small shows no more."""
+EARLY = 0.15
+"""The part of training that does not set the limits of the plot: its steep fall would hide later
+differences.
 """
 
 Curve = dict[int, float]
@@ -28,7 +28,7 @@ Curve = dict[int, float]
 
 @dataclass(frozen=True)
 class Band:
-    """The mean over seeds by step, and the least and the largest of them."""
+    """Mean, minimum and maximum over seeds by step."""
 
     steps: list[int]
     mean: list[float]
@@ -36,27 +36,36 @@ class Band:
     high: list[float]
 
 
-def curves(results: Results) -> tuple[str, list[tuple[Cell, Markup]]]:
-    """The metric that is shown and a picture per cell that has one."""
+@dataclass(frozen=True)
+class Curves:
+    """The caption, and a plot for each cell that has a curve."""
+
+    caption: str
+    panels: list[tuple[CellResult, Markup]]
+
+
+def curves(results: Results) -> Curves:
+    """The curves of the judged metric as it was logged during training."""
     top = results.folders[0].path
     logged = {
-        cell.name: [read(top / row["run_folder"] / "metrics.csv") for row in cell.done]
+        cell.name: [read_curves(top / row["run_folder"] / "metrics.csv") for row in cell.done]
         for cell in results.cells
     }
-    metric = choose(results.verdicts[0].metric, [run for runs in logged.values() for run in runs])
+    judged = results.verdicts[0].metric
+    metric = choose(judged, [run for runs in logged.values() for run in runs])
     bands = {
         name: band([run[metric] for run in runs if run.get(metric)])
         for name, runs in logged.items()
     }
     bands = {name: found for name, found in bands.items() if found.steps}
     if not bands:
-        return metric, []
+        return Curves("", [])
     end = max(found.steps[-1] for found in bands.values())
     late = [
         value
         for found in bands.values()
         for step, value in zip(found.steps, found.mean, strict=True)
-        if step >= LATE * end
+        if step >= EARLY * end
     ]
     low, high = limits(late or [value for found in bands.values() for value in found.mean])
     x = Scale(0, end, LEFT, WIDTH - 8)
@@ -65,14 +74,15 @@ def curves(results: Results) -> tuple[str, list[tuple[Cell, Markup]]]:
         (bands.get(cell.name) for cell in results.cells if cell.labels == results.baseline), None
     )
     shown = [cell for cell in results.cells if cell.name in bands]
-    return metric, [
+    panels = [
         (cell, panel(bands[cell.name], base, x, y, f"{metric} of {cell.title} by step"))
         for cell in shown
     ]
+    return Curves(caption(judged, metric), panels)
 
 
-def read(file: Path) -> dict[str, Curve]:
-    """The curves of a run by metric."""
+def read_curves(file: Path) -> dict[str, Curve]:
+    """The logged curves of a run by metric; empty if its file is missing or damaged."""
     found: dict[str, Curve] = defaultdict(dict)
     try:
         with file.open(newline="", encoding="utf-8") as stream:
@@ -80,14 +90,14 @@ def read(file: Path) -> dict[str, Curve]:
                 for key, value in row.items():
                     if value and key and key.startswith(("train/", "val/")):
                         found[key][int(row["step"])] = float(value)
-    except (OSError, ValueError, TypeError):  # no file, or one that was cut
+    except (OSError, ValueError, TypeError):
         pass
     return dict(found)
 
 
 def choose(metric: str, runs: Sequence[Mapping[str, Curve]]) -> str:
-    """The judged metric as it was logged on the way: itself, its twin of the validation split, the
-    validation loss, the training loss.
+    """The first of these that was logged more than once: the judged metric, the same metric on the
+    validation split, the validation loss; else the training loss.
     """
     twin = f"val/{metric.rpartition('/')[2]}"
     for name in (metric, twin, "val/loss"):
@@ -96,10 +106,23 @@ def choose(metric: str, runs: Sequence[Mapping[str, Curve]]) -> str:
     return "train/loss"
 
 
+def caption(judged: str, metric: str) -> str:
+    """The metric of the curves and, if it is not the judged one, why."""
+    text = f"{metric} by training step: mean over seeds, with minimum and maximum"
+    if metric == "train/loss":
+        return (
+            f"{text}. {judged} has no curve because runs validated at most once; to get one, "
+            "validate more often (trainer.val_check_interval)"
+        )
+    return text if metric == judged else f"{text} (judged by {judged})"
+
+
 def band(runs: Sequence[Curve]) -> Band:
-    """Over the steps that all runs have."""
+    """The band over the steps that all runs logged."""
     steps = sorted(set.intersection(*(set(run) for run in runs))) if runs else []
-    steps = [*steps[:: -(-len(steps) // POINTS)], *steps[-1:]] if len(steps) > POINTS else steps
+    steps = (
+        [*steps[:: -(-len(steps) // MAX_POINTS)], *steps[-1:]] if len(steps) > MAX_POINTS else steps
+    )
     values = [[run[step] for run in runs] for step in steps]
     return Band(
         steps,
@@ -110,12 +133,14 @@ def band(runs: Sequence[Curve]) -> Band:
 
 
 def panel(own: Band, base: Band | None, x: Scale, y: Scale, label: str) -> Markup:
-    """One cell: its mean, the span of its seeds, and the baseline's mean."""
-    drawn = [line(LEFT, y.place(tick), WIDTH - 8, y.place(tick), "grid") for tick in y.ticks(3)]
-    drawn += [text(LEFT - 6, y.place(tick) + 4, short(tick), "tick", "end") for tick in y.ticks(3)]
+    """One cell: its mean, the range over its seeds, and the baseline's mean."""
+    drawn = [line(LEFT, y.pixel(tick), WIDTH - 8, y.pixel(tick), "grid") for tick in y.ticks(3)]
+    drawn += [
+        text(LEFT - 6, y.pixel(tick) + 4, format_value(tick), "tick", "end") for tick in y.ticks(3)
+    ]
     last = x.ticks(2)[-1]
     drawn += [
-        text(x.place(tick), HEIGHT - 6, f"{tick:,.0f}", "tick", "middle" if tick else "start")
+        text(x.pixel(tick), HEIGHT - 6, f"{tick:,.0f}", "tick", "middle" if tick else "start")
         for tick in (0.0, last)
     ]
     lines = (
@@ -129,14 +154,13 @@ def panel(own: Band, base: Band | None, x: Scale, y: Scale, label: str) -> Marku
         path(points(own.steps, own.mean, x, y), "curve own"),
     ]
     box = {"x": LEFT, "y": TOP, "width": WIDTH - 8 - LEFT, "height": HEIGHT - BOTTOM - TOP}
-    drawn.append(
-        tag("svg", *lines, viewBox=f"{LEFT} {TOP} {box['width']} {box['height']}", **box)
-    )  # cuts what leaves it
+    # An inner svg element clips the curves to the plot.
+    drawn.append(tag("svg", *lines, viewBox=f"{LEFT} {TOP} {box['width']} {box['height']}", **box))
     return picture(WIDTH, HEIGHT, label, *drawn)
 
 
 def points(
     steps: Sequence[int], values: Sequence[float], x: Scale, y: Scale
 ) -> list[tuple[float, float]]:
-    """Pixels of a curve, outside the picture too."""
-    return [(x.place(step), y.beyond(value)) for step, value in zip(steps, values, strict=True)]
+    """The pixels of a curve, also outside the plot."""
+    return [(x.pixel(step), y.unclipped(value)) for step, value in zip(steps, values, strict=True)]

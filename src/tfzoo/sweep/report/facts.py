@@ -1,4 +1,4 @@
-"""What was varied, on what budget, by which command, with what: in words."""
+"""What was compared and how, as lines of text: axes, budget, runs, command, versions, hardware."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from tfzoo.sweep.report.numbers import duration, short
-from tfzoo.sweep.results import Cell, Results
+from tfzoo.sweep.report.numbers import format_duration, format_value
+from tfzoo.sweep.results import CellResult, Results
 
 MODES = {"grid": "all combinations", "one_at_a_time": "one at a time, around the baseline"}
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
-    """What was compared, a line each."""
+    """What was compared: title and text of each line."""
     file = results.file
     varied = "; ".join(
-        f"{results.short(axis)}: {', '.join(labels)}" for axis, labels in results.axes.items()
+        f"{results.axis_name(axis)}: {', '.join(labels)}" for axis, labels in results.axes.items()
     )
     found = [
         ("Recipe", str(file["recipe"])),
@@ -25,7 +25,9 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("How", MODES.get(str(file.get("mode", "grid")), str(file.get("mode")))),
         (
             "Baseline",
-            ", ".join(f"{results.short(axis)} {label}" for axis, label in results.baseline.items()),
+            ", ".join(
+                f"{results.axis_name(axis)} {label}" for axis, label in results.baseline.items()
+            ),
         ),
         (
             "Seeds",
@@ -37,14 +39,14 @@ def facts(results: Results) -> list[tuple[str, str]]:
     ]
     if tune := file.get("tune"):
         values = ", ".join(str(one) for one in tune.get("values", []))
-        found.append(("Tuned", f"{tune['key']}, for every cell alone, among {values}"))
+        found.append(("Tuned", f"{tune['key']}, for each cell separately, among {values}"))
     return [*found, ("Runs", runs(results))]
 
 
 def budget(results: Results) -> str:
-    """What each run might use, and what they did use."""
+    """The limit of each run, and what the runs used."""
     given = results.file.get("budget") or {}
-    parts = [f"{given[key]:,} {key} a run" for key in ("steps", "tokens") if given.get(key)] or [
+    parts = [f"{given[key]:,} {key} per run" for key in ("steps", "tokens") if given.get(key)] or [
         "the recipe's own limits"
     ]
     if given.get("time"):
@@ -59,14 +61,14 @@ def budget(results: Results) -> str:
 
 
 def between(values: Iterable[Any]) -> str:
-    """One number, or the least and the largest."""
+    """One number, or the smallest and the largest."""
     known = [value for value in values if value is not None]
     low, high = min(known), max(known)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def runs(results: Results) -> str:
-    """How many of each kind."""
+    """The number of runs by status."""
     counted = Counter(row["status"] for row in results.rows if row["status"] != "refused")
     refused = sum(bool(cell.refused) for cell in results.cells)
     parts = [f"{counted['completed']} of {sum(counted.values())} completed"]
@@ -75,8 +77,8 @@ def runs(results: Results) -> str:
 
 
 def troubles(results: Results) -> list[tuple[str, str, str]]:
-    """Cells and runs that are not there: which, what became of it, why. Alike runs of a cell are
-    one line.
+    """Refused cells and missing or failed runs: name, status, reason. Runs of a cell with the same
+    status and reason share a line.
     """
     found: list[tuple[str, str, str]] = []
     for cell in results.cells:
@@ -86,7 +88,7 @@ def troubles(results: Results) -> list[tuple[str, str, str]]:
         for row in cell.rows:
             if row["status"] in ("failed", "missing"):
                 alike.setdefault(
-                    (row["status"], row["reason"] or "not begun, or not finished"), []
+                    (row["status"], row["reason"] or "not started, or not finished"), []
                 ).append(str(row["seed"]))
         found += [
             (f"{cell.title}, {seeds(which)}", status, reason)
@@ -101,8 +103,8 @@ def seeds(which: list[str]) -> str:
 
 
 def made_with(results: Results) -> list[tuple[str, str]]:
-    """Commands, settings, versions and machines; what differs between runs is said with how many
-    had it.
+    """Commands, settings, versions and machines. Values that differ between runs are listed with
+    the number of runs.
     """
     found = [("Command", folder.command) for folder in results.folders]
     for key, value in (results.file.get("overrides") or {}).items():
@@ -110,7 +112,7 @@ def made_with(results: Results) -> list[tuple[str, str]]:
             (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         )
     if results.file.get("threads"):
-        found.append(("Threads a run", str(results.file["threads"])))
+        found.append(("Threads per run", str(results.file["threads"])))
     summaries = [one.get("fit", {}) for folder in results.folders for one in folder.summaries()]
     found.append(
         (
@@ -124,7 +126,7 @@ def made_with(results: Results) -> list[tuple[str, str]]:
     found.append(("Hardware", counted(machine(one) for one in summaries)))
     found.append(("Hosts", counted(str(one.get("hostname") or "") for one in summaries)))
     spent = [row["train_seconds"] for row in results.rows if row["train_seconds"]]
-    found.append(("Training, all runs", duration(sum(spent)) if spent else ""))
+    found.append(("Training, all runs", format_duration(sum(spent)) if spent else ""))
     return [(name, words) for name, words in found if words]
 
 
@@ -143,22 +145,22 @@ def machine(fit: dict[str, Any]) -> str:
 
 
 def counted(words: Iterable[str]) -> str:
-    """What all say; or each, with how many runs say it."""
+    """The common value, or each value with the number of runs that have it."""
     kinds = Counter(word for word in words if word)
     if len(kinds) < 2:
         return "".join(kinds)
     return "; ".join(f"{word} ({count} runs)" for word, count in kinds.most_common())
 
 
-def tuned(results: Results, cell: Cell) -> str:
-    """The value that was found best for a cell."""
+def tuned(results: Results, cell: CellResult) -> str:
+    """The value that tuning chose for a cell."""
     found = {row["tuned"] for row in cell.rows} - {None}
     return ", ".join(
-        str(one) if isinstance(one, str) else short(one) for one in sorted(found, key=str)
+        str(one) if isinstance(one, str) else format_value(one) for one in sorted(found, key=str)
     )
 
 
 def has_tuned(results: Results) -> str:
-    """The key that was tuned; ``""`` where none was."""
+    """The tuned key; ``""`` if there is none."""
     key = str((results.file.get("tune") or {}).get("key", ""))
     return key if any(row["tuned"] is not None for row in results.rows) else ""

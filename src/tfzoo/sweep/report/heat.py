@@ -1,6 +1,4 @@
-"""The grid as a table whose fields are coloured by their score; a sweep of more than two axes is
-several.
-"""
+"""Heat maps: tables of all cells, coloured by score."""
 
 from __future__ import annotations
 
@@ -9,30 +7,28 @@ from dataclasses import dataclass
 from itertools import product
 
 from tfzoo.sweep.judge import Verdicts
-from tfzoo.sweep.report.numbers import around, short
+from tfzoo.sweep.report.numbers import format_mean, format_value
 from tfzoo.sweep.report.svg import limits
-from tfzoo.sweep.results import Cell, Results
+from tfzoo.sweep.results import CellResult, Results
 
 STEPS = 8
-"""Shades, from worst to best."""
+"""The number of the best shade; the worst is 0."""
 SIGNS = {"better": "▲", "worse": "▼"}
 
 
 @dataclass(frozen=True)
 class Field:
-    """One cell: what is written in it, below it, its class and the words that appear when it is
-    pointed at.
-    """
+    """One cell: its text, the smaller text below, its CSS classes, and the text on hover."""
 
     text: str
     below: str
     kind: str
-    told: str
+    hover: str
 
 
 @dataclass(frozen=True)
 class Grid:
-    """One table; ``title`` says the settings that all its cells have. Without a ``metric``, its
+    """One table. ``title`` lists the settings that all its cells share. If ``metric`` is empty, its
     columns are metrics.
     """
 
@@ -45,34 +41,34 @@ class Grid:
 
 
 def grids(results: Results) -> Iterator[Grid]:
-    """For each metric the two longest axes against each other, once per combination of the others;
-    an axis alone against the metrics.
+    """For each metric a table of the two longest axes, for each combination of the others. With one
+    axis, a table of its values and the metrics.
     """
     if len(results.axes) == 1:
-        yield alone(results)
+        yield one_axis(results)
         return
     for verdicts in results.verdicts:
-        yield from crossed(results, verdicts)
+        yield from two_axes(results, verdicts)
 
 
-def alone(results: Results) -> Grid:
+def one_axis(results: Results) -> Grid:
     """One axis: a row for each of its values, a column for each metric."""
     ((axis, labels),) = results.axes.items()
-    fields = [fielded(results, verdicts) for verdicts in results.verdicts]
+    fields = [fields_of(results, verdicts) for verdicts in results.verdicts]
     rows = [(label, [found.get((label,)) for found in fields]) for label in labels]
     return Grid(
         "",
         "",
-        results.short(axis),
+        results.axis_name(axis),
         "",
         [f"{one.metric} {'↓' if one.mode == 'min' else '↑'}" for one in results.verdicts],
         rows,
     )
 
 
-def crossed(results: Results, verdicts: Verdicts) -> Iterator[Grid]:
+def two_axes(results: Results, verdicts: Verdicts) -> Iterator[Grid]:
     """Two axes or more."""
-    fields = fielded(results, verdicts)
+    fields = fields_of(results, verdicts)
     down, across = sorted(results.axes, key=lambda axis: -len(results.axes[axis]))[:2]
     others = [axis for axis in results.axes if axis not in (down, across)]
     for rest in product(*(results.axes[axis] for axis in others)):
@@ -84,34 +80,34 @@ def crossed(results: Results, verdicts: Verdicts) -> Iterator[Grid]:
                 (label, [fields.get(tuple(one[axis] for axis in results.axes)) for one in labels])
             )
         if any(one for _, row in rows for one in row):
-            title = ", ".join(f"{results.short(axis)} {label}" for axis, label in fixed.items())
+            title = ", ".join(f"{results.axis_name(axis)} {label}" for axis, label in fixed.items())
             better = "lower is better" if verdicts.mode == "min" else "higher is better"
             metric = f"{verdicts.metric}, {better}"
             yield Grid(
                 metric,
                 title,
-                results.short(down),
-                results.short(across),
+                results.axis_name(down),
+                results.axis_name(across),
                 results.axes[across],
                 rows,
             )
 
 
-def fielded(results: Results, verdicts: Verdicts) -> dict[tuple[str, ...], Field]:
-    """What stands in the place of each cell, by its labels."""
-    place, shade = results.verdicts.index(verdicts), Shade(verdicts)
+def fields_of(results: Results, verdicts: Verdicts) -> dict[tuple[str, ...], Field]:
+    """The field of each cell by its labels."""
+    index, shade = results.verdicts.index(verdicts), Shade(verdicts)
     return {
-        tuple(cell.labels[axis] for axis in results.axes): field(cell, place, shade)
+        tuple(cell.labels[axis] for axis in results.axes): field(cell, index, shade)
         for cell in results.cells
     }
 
 
 class Shade:
-    """From a score to one of the shades."""
+    """Maps a score to the CSS class of its shade."""
 
     def __init__(self, verdicts: Verdicts) -> None:
         self.low, self.high = limits(
-            [one.mean for one in verdicts.cells if one.mean is not None], room=0.0
+            [one.mean for one in verdicts.cells if one.mean is not None], margin=0.0
         )
         self.lower = verdicts.mode == "min"
 
@@ -120,9 +116,9 @@ class Shade:
         return f"q{round((1 - part if self.lower else part) * STEPS)}"
 
 
-def field(cell: Cell, place: int, shade: Shade) -> Field:
-    """What stands in the place of a cell."""
-    judged = cell.judged[place]
+def field(cell: CellResult, index: int, shade: Shade) -> Field:
+    """The field of one cell."""
+    judged = cell.judged[index]
     if cell.refused:
         return Field("refused", "", "none", cell.refused)
     if judged is None or judged.mean is None:
@@ -131,11 +127,11 @@ def field(cell: Cell, place: int, shade: Shade) -> Field:
             "failed" if reasons else "not run",
             "",
             "none",
-            next(iter(reasons), "no run is complete"),
+            next(iter(reasons), "no run is completed"),
         )
-    mean, _, half = around(judged.mean, judged.low, judged.high).partition(" ± ")
+    mean, _, half = format_mean(judged.mean, judged.low, judged.high).partition(" ± ")
     below = f"{half and f'± {half}'} {SIGNS.get(judged.verdict, '')}".strip()
     kind = shade(judged.mean) + " baseline" * (judged.verdict == "baseline")
     return Field(
-        mean if half else short(judged.mean), below, kind, f"{cell.title}. {judged.sentence}"
+        mean if half else format_value(judged.mean), below, kind, f"{cell.title}. {judged.sentence}"
     )

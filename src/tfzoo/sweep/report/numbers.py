@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers as the report shows them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import timedelta
 NONE = "–"
 
 
-def short(value: float | None) -> str:
-    """Four digits; large numbers with commas."""
+def format_value(value: float | None) -> str:
+    """Four significant digits; large numbers with commas."""
     if value is None:
         return NONE
     if math.isfinite(value) and abs(value) >= 10_000:
@@ -17,65 +17,57 @@ def short(value: float | None) -> str:
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
-def around(mean: float | None, low: float | None, high: float | None) -> str:
-    """A mean with half of its interval: ``2.013 ± 0.04``."""
+def format_mean(mean: float | None, low: float | None, high: float | None) -> str:
+    """A mean with half the width of its interval: ``2.013 ± 0.04``."""
     if mean is None:
         return NONE
     if low is None or high is None:
-        return short(mean)
-    half, digits = (high - low) / 2, places(low, high)
+        return format_value(mean)
+    half, digits = (high - low) / 2, decimals(low, high)
     return f"{mean:,.{digits}f} ± {half:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def span(value: float | None, low: float | None, high: float | None) -> str:
+def format_interval(value: float | None, low: float | None, high: float | None) -> str:
     """A difference with its interval: ``-0.12 (-0.20 to -0.04)``."""
     if value is None or low is None or high is None:
-        return gap(value, low, high)
-    digits = places(low, high)
-    return f"{signed(value, digits)} ({signed(low, digits)} to {signed(high, digits)})"
+        return format_difference(value, low, high)
+    digits = decimals(low, high)
+    middle, *ends = (format_signed(number, digits) for number in (value, low, high))
+    return f"{middle} ({' to '.join(ends)})"
 
 
-def gap(value: float | None, low: float | None, high: float | None) -> str:
-    """A difference alone, with the digits that its interval gives a meaning."""
+def format_difference(value: float | None, low: float | None, high: float | None) -> str:
+    """A difference, rounded by the width of its interval."""
     return (
         NONE
         if value is None
-        else signed(value, 3 if low is None or high is None else places(low, high))
+        else format_signed(value, 3 if low is None or high is None else decimals(low, high))
     )
 
 
-def places(low: float, high: float) -> int:
-    """Decimals, so that half of the interval has two digits."""
+def decimals(low: float, high: float) -> int:
+    """The number of decimals at which half the width of an interval has two digits."""
     half = (high - low) / 2
     return max(0, 1 - math.floor(math.log10(half))) if half > 0 else 3
 
 
-def signed(value: float, digits: int) -> str:
-    """With its sign, unless it is nothing."""
+def format_signed(value: float, digits: int) -> str:
+    """A number with its sign; 0 without one."""
     rounded = round(value, digits) + 0.0
     return (
         f"{rounded:+,.{digits}f}".replace("-", "\N{MINUS SIGN}") if rounded else f"{0:.{digits}f}"
     )
 
 
-def chance(p: float | None) -> str:
-    """A p value, never rounded across 5 %."""
-    if p is None:
-        return NONE
-    if p < 0.001:
-        return "< 0.001"
-    return f"{p:.2g}" if (float(f"{p:.2g}") < 0.05) == (p < 0.05) else f"{p:.4f}"
-
-
-def memory(size: float | None) -> str:
-    """Bytes as MiB or GiB."""
+def format_memory(size: float | None) -> str:
+    """Bytes in MiB or GiB."""
     if size is None:
         return NONE
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
-def duration(seconds: float | None) -> str:
-    """``0:03:25``; ``12.5 s`` of less than a minute."""
+def format_duration(seconds: float | None) -> str:
+    """``0:03:25``, or ``12.5 s`` if less than a minute."""
     if seconds is None:
         return NONE
     return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))

@@ -1,4 +1,4 @@
-"""``report.html``: one page with everything in it, that opens from disk without a network."""
+"""``report.html``: one self-contained page, which opens from disk without a network."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from tfzoo.sweep.judge import Verdicts
+from tfzoo.sweep.paired import ALPHA
 from tfzoo.sweep.report import cells, facts
 from tfzoo.sweep.report.curves import curves
 from tfzoo.sweep.report.forest import forest
@@ -23,14 +24,16 @@ HERE = Path(__file__).parent
 
 
 def page(results: Results) -> str:
-    """The whole page. What comes from files is escaped, and no script but the page's own may run."""
+    """The page. Text from files is escaped; no script but the page's own can run."""
     style, script = ((HERE / f"page.{end}").read_text("utf-8") for end in ("css", "js"))
-    policy = f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals.update(sign=sign)
-    metric, panels = curves(results)
     given: dict[str, Any] = {
         "policy": policy,
         "style": Markup(style),
@@ -39,8 +42,7 @@ def page(results: Results) -> str:
         "facts": facts.facts(results),
         "answers": [answer(results, one) for one in results.verdicts],
         "grids": list(grids(results)),
-        "curve_metric": metric,
-        "panels": panels,
+        "curves": curves(results),
         "tradeoffs": tradeoffs(results),
         "columns": cells.columns(results),
         "lines": [cells.entries(results, cell) for cell in results.cells],
@@ -51,27 +53,31 @@ def page(results: Results) -> str:
 
 
 def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
-    """What one metric says: sentences and pictures."""
+    """The sentences and the forest plot of one metric."""
     return {
         "metric": verdicts.metric,
         "better": "lower is better" if verdicts.mode == "min" else "higher is better",
         "axes": [one for one in verdicts.axes if one.verdict != "baseline"]
-        if several(results)
+        if has_main_effects(results)
         else [],
         "cells": [one for one in verdicts.cells if one.verdict != "baseline"],
         "baseline": next((one for one in verdicts.cells if one.verdict == "baseline"), None),
         "notes": verdicts.notes,
         "forest": forest(results, verdicts),
+        "uncorrected": any(
+            one.verdict == "not distinguishable" and (one.p or 1.0) < ALPHA
+            for one in (*verdicts.axes, *verdicts.cells)
+        ),
     }
 
 
-def several(results: Results) -> bool:
-    """Whether an axis says something else than the cells do."""
+def has_main_effects(results: Results) -> bool:
+    """Whether main effects differ from the comparisons of cells."""
     return len(results.axes) > 1 and results.file.get("mode") != "one_at_a_time"
 
 
 def sign(verdict: str) -> Markup:
-    """The mark of a verdict, in a line of text."""
+    """The mark of a verdict within text."""
     drawn = mark(8.0, 8.0, verdict, size=6.0)
     return tag(
         "svg", drawn, viewBox="0 0 16 16", width=16, height=16, class_="sign", aria_hidden="true"
@@ -79,5 +85,5 @@ def sign(verdict: str) -> Markup:
 
 
 def digest(text: str) -> str:
-    """What the page's policy knows a script or a style by."""
+    """The hash by which the page's security policy allows a script or a style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

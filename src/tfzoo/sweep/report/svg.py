@@ -1,5 +1,5 @@
-"""Pictures as text: SVG elements, scales and marks. Colours are classes of the page, which knows
-light from dark.
+"""SVG elements, scales and marks. Colours are CSS classes, which the page defines for light and
+dark mode.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-LETTER = 6.6
-"""The width of a letter of the pictures' font, on average, in pixels."""
+LETTER = 7.4
+"""An upper estimate of the mean width of a letter at 12 px, in pixels."""
 KINDS = {
     "better": "better",
     "worse": "worse",
@@ -19,12 +19,12 @@ KINDS = {
     "baseline": "base",
     "not judged": "open",
 }
-"""The class of each verdict."""
+"""The CSS class of each verdict."""
 
 
 def tag(name: str, *inside: str, **attributes: object) -> Markup:
-    """An element. All text is escaped; ``class_`` means ``class``, ``text_anchor`` means
-    ``text-anchor``, None leaves out.
+    """An element with escaped text and attributes. ``class_`` stands for ``class`` and
+    ``text_anchor`` for ``text-anchor``; an attribute that is None is omitted.
     """
     given = {
         key.rstrip("_").replace("_", "-"): value
@@ -32,96 +32,87 @@ def tag(name: str, *inside: str, **attributes: object) -> Markup:
         if value is not None
     }
     pairs = Markup().join(
-        Markup(' {}="{}"').format(key, plain(value)) for key, value in given.items()
+        Markup(' {}="{}"').format(key, format_attribute(value)) for key, value in given.items()
     )
     return Markup("<{0}{1}>{2}</{0}>").format(name, pairs, Markup().join(inside))
 
 
-def plain(value: object) -> str:
-    """A tenth of a pixel is enough."""
+def format_attribute(value: object) -> str:
+    """The text of an attribute; pixels are rounded to tenths."""
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
 
-def picture(width: float, height: float, label: str, *inside: str, class_: str = "") -> Markup:
-    """A whole picture, with the words that stand for it."""
-    box = f"0 0 {plain(float(width))} {plain(float(height))}"
-    return tag(
-        "svg",
-        *inside,
-        viewBox=box,
-        width=float(width),
-        height=float(height),
-        role="img",
-        aria_label=label,
-        class_=class_ or None,
-    )
+def picture(width: float, height: float, label: str, *inside: str) -> Markup:
+    """An ``svg`` element with its text alternative."""
+    box = f"0 0 {format_attribute(float(width))} {format_attribute(float(height))}"
+    size = {"width": float(width), "height": float(height)}
+    return tag("svg", *inside, viewBox=box, **size, role="img", aria_label=label)
 
 
 def text(
     x: float, y: float, words: str, class_: str | None = None, anchor: str | None = None
 ) -> Markup:
-    """Words with their base line at ``y``."""
+    """Text with its base line at ``y``."""
     return tag("text", words, x=float(x), y=float(y), class_=class_, text_anchor=anchor)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
-    """A straight one."""
+    """A straight line."""
     return tag("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=class_)
 
 
 def path(points: Iterable[tuple[float, float]], class_: str, closed: bool = False) -> Markup:
-    """A line through points, or an area."""
-    steps = "L".join(f"{plain(float(x))} {plain(float(y))}" for x, y in points)
+    """A line through points, or the area that they enclose."""
+    steps = "L".join(
+        f"{format_attribute(float(x))} {format_attribute(float(y))}" for x, y in points
+    )
     return tag("path", d=f"M{steps}{'Z' * closed}", class_=class_)
 
 
 def mark(x: float, y: float, verdict: str, title: str = "", size: float = 5.5) -> Markup:
-    """The sign of a verdict, by shape as well as by colour: up better, down worse, ring not
-    distinguishable, diamond baseline.
+    """The mark of a verdict, distinct by shape and colour: triangle up better, triangle down worse,
+    ring not distinguishable, dot not judged, diamond baseline. ``title`` is shown on hover.
     """
     kind, r = KINDS[verdict], size
-    told = [tag("title", title)] if title else []
+    hover = [tag("title", title)] if title else []
     if kind in ("same", "open"):
-        return tag(
-            "circle",
-            *told,
-            cx=float(x),
-            cy=float(y),
-            r=r - (2.5 if kind == "open" else 0.8),
-            class_=f"mark {kind}",
-        )
+        radius = r - (2.5 if kind == "open" else 0.8)
+        return tag("circle", *hover, cx=float(x), cy=float(y), r=radius, class_=f"mark {kind}")
     up = {"better": -1, "worse": 1}.get(kind, 0)
     if up:
         points = [(x, y + up * r), (x + r, y - up * r * 0.8), (x - r, y - up * r * 0.8)]
     else:
         points = [(x, y - r), (x + r, y), (x, y + r), (x - r, y)]
-    said = " ".join(f"{plain(float(a))},{plain(float(b))}" for a, b in points)
-    return tag("polygon", *told, points=said, class_=f"mark {kind}")
+    corners = " ".join(
+        f"{format_attribute(float(a))},{format_attribute(float(b))}" for a, b in points
+    )
+    return tag("polygon", *hover, points=corners, class_=f"mark {kind}")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to pixels; ``place`` keeps what lies outside at the edge."""
+    """A linear map from values to pixels."""
 
     low: float
     high: float
     start: float
     end: float
 
-    def place(self, value: float) -> float:
-        return self.beyond(min(self.high, max(self.low, value)))
+    def pixel(self, value: float) -> float:
+        """The pixel of a value; values outside the limits are drawn at the edge."""
+        return self.unclipped(min(self.high, max(self.low, value)))
 
-    def beyond(self, value: float) -> float:
-        """Its place, wherever that is."""
-        return self.start + (self.end - self.start) * (value - self.low) / (
-            (self.high - self.low) or 1
-        )
+    def unclipped(self, value: float) -> float:
+        """The pixel of a value, also outside the limits."""
+        part = (value - self.low) / ((self.high - self.low) or 1)
+        return self.start + (self.end - self.start) * part
 
-    def holds(self, value: float) -> bool:
+    def contains(self, value: float) -> bool:
+        """Whether a value lies within the limits."""
         return self.low <= value <= self.high
 
     def ticks(self, count: int = 5) -> list[float]:
-        """About so many round numbers."""
+        """About ``count`` round numbers within the limits."""
         return ticks(self.low, self.high, count)
 
 
@@ -137,13 +128,15 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
         (one * power for one in (1, 2, 5, 10) if one * power >= rough * 0.999), default=power
     )
     return [
-        round(place * step, 12) + 0.0
-        for place in range(math.ceil(low / step), math.floor(high / step) + 1)
+        round(index * step, 12) + 0.0
+        for index in range(math.ceil(low / step), math.floor(high / step) + 1)
     ]
 
 
-def limits(values: Sequence[float], room: float = 0.06) -> tuple[float, float]:
-    """The least and the largest, but for what lies far from the rest; with some room."""
+def limits(values: Sequence[float], margin: float = 0.06) -> tuple[float, float]:
+    """The smallest and largest value without outliers, widened by ``margin`` of their range. An
+    outlier is more than 10 interquartile ranges away from the quartiles.
+    """
     known = sorted(value for value in values if math.isfinite(value))
     if not known:
         return 0.0, 1.0
@@ -152,9 +145,9 @@ def limits(values: Sequence[float], room: float = 0.06) -> tuple[float, float]:
     kept = [value for value in known if first - reach <= value <= third + reach] if reach else known
     low, high = kept[0], kept[-1]
     spread = (high - low) or abs(high) or 1.0
-    return low - room * spread, high + room * spread
+    return low - margin * spread, high + margin * spread
 
 
-def wide(words: str) -> float:
-    """About how many pixels words take."""
+def text_width(words: str) -> float:
+    """An upper estimate of the width of a label, in pixels."""
     return LETTER * len(words)

@@ -1,95 +1,114 @@
-"""Quality against speed: what a better score costs."""
+"""Scatter plots of quality against speed, one mark per cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from tfzoo.sweep.report.numbers import short
-from tfzoo.sweep.report.svg import KINDS, Scale, limits, line, mark, picture, tag, text, wide
+from tfzoo.sweep.judge import Judged
+from tfzoo.sweep.report.numbers import format_value
+from tfzoo.sweep.report.svg import KINDS, Scale, limits, line, mark, picture, tag, text, text_width
 from tfzoo.sweep.results import Results
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 510.0, 380.0, 52.0, 46.0, 30.0, 24.0
 SPEEDS = {
-    "tokens_per_second": "Training, tokens a second",
-    "decoded_per_second": "Decoding, outputs a second",
+    "tokens_per_second": "Training, tokens per second",
+    "decoded_per_second": "Decoding, outputs per second",
 }
+ABOVE, BELOW = 12.0, 5.0
+"""Extent of a label above and below its base line."""
+OFFSETS = [
+    (dx * reach, dy * reach + 4, anchor)
+    for reach in (1.0, 1.8, 2.8, 4.0, 5.5)
+    for dx, dy, anchor in (
+        (10.0, 0.0, "start"),
+        (-10.0, 0.0, "end"),
+        (0.0, -16.0, "middle"),
+        (0.0, 16.0, "middle"),
+        (9.0, -12.0, "start"),
+        (9.0, 12.0, "start"),
+        (-9.0, -12.0, "end"),
+        (-9.0, 12.0, "end"),
+    )
+]
+"""Positions of a label relative to its mark, in the order in which they are tried."""
 
 Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+Point = tuple[str, Judged, float, float]
+"""Title, comparison, and pixels of a cell."""
 
 
 def tradeoffs(results: Results) -> list[Markup]:
-    """A picture for each speed that was measured."""
-    return [
-        drawn for column, words in SPEEDS.items() if (drawn := tradeoff(results, column, words))
-    ]
+    """A plot for each speed that was measured."""
+    plots = (tradeoff(results, column, words) for column, words in SPEEDS.items())
+    return [plot for plot in plots if plot is not None]
 
 
 def tradeoff(results: Results, column: str, words: str) -> Markup | None:
-    """A mark a cell, its score over its speed, each a mean over seeds; None with fewer than two."""
+    """The score of each cell over its speed, both means over seeds; None for fewer than two."""
     found = [(cell, cell.judged[0], cell.mean(column)) for cell in results.cells]
-    points = [
+    cells = [
         (cell.title, one, one.mean, speed)
         for cell, one, speed in found
         if one and one.mean is not None and speed
     ]
-    if len(points) < 2:
+    if len(cells) < 2:
         return None
     verdicts = results.verdicts[0]
-    x = Scale(*limits([speed for *_, speed in points], 0.1), LEFT, WIDTH - RIGHT)
-    y = Scale(*limits([mean for _, _, mean, _ in points], 0.1), HEIGHT - BOTTOM, TOP)
-    drawn = [line(LEFT, y.place(tick), WIDTH - RIGHT, y.place(tick), "grid") for tick in y.ticks()]
-    drawn += [text(LEFT - 8, y.place(tick) + 4, short(tick), "tick", "end") for tick in y.ticks()]
-    drawn += [
-        text(x.place(tick), HEIGHT - BOTTOM + 20, f"{tick:,.0f}", "tick", "middle")
-        for tick in x.ticks(4)
+    x = Scale(*limits([speed for *_, speed in cells], 0.1), LEFT, WIDTH - RIGHT)
+    y = Scale(*limits([mean for _, _, mean, _ in cells], 0.1), HEIGHT - BOTTOM, TOP)
+    better = "lower" if verdicts.mode == "min" else "higher"
+    drawn = [
+        *frame(x, y),
+        text(WIDTH - RIGHT, HEIGHT - 8, f"{words} →", "soft", "end"),
+        text(0, 14, f"{verdicts.metric}, {better} is better", "soft"),
     ]
-    drawn.append(text(WIDTH - RIGHT, HEIGHT - 8, f"{words} →", "soft", "end"))
-    drawn.append(
-        text(
-            0,
-            14,
-            f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better",
-            "soft",
-        )
-    )
-    places = [
-        (title, one, x.place(speed), y.place(mean), f"{title}: {short(mean)} at {short(speed)}")
-        for title, one, mean, speed in points
-    ]
-    drawn += [mark(across, down, one.verdict, told) for _, one, across, down, told in places]
-    drawn += labels(
-        [(title, KINDS[one.verdict], across, down) for title, one, across, down, _ in places]
-    )
+    points = [(title, one, x.pixel(speed), y.pixel(mean)) for title, one, mean, speed in cells]
+    for (title, one, across, down), (*_, mean, speed) in zip(points, cells, strict=True):
+        hover = f"{title}: {format_value(mean)} at {format_value(speed)}"
+        drawn.append(mark(across, down, one.verdict, hover))
+    drawn += labels(points)
     return picture(WIDTH, HEIGHT, f"{verdicts.metric} against {words.lower()}", *drawn)
 
 
-def labels(points: list[tuple[str, str, float, float]]) -> Iterator[Markup]:
-    """The names of the marks, each where it covers no other; one that has no place is told when
-    pointed at.
+def frame(x: Scale, y: Scale) -> Iterator[Markup]:
+    """Grid lines and ticks."""
+    for tick in y.ticks():
+        yield line(LEFT, y.pixel(tick), WIDTH - RIGHT, y.pixel(tick), "grid")
+        yield text(LEFT - 8, y.pixel(tick) + 4, format_value(tick), "tick", "end")
+    for tick in x.ticks(4):
+        yield text(x.pixel(tick), HEIGHT - BOTTOM + 20, f"{tick:,.0f}", "tick", "middle")
+
+
+def labels(points: Sequence[Point]) -> Iterator[Markup]:
+    """The titles of the marks, each at the first position where it overlaps nothing, with a line to
+    its mark if that is not beside it. A title without a free position is shown on hover only.
     """
-    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for *_, x, y in points]
-    for title, kind, x, y in points:
-        width = wide(title) * 0.92
-        for dx, dy, anchor in (
-            (10, 4, "start"),
-            (-10, 4, "end"),
-            (0, -11, "middle"),
-            (0, 19, "middle"),
-            (9, -7, "start"),
-            (9, 15, "start"),
-        ):
+    marks: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for *_, x, y in points]
+    taken: list[Box] = []
+    for title, one, x, y in points:
+        width = text_width(title)
+        for dx, dy, anchor in OFFSETS:
             left = x + dx - {"start": 0.0, "end": width, "middle": width / 2}[anchor]
-            box = (left, y + dy - 10, left + width, y + dy + 2)
-            if box[0] >= 0 and box[2] <= WIDTH and not any(cover(box, other) for other in taken):
-                taken.append(box)
-                yield tag(
-                    "text", title, x=x + dx, y=y + dy, text_anchor=anchor, class_=f"label {kind}"
-                )
-                break
+            box = (left, y + dy - ABOVE, left + width, y + dy + BELOW)
+            inside = box[0] >= LEFT and box[2] <= WIDTH and TOP <= box[1] <= HEIGHT - BOTTOM - ABOVE
+            far = abs(dx) > 10 or abs(dy - 4) > 16
+            end = (x + dx, y + dy - ABOVE if dy > 4 else y + dy + BELOW)
+            leader = (min(x, end[0]), min(y, end[1]), max(x, end[0]) + 1, max(y, end[1]))
+            if not inside or any(overlap(box, other) for other in (*marks, *taken)):
+                continue
+            if far and any(overlap(leader, other) for other in taken):
+                continue
+            taken += [box, leader] if far else [box]
+            if far:
+                yield line(x, y, *end, "leader")
+            kind = KINDS[one.verdict]
+            yield tag("text", title, x=x + dx, y=y + dy, text_anchor=anchor, class_=f"label {kind}")
+            break
 
 
-def cover(one: Box, other: Box) -> bool:
+def overlap(one: Box, other: Box) -> bool:
     """Whether two boxes overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

@@ -1,0 +1,149 @@
+"""Start or continue a sweep: train what is missing, print how it ended, write the report."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+from tfzoo.sweep import cell, folder, local, plan, state, tune
+from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.report import write
+from tfzoo.sweep.state import Run
+from tfzoo.sweep.table import Table
+from tfzoo.terminal import notify, print_error, print_result, relative_path
+
+
+def start(
+    made: Plan,
+    path: Path,
+    arguments: list[str],
+    *,
+    engine: str = "local",
+    jobs: int | None = None,
+    address: str | None = None,
+    retry: bool = False,
+) -> int:
+    """Train all runs of a sweep that are missing, then report.
+
+    Args:
+        arguments: of ``tfzoo sweep``, for messages that name the command.
+        engine: ``local``, ``ray`` or ``slurm``.
+        jobs: runs at a time; None is 1 on this machine, as many as there is room for on a cluster.
+        address: of the Ray cluster.
+        retry: repeat failed runs.
+
+    Returns 0 if all runs are completed, 1 if one failed, the exit code of a signal otherwise.
+    """
+    folder.create(made, path, shlex.join(["tfzoo", "sweep", *arguments]))
+    runs = state.planned_runs(made, path)
+    if retry:
+        forget_failures(made, runs)
+    notify(f"sweep: {relative_path(path)}")
+    for one in made.cells:
+        if one.refused:
+            notify(f"{one.name}: refused: {one.refused}")
+    train: Callable[..., int] = import_module(f"tfzoo.sweep.{engine}").run
+    if engine == "ray":
+        train = partial(train, address=address)
+    jobs = jobs or (1 if engine == "local" else None)
+    with Table(made, runs, jobs or 1) as table:
+        missing = [run for run in runs if state.status(run) not in ("completed", "failed")]
+        code = train(made, path, missing, jobs, table.update) if missing else 0
+    if code:
+        notify(f"tfzoo: stopped by a signal. Continue with: {command(arguments)}")
+        return code
+    code = print_outcome(made, runs, arguments)
+    report(path)
+    return code
+
+
+def start_one(
+    file: str, path: str | None, number: int, arguments: list[str], *, retry: bool = False
+) -> int:
+    """Train one run, by the number that ``--dry-run`` prints. For schedulers that start each run
+    themselves; ``tfzoo report`` writes the report.
+    """
+    made = plan.load(file, number)
+    where = sweep_folder(made, path)
+    if not folder.is_created(made, where):
+        made = plan.load(file)
+        folder.create(made, where, shlex.join(["tfzoo", "sweep", *arguments]))
+    chosen = made.cells[number // len(made.seeds)]
+    runs = [one for one in state.planned_runs(made, where) if one.number == number]
+    if not runs:
+        print_result(f"{chosen.name}: refused: {chosen.refused}")
+        return 0
+    if retry:
+        forget_failures(made, runs)
+    code = local.run(made, where, runs, 1, lambda run, status: notify(f"{run.name}: {status}"))
+    return code or print_outcome(made, runs, arguments)
+
+
+def sweep_folder(made: Plan, path: str | None) -> Path:
+    """The folder of a sweep: ``path``, or ``runs/`` and the name of the sweep file."""
+    from tfzoo.runs.folder import RUNS
+
+    return Path(path or RUNS / made.file.stem).expanduser().absolute()
+
+
+def forget_failures(made: Plan, runs: list[Run]) -> None:
+    """Remove recorded failures. A failed run resumes from its checkpoint; one that trained to the
+    end starts again.
+    """
+    trials = [trial for run in runs for trial in tune.trials(run, made)]
+    for one in (*trials, *runs):
+        if not state.failure(one.folder):
+            continue
+        with state.lock(one.folder) as acquired:
+            if acquired and state.is_complete(one.folder):
+                cell.clear(one.folder)
+            elif acquired:
+                (one.folder / state.FAILED).unlink()
+
+
+def print_outcome(made: Plan, runs: list[Run], arguments: list[str]) -> int:
+    """Print how many runs are completed and why others failed; returns the exit code."""
+    statuses = [state.status(run) for run in runs]
+    failed = [run for run, status in zip(runs, statuses, strict=True) if status == "failed"]
+    completed = statuses.count("completed")
+    unfinished = len(runs) - completed - len(failed)
+    refused = sum(bool(one.refused) for one in made.cells)
+    print_result(
+        f"{completed} of {len(runs)} runs completed, {len(failed)} failed; "
+        f"{refused} of {len(made.cells)} cells refused"
+    )
+    for run in failed:
+        reason = state.failure(run.folder).get("reason")
+        print_result(f"  {run.name}: {reason} ({relative_path(run.folder)})")
+    if failed:
+        notify(f"To repeat them: {command(arguments, '--retry failed')}")
+    if unfinished:
+        notify(
+            f"{unfinished} not finished: stopped, or another process is training them. "
+            f"Continue with: {command(arguments)}"
+        )
+    return 1 if failed or unfinished else 0
+
+
+def command(arguments: list[str], more: str = "") -> str:
+    """The command that continues a sweep."""
+    rest = [
+        word
+        for index, word in enumerate(arguments)
+        if word not in ("--retry", "--retry=failed") and arguments[index - 1 : index] != ["--retry"]
+    ]
+    return " ".join([shlex.join(["tfzoo", "sweep", *rest]), more]).strip()
+
+
+def report(path: Path) -> None:
+    """Write the report. An error here is printed and does not change the exit code."""
+    try:
+        paths = write([path])
+    except Exception as error:
+        print_error(f"no report: {type(error).__name__}: {error}")
+        return
+    for written in paths:
+        print_result(relative_path(written))
