@@ -4,6 +4,8 @@ distance.
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -153,10 +155,13 @@ def test_rotary_equals_recorded_peers(case_id: str) -> None:
     )
     pos = arrays["in.position_ids"].view(-1, arrays["in.position_ids"].shape[-1])
     swap = config["shape"] == "BTHD"
-    turn = position.angles(pos)
+    rotate, exact = position.angles(pos), deepcopy(position).double().angles(pos)
     for name in "qk":
+        if f"out64.{name}" in arrays:  # of angles in fp32: at most 2e-7 of a radian per position
+            x64 = arrays[f"in.{name}"].double()
+            assert_close(exact(x64), arrays[f"out64.{name}"], atol=1e-6, rtol=0.0)
         x = arrays[f"in.{name}"].requires_grad_()
-        out = turn(x.transpose(1, 2)).transpose(1, 2) if swap else turn(x)
+        out = rotate(x.transpose(1, 2)).transpose(1, 2) if swap else rotate(x)
         assert out.dtype == x.dtype
         limit = case["tolerance"][config["dtype"]]
         wanted = arrays.get(f"ref32.{name}", arrays[f"out.{name}"])
@@ -173,37 +178,37 @@ def test_rotary_equals_llama() -> None:
     peer = LlamaRotaryEmbedding(LlamaConfig(hidden_size=64, num_attention_heads=4))
     q, k, pos = torch.randn(2, 4, 9, 16), torch.randn(2, 4, 9, 16), torch.arange(3, 12)[None]
     wanted = apply_rotary_pos_emb(q, k, *peer(q, pos))
-    turn = create("position", {"name": "rotary", "layout": "half"}, head_dim=16).angles(pos)
-    for got, right in zip((turn(q), turn(k)), wanted, strict=True):
+    rotate = create("position", {"name": "rotary", "layout": "half"}, head_dim=16).angles(pos)
+    for got, right in zip((rotate(q), rotate(k)), wanted, strict=True):
         assert_close(got, right, **LIMIT)
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_rotary_products_depend_on_distance_alone(layout: str) -> None:
-    position = create("position", {"name": "rotary", "layout": layout}, head_dim=16)
-    q, k = torch.randn(1, 2, 8, 16), torch.randn(1, 2, 8, 16)
+    position = create("position", {"name": "rotary", "layout": layout}, head_dim=16).double()
+    q, k = torch.randn(2, 1, 2, 8, 16, dtype=torch.float64).unbind()
     near, far = position.angles(torch.arange(8)[None]), position.angles(torch.arange(8)[None] + 100)
-    assert_close(near(q) @ near(k).mT, far(q) @ far(k).mT, atol=1e-4, rtol=1e-4)
+    assert_close(near(q) @ near(k).mT, far(q) @ far(k).mT, atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 @pytest.mark.parametrize("view", ["heads behind tokens", "odd strides"])
-def test_rotary_turns_any_view_and_turns_gradients_back(layout: str, view: str) -> None:
+def test_rotary_rotates_any_view_and_rotates_gradients_back(layout: str, view: str) -> None:
     stored = (
         torch.randn(2, 5, 3, 8)
         if view == "heads behind tokens"
         else torch.randn(2, 5, 3, 9)[..., :8]
     )
     x = stored.transpose(1, 2).requires_grad_()
-    turn = create("position", {"name": "rotary", "layout": layout}, head_dim=8).angles(
+    rotate = create("position", {"name": "rotary", "layout": layout}, head_dim=8).angles(
         torch.arange(5)[None]
     )
-    assert_close(turn(x), turn(x.contiguous()))
+    assert_close(rotate(x), rotate(x.contiguous()))
     slope = torch.randn(x.shape)
-    (grad,) = torch.autograd.grad(turn(x), x, slope)
-    assert_close(turn(grad), slope)
-    compiled = torch.compile(lambda x: turn(x), fullgraph=True, backend="aot_eager")
-    assert_close(compiled(x), turn(x))
+    (grad,) = torch.autograd.grad(rotate(x), x, slope)
+    assert_close(rotate(grad), slope)
+    compiled = torch.compile(lambda x: rotate(x), fullgraph=True, backend="aot_eager")
+    assert_close(compiled(x), rotate(x))
     assert_close(torch.autograd.grad(compiled(x), x, slope)[0], grad)
 
 
@@ -251,11 +256,11 @@ def test_numbers_are_as_exact_where_half_precision_is_the_default(name: str) -> 
     q = torch.randn(1, 2, 10, 4)
 
     def computed() -> list[torch.Tensor | None]:
-        turn = position.angles(pos)
+        rotate = position.angles(pos)
         return [
             position.embed(x, pos, length),
             position.bias(pos, pos),
-            None if turn is None else turn(q),
+            None if rotate is None else rotate(q),
         ]
 
     wanted = computed()
