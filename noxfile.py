@@ -1,7 +1,10 @@
-"""What is checked, each in an environment of its own: ``nox`` runs all, ``nox -s tests`` one."""
+"""What is checked, each in an environment of its own: ``nox`` runs tests, lint and package;
+``nox -s NAME`` one session, ``nox -l`` lists all of them.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import nox
@@ -9,52 +12,93 @@ import nox
 nox.options.sessions = ["tests", "lint", "package"]
 nox.options.error_on_missing_interpreters = False
 
-PINNED = ("-c", "constraints.txt")
+TESTED = ("-c", "constraints.txt")
+"""The versions that the figures of the docs were measured with."""
+SUITE = ("pytest", "-q", "-m", "not nightly and not gpu")
+IN_PAIRS = ("-n", "2")
+"""Two tests at a time, with one thread each: tests that share threads wait for each other."""
+CAPABILITIES = ("default", "avx2", "avx512")
+CAPABILITY = "import torch; print(torch.backends.cpu.get_cpu_capability().lower())"
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All but the slow tests, two at a time, one thread each: two that share threads would wait for
-    each other.
-    """
-    session.install(*PINNED, "-e", ".[test]")
-    session.run(
-        "pytest",
-        "-q",
-        "-n",
-        "2",
-        "-m",
-        "not nightly",
-        "--durations=10",
-        *session.posargs,
-        env={"OMP_NUM_THREADS": "1"},
-    )
+    """All tests but the slow ones and those for a GPU."""
+    session.install(*TESTED, "-e", ".[test]")
+    session.run(*SUITE, *IN_PAIRS, "--durations=10", *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The tests that take minutes."""
-    session.install(*PINNED, "-e", ".[test,ray]")
+    """The tests that take minutes, then the suite on each processor capability that this machine
+    has, with one thread and with two.
+    """
+    session.install(*TESTED, "-e", ".[test,ray]")
     session.run("pytest", "-q", "-m", "nightly", *session.posargs)
+    best = (session.run("python", "-c", CAPABILITY, silent=True) or "").strip()
+    for capability in CAPABILITIES[: CAPABILITIES.index(best) + 1 if best in CAPABILITIES else 1]:
+        for threads in (1, 2):
+            env = {"ATEN_CPU_CAPABILITY": capability, "OMP_NUM_THREADS": str(threads)}
+            session.run(*SUITE, *(IN_PAIRS if threads == 1 else ()), *session.posargs, env=env)
+
+
+@nox.session
+def gpu(session: nox.Session) -> None:
+    """The tests marked ``gpu``, on as many GPUs as there are; skipped where there is none."""
+    session.install(*TESTED, "-e", ".[test]")
+    # Exact resuming needs deterministic kernels, and cuBLAS reads this when it starts.
+    env = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    session.run(
+        "pytest", "-q", "-rs", "-m", "gpu", "tests/gpu", "--durations=10", *session.posargs, env=env
+    )
+
+
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
+def python(session: nox.Session) -> None:
+    """The suite under each version of Python that is installed here."""
+    session.install(*TESTED, "-e", ".[test]")
+    session.run(*SUITE, *IN_PAIRS, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+
+
+@nox.session
+def lowest(session: nox.Session) -> None:
+    """The suite with the lowest versions of its dependencies that pyproject.toml allows."""
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
+    lines = []
+    for requirement in map(Requirement, project["dependencies"]):
+        lower = [one.version for one in requirement.specifier if one.operator == ">="]
+        lines += [f"{requirement.name}=={version}" for version in lower]
+    constraints = Path(session.create_tmp(), "lowest.txt")
+    constraints.write_text("\n".join(lines) + "\n", "utf-8")
+    session.log(f"{constraints}: {' '.join(lines)}")
+    session.install("-c", str(constraints), "-e", ".[test]")
+    session.run(*SUITE, *IN_PAIRS, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+
+
+@nox.session
+def highest(session: nox.Session) -> None:
+    """The suite with the highest versions that pyproject.toml allows."""
+    session.install("--upgrade", "-e", ".[test]")
+    session.run(*SUITE, *IN_PAIRS, *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Format and rules."""
-    session.install(*PINNED, "ruff")
+    session.install(*TESTED, "ruff")
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
 
 
 @nox.session
 def package(session: nox.Session) -> None:
-    """Wheel and sdist; the wheel works where nothing of its source is, and each of its lines is
-    typed strictly.
-    """
+    """Wheel and sdist: the wheel works where its source is not, and is typed strictly."""
     dist = Path(session.create_tmp(), "dist")
-    session.install(*PINNED, "build")
+    session.install(*TESTED, "build")
     session.run("python", "-m", "build", "--outdir", str(dist), ".")
-    session.install(*PINNED, *map(str, dist.glob("*.whl")))
+    session.install(*TESTED, *map(str, dist.glob("*.whl")))
     session.run("python", "tests/wheel.py", str(dist))
-    session.install(*PINNED, "mypy", "types-PyYAML")
+    session.install(*TESTED, "mypy", "types-PyYAML")
     session.run("mypy")

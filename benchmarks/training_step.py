@@ -1,15 +1,18 @@
-"""Training step against `transformers`' MarianMTModel of equal weights: target tokens per second,
-and peak memory.
+"""Training step against `transformers`' MarianMTModel of equal weights, or against another version
+of tfzoo: target tokens per second, and peak memory.
 
     python benchmarks/training_step.py --dim 256 --layers 3      # prints a row of training_step.md
+    python benchmarks/training_step.py --against /tmp/old/src    # this version / the other version
 
-Steps of the two alternate, batch by batch, so that a busy machine slows both; each peak is of a
-process of its own.
+``--against`` takes the ``src`` of another checkout, whose own ``benchmarks/marian.py`` is used.
+Each version runs in a process of its own; the two take turns, batch by batch, so that a busy
+machine slows both alike. Each peak is of a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -20,6 +23,7 @@ import torch
 from marian import batches, our_loss, pair, their_loss
 from scipy import stats
 
+HERE = Path(__file__).resolve().parents[1] / "src"
 VOCAB, TOKENS, MEAN = 8000, 4096, 14.0
 
 
@@ -36,11 +40,24 @@ def main() -> None:
         choices=("ours", "theirs", "neither"),
         help="only run this one and print its peak memory",
     )
+    parser.add_argument(
+        "--against", type=Path, metavar="SRC", help="the src folder of another version of tfzoo"
+    )
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.memory:
         print(peak(options.memory, options.dim, options.layers))
-        return
+    elif options.serve:
+        serve(options.dim, options.layers)
+    elif options.against:
+        compare_versions(options)
+    else:
+        compare_with_marian(options)
+
+
+def compare_with_marian(options: argparse.Namespace) -> None:
+    """Print a row of training_step.md."""
     ours, theirs = pair(VOCAB, options.dim, options.dim // 64, options.layers, dropout=0.1)
     made = batches(20, VOCAB, TOKENS, MEAN)
     same(ours, theirs, made[0])
@@ -73,6 +90,89 @@ def main() -> None:
         f"| {statistics.mean(ratios):.2f} ({low:.2f} to {high:.2f}) "
         f"| {used['ours']} / {used['theirs']} | {used['ours'] / used['theirs']:.2f} |"
     )
+
+
+def compare_versions(options: argparse.Namespace) -> None:
+    """Print this version's time of a step and peak memory, divided by the other version's."""
+    sources = {"this": HERE, "other": options.against.resolve()}
+    for source in sources.values():
+        if (
+            not (source / "tfzoo").is_dir()
+            or not (source.parent / "benchmarks/marian.py").is_file()
+        ):
+            raise SystemExit(f"{source} is not the src folder of a checkout of tfzoo")
+    running = {name: start(source, "--serve") for name, source in sources.items()}
+    for process in running.values():
+        answer(process)  # the model is built, and a first step done
+    seconds: dict[str, list[float]] = {name: [] for name in sources}
+    for index in range(options.pairs):
+        for name in ("this", "other") if index % 2 else ("other", "this"):
+            seconds[name].append(float(ask(running[name], str(index))))
+    for process in running.values():
+        process.communicate()
+    ratios = [a / b for a, b in zip(seconds["this"], seconds["other"], strict=True)]
+    found = stats.quantile_test(ratios, q=1.0, p=0.5).confidence_interval(0.95)
+    peaks = {
+        what: {
+            name: int(answer(start(source, "--memory", what))) for name, source in sources.items()
+        }
+        for what in ("ours", "neither")
+    }
+    used = {name: peaks["ours"][name] - peaks["neither"][name] for name in sources}
+    print(
+        "| dim | layers | time of a step, this / other (95 % interval) | peak memory, MiB | ratio |"
+    )
+    print("|---|---|---|---|---|")
+    print(
+        f"| {options.dim} | {options.layers}+{options.layers} "
+        f"| {statistics.median(ratios):.3f} ({found.low:.3f} to {found.high:.3f}) "
+        f"| {used['this']} / {used['other']} | {used['this'] / used['other']:.3f} |"
+    )
+
+
+def start(source: Path, *mode: str) -> subprocess.Popen[str]:
+    """This file with the tfzoo and the ``marian`` of another checkout."""
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--against=")]
+    if "--against" in arguments:
+        at = arguments.index("--against")
+        del arguments[at : at + 2]
+    paths = [str(source), str(source.parent / "benchmarks")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    code = f"import sys; sys.path[:0] = {paths!r}; exec(compile(open({__file__!r}).read(), {__file__!r}, 'exec'))"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments, *mode],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ask(process: subprocess.Popen[str], line: str) -> str:
+    assert process.stdin is not None
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+    return answer(process)
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    if not (line := process.stdout.readline().strip()):
+        raise SystemExit("a version of tfzoo failed; its error stands above")
+    return line
+
+
+def serve(dim: int, layers: int) -> None:
+    """Take a training step on the batch of each number on stdin; print its seconds."""
+    ours, _ = pair(VOCAB, dim, dim // 64, layers, dropout=0.1)
+    made, step = batches(20, VOCAB, TOKENS, MEAN), stepper(ours, our_loss)
+    for batch in made[:2]:
+        step(*batch)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        began = time.perf_counter()
+        step(*made[int(line) % len(made)])
+        print(time.perf_counter() - began, flush=True)
 
 
 def stepper(model, loss):
