@@ -138,9 +138,8 @@ def start(source: Path, *mode: str) -> subprocess.Popen[str]:
         del arguments[at : at + 2]
     paths = [str(source), str(source.parent / "benchmarks")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    code = f"import sys; sys.path[:0] = {paths!r}; exec(compile(open({__file__!r}).read(), {__file__!r}, 'exec'))"
     return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments, *mode],
+        [sys.executable, "-P", __file__, *arguments, *mode],  # -P: not this file's own folder first
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,0 +1,140 @@
+"""Models of every component keep the exact promises on a GPU, are compiled without graph breaks and
+read nothing back from the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.blocks import transformer_layer
+from tfzoo.errors import Clash
+from tfzoo.models.initialise import initialise
+from tfzoo.registry import registry
+from tfzoo.special_ids import PAD
+from tfzoo.tasks.compute import Compute
+from tfzoo.tasks.cross_entropy import cross_entropy
+
+VOCABULARY, DIM = 50, 16
+KINDS = ("attention", "norm", "position", "feedforward")
+SWAPS = [(kind, name) for kind in KINDS for name in registry(kind).names()]
+POOLINGS = registry("pooling").names()
+EXACT = 1e-9
+
+
+def model(kind: str, name: str, **options: Any) -> tfzoo.Transformer:
+    """A small model with one component swapped, in the encoder alone where a decoder refuses it."""
+    sizes: dict[str, Any] = {"vocab_size": VOCABULARY, "dim": DIM, "heads": 2, "layers": 2}
+    sizes |= {"dropout": 0.0, **options}
+    try:
+        made = tfzoo.Transformer(**sizes, **{kind: name})
+    except Clash:
+        made = tfzoo.Transformer(**sizes, encoder={kind: name})
+    initialise(made, 1)
+    return made
+
+
+def ids(rows: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randint(4, VOCABULARY, (rows, length), generator=draw).to(device)
+
+
+@pytest.mark.parametrize(("kind", "name"), SWAPS)
+def test_padding_causality_and_cache_are_exact(kind: str, name: str, device: torch.device) -> None:
+    made = model(kind, name).double().to(device).eval()
+    source, target = ids(3, 7, device), ids(3, 6, device, seed=1)
+    with torch.no_grad():
+        whole = made(source, target)
+        if name != "unit_interval":  # positions of the encoder depend on the length of the text
+            cut = made(source[:, :5], target)
+            padded = made(torch.nn.functional.pad(source[:, :5], (0, 4), value=PAD), target)
+            torch.testing.assert_close(padded, cut, rtol=0, atol=EXACT)
+        shorter = made(source, target[:, :4])
+        torch.testing.assert_close(whole[:, :4], shorter, rtol=0, atol=EXACT)
+        cache = made.init_cache(source, padding="none")
+        steps = [made.decode_step(target[:, place], cache) for place in range(target.size(1))]
+        torch.testing.assert_close(torch.stack(steps, 1), whole, rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_padding_has_no_influence_on_a_classifier(pooling: str, device: torch.device) -> None:
+    made = tfzoo.TransformerClassifier(VOCABULARY, 3, DIM, 2, 1, pooling=pooling)
+    initialise(made, 1)
+    made = made.double().to(device).eval()
+    text = ids(3, 6, device)
+    with torch.no_grad():
+        padded = made(nn.functional.pad(text, (0, 5), value=PAD))
+        torch.testing.assert_close(padded, made(text), rtol=0, atol=EXACT)
+
+
+def loss_of(made: tfzoo.Transformer, source: Tensor, target: Tensor, real: Tensor) -> Tensor:
+    """As TranslationTask computes it."""
+    hidden = made.hidden(source, target[:, :-1]).flatten(0, 1)
+    wanted = target[:, 1:].flatten()
+    return cross_entropy(hidden[real], made.output_weight, wanted[real], 0.1)[0]
+
+
+@pytest.mark.parametrize(("kind", "name"), SWAPS)
+def test_nothing_in_a_step_waits_for_the_device(kind: str, name: str) -> None:
+    """On the device ``meta``, whose tensors hold no numbers: a step that reads one fails, and so
+    does a step that mixes tensors of two devices.
+    """
+    made = model(kind, name, dropout=0.1, attention_dropout=0.1).to("meta").train()
+    source, target = ids(3, 7, "meta"), ids(3, 6, "meta")
+    real = torch.empty(11, dtype=torch.int64, device="meta")
+    optimizer = torch.optim.AdamW(made.parameters(), lr=1e-3)
+    loss_of(made, source, target, real).backward()
+    optimizer.step()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("kind", "name"), SWAPS)
+def test_nothing_in_a_step_waits_for_the_gpu(kind: str, name: str) -> None:
+    made = model(kind, name, dropout=0.1, attention_dropout=0.1).to("cuda").train()
+    source, target = ids(3, 7, "cuda"), ids(3, 6, "cuda")
+    real = torch.arange(11, device="cuda")
+    optimizer = torch.optim.AdamW(made.parameters(), lr=1e-3, fused=True)
+    loss_of(made, source, target, real).backward()  # buffers and workspaces are made
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        loss_of(made, source, target, real).backward()
+        optimizer.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+LENGTHS = [(5, 6), (9, 7), (12, 13), (17, 11), (31, 33)]
+
+
+@pytest.mark.parametrize("name", ["scaled_dot_product", "additive"])
+def test_layers_are_compiled_whole_and_once_for_all_lengths(
+    name: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.compiler.reset()
+    graphs = 0
+    inner = "inductor" if device.type == "cuda" else "aot_eager"
+
+    def counting(graph: Any, given: Any) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return torch._dynamo.lookup_backend(inner)(graph, given)
+
+    layers = transformer_layer.TransformerLayer.sublayers
+    whole = torch.compile(layers, dynamic=True, fullgraph=True, backend=counting)
+    monkeypatch.setattr(transformer_layer, "compiled", lambda: whole)
+    made = model("attention", name).to(device).train()
+    Compute(compile=True).apply(made)
+    counts = []
+    for rows, (k, n) in enumerate(LENGTHS, 2):
+        source, target = ids(rows, k, device), ids(rows, n, device)
+        real = torch.arange(rows * (n - 1), device=device)
+        loss_of(made, source, target, real).backward()
+        counts.append(graphs)
+    torch.compiler.reset()
+    assert counts[0] == 2, "one graph of an encoder's layer and one of a decoder's"
+    assert counts[-1] == counts[1], f"compiled again for other lengths: {counts}"
