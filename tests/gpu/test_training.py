@@ -4,8 +4,8 @@ is exact, running out of memory is named, several GPUs train as one, and the dem
 
 from __future__ import annotations
 
-import itertools
 import csv
+import itertools
 import json
 import math
 import subprocess
@@ -227,11 +227,9 @@ def test_several_gpus_train_as_one(_: str, strategy: str, tmp_path: Path) -> Non
             [*command, *more, "--run", folder], capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, done.stderr[-3000:]
-        lines = (tmp_path / folder / "metrics.csv").read_text("utf-8").splitlines()
-        column = lines[0].split(",").index("train/loss")
-        losses.append(
-            [float(line.split(",")[column]) for line in lines[1:] if line.split(",")[column]]
-        )
+        with (tmp_path / folder / "metrics.csv").open(newline="", encoding="utf-8") as stream:
+            found = [row["train/loss"] for row in csv.DictReader(stream)]
+        losses.append([float(loss) for loss in found if loss])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 

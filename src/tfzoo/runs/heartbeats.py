@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -105,4 +106,4 @@ class Heartbeats:
         return [int(line[4]) for line in lines if line[3] == self._machine()]
 
     def _machine(self) -> str:
-        return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+        return platform.node()

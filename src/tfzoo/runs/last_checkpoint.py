@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import Checkpoint
 
 from tfzoo.runs.checkpoint_io import sweep
 from tfzoo.runs.checkpoints import LAST
+from tfzoo.runs.host_group import HostGroup
 
 
 class LastCheckpoint(Checkpoint):
@@ -47,6 +48,7 @@ class LastCheckpoint(Checkpoint):
         self.saved_at = monotonic()
         self.failed: dict[str, str] = {}
         self.within_step = False
+        self.processes = HostGroup()
         self.waiting: set[str] = set()
         """What is to be done when the step is over: ``save``, ``stop``."""
 
@@ -104,10 +106,9 @@ class LastCheckpoint(Checkpoint):
         due = "save" in self.waiting or (
             bool(self.every) and trainer.global_step % (self.every or 1) == 0
         )
-        if self.interval is not None and trainer.strategy.broadcast(
-            monotonic() - self.saved_at >= self.interval.total_seconds()
-        ):
-            due = True
+        if self.interval is not None:
+            passed = monotonic() - self.saved_at >= self.interval.total_seconds()
+            due |= bool(self.processes.maximum(int(passed)))
         self.waiting.clear()
         if due:
             self.save(trainer)

@@ -93,7 +93,11 @@ def sweep(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or the names in a folder, are on the disk. Windows cannot open a folder:
+    there, nothing is done for one.
+    """
+    if os.name == "nt" and path.is_dir():
+        return
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -1,6 +1,4 @@
-"""Stopping well: a signal ends training at the end of the step, with a checkpoint; a second Ctrl-C
-at once.
-"""
+"""A signal ends training at the end of a step, with a checkpoint; a second Ctrl-C ends it at once."""
 
 from __future__ import annotations
 
@@ -9,8 +7,8 @@ from types import FrameType
 from typing import Any
 
 import lightning.pytorch as L
-import torch
 
+from tfzoo.runs.host_group import HostGroup
 from tfzoo.runs.last_checkpoint import LastCheckpoint, step_is_over
 
 STOPPED = 75
@@ -23,23 +21,22 @@ if hasattr(signal, "SIGUSR1"):
 
 
 class Signals(L.Callback):
-    """Takes signals during training. ``code`` is the exit code that all processes agreed on, 0
-    while training goes on.
+    """Ends training after a signal. ``code`` is the exit code that all processes agreed on, 0 while
+    training goes on.
 
-    After Ctrl-C training ends as it would at its last step, with a validation; after SIGTERM or
-    SIGUSR1, which give little time, with a checkpoint alone. All processes agree on it at the end
-    of each step, for a signal may reach one of them or all. A step of several accumulated batches
-    ends with the last of them.
+    After Ctrl-C, training ends as after its last step, with a validation. After SIGTERM or SIGUSR1,
+    which give little time, it ends with a checkpoint alone. A signal may reach one process or all
+    of them, so they agree at the end of each step. A step of several accumulated batches ends with
+    the last of them.
     """
 
-    def __init__(self, finish: LastCheckpoint) -> None:
-        self.finish = finish
+    def __init__(self, last: LastCheckpoint) -> None:
+        self.last = last
         self.code = 0
-        self.asked = (
-            0  # by the signals of this process; it may change at any moment, also while they agree
-        )
-        self.asks_again = False  # SIGUSR1 is SLURM's word for "your time is nearly over"
+        self.asked = 0  # by signals of this process; a signal may change it at any moment
+        self.asks_again = False  # SIGUSR1: SLURM is about to end the job, which can be requeued
         self.before: dict[int, Any] = {}
+        self.processes = HostGroup()
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         for number in CODES:  # after Lightning's own were installed
@@ -58,19 +55,13 @@ class Signals(L.Callback):
     ) -> None:
         if not step_is_over(trainer, batch_idx):
             return
-        self.code = self.asked
-        if trainer.world_size > 1:
-            self.code = int(
-                trainer.strategy.reduce(
-                    torch.tensor(self.asked, device=pl_module.device), reduce_op="max"
-                )
-            )
+        self.code = self.processes.maximum(self.asked)
         if self.code == 0:
             return
-        self.finish.save(trainer)
+        self.last.save(trainer)
         if self.code == STOPPED:
             raise SystemExit(STOPPED)
-        self.finish.stop(trainer)
+        self.last.stop(trainer)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         for number, handler in self.before.items():

@@ -26,6 +26,8 @@ collective fails.
 """
 ENDING = 15.0
 """Seconds in which a process that failed ends, once the others have noticed."""
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""Ends a process at once; Windows has no SIGKILL, and its SIGTERM does that."""
 LOST = re.compile(
     r"gloo|NCCL|Connection (?:closed|reset|refused)|peer|Broken pipe|TCPStore|\bsocket\b",
     re.IGNORECASE,
@@ -181,7 +183,7 @@ class Watchdog(L.Callback):
             ring.tell(text)
         for process in ring.here(ranks):
             with suppress(OSError):
-                os.kill(process, signal.SIGKILL)  # one that is stopped takes no other
+                os.kill(process, KILL)  # a stopped process takes no other signal
         time.sleep(0 if ring.rank in (0, *ranks) else GRACE)
         self._leave(text)
 

@@ -1,0 +1,49 @@
+"""Where the system is not Linux: what only POSIX has is imported where it is used, and refused
+there with a sentence.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+POSIX_MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "pty", "tty", "posix")
+POSIX_OF_OS = (
+    *("fork", "forkpty", "killpg", "setsid", "setpgid", "getpgid", "getuid", "geteuid", "uname"),
+    *("sched_getaffinity", "sched_setaffinity", "waitid", "wait3", "wait4", "mkfifo", "nice"),
+    *("WNOHANG", "WIFSIGNALED", "getloadavg", "posix_fallocate", "statvfs"),
+)
+POSIX_OF_SIGNAL = (
+    *("SIGUSR1", "SIGUSR2", "SIGKILL", "SIGHUP", "SIGCHLD", "SIGSTOP", "SIGCONT", "SIGALRM"),
+    *("alarm", "pthread_sigmask", "setitimer"),
+)
+AS_ON_WINDOWS = f"""
+import importlib, os, pkgutil, signal, sys
+import lightning.pytorch, datasets, wandb  # what they need of the system is not ours to take away
+
+# Modules that are loaded already stay loaded, as those of Windows would be.
+for name in {POSIX_MODULES!r}:
+    sys.modules[name] = None
+for name in {POSIX_OF_OS!r}:
+    vars(os).pop(name, None)
+for name in {POSIX_OF_SIGNAL!r}:
+    vars(signal).pop(name, None)
+import tfzoo
+failed = []
+for module in pkgutil.walk_packages(tfzoo.__path__, "tfzoo."):
+    if module.name == "tfzoo.__main__":
+        continue
+    try:
+        importlib.import_module(module.name)
+    except Exception as error:
+        failed.append(f"{{module.name}}: {{type(error).__name__}}: {{error}}")
+print("\\n".join(failed))
+"""
+
+
+def test_every_module_can_be_imported_without_what_only_posix_has() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AS_ON_WINDOWS], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == ""
