@@ -10,7 +10,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import lightning.pytorch as L
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
@@ -51,8 +52,8 @@ def data() -> tfzoo.TranslationData:
 
 
 class Reads(TorchDispatchMode):
-    """On a CPU, what would wait for a GPU: reading a number, or a result whose size depends on
-    numbers.
+    """On a CPU, finds what would wait for a GPU: operations that read a number, or whose result has
+    a size that depends on numbers.
     """
 
     WAIT = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "unique")
@@ -63,11 +64,21 @@ class Reads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Methods(TorchFunctionMode):
+    """The same for methods that read memory of a CPU directly."""
+
+    WAIT = (torch.Tensor.tolist, torch.Tensor.numpy)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func not in self.WAIT, f"a step reads from the device: {func.__name__}"
+        return func(*args, **(kwargs or {}))
+
+
 @contextmanager
 def no_waiting(device: torch.device) -> Iterator[None]:
     """Raise where the host waits for the device."""
     if device.type == "cpu":
-        with Reads():
+        with Reads(), Methods():
             yield
         return
     torch.cuda.set_sync_debug_mode("error")
@@ -136,6 +147,23 @@ def test_no_step_waits_for_the_device(
     made = trainer(device, watched, max_steps=6, precision=precision, gradient_clip_val=1.0)
     made.fit(task_of(data), datamodule=data)
     assert watched.watched == 3
+
+
+@pytest.mark.parametrize("read", [float, torch.Tensor.tolist], ids=["float", "tolist"])
+def test_a_step_that_waits_is_found(
+    data: tfzoo.TranslationData, device: torch.device, read: Callable[[torch.Tensor], Any]
+) -> None:
+    task = task_of(data)
+    own = task.loss
+
+    def loss(batch: Any) -> Any:
+        found = own(batch)
+        read(found[0])
+        return found
+
+    task.loss = loss  # type: ignore[method-assign]
+    with pytest.raises((AssertionError, RuntimeError), match=r"reads from the device|synchroniz"):
+        trainer(device, Watched(device, range(2, 5)), max_steps=6).fit(task, datamodule=data)
 
 
 def test_a_step_that_is_not_finite_changes_nothing_and_is_not_waited_for(
