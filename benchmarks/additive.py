@@ -120,12 +120,15 @@ def main() -> None:
     options = parser.parse_args()
     print("# Additive attention, forward and backward\n")
     print(
-        f"Batch {BATCH}, {HEADS} heads of {WIDTH}, causal mask and padding, dropout {DROPOUT}, fp32; torch {torch.__version__}, "
-        f"{torch.get_num_threads()} thread(s), {options.pairs} pairs in turn. Ratio: median (least to largest).\n"
+        f"Batch {BATCH}, {HEADS} heads of {WIDTH}, causal mask and padding, dropout {DROPOUT}, "
+        f"fp32; torch {torch.__version__}, "
+        f"{torch.get_num_threads()} thread(s), {options.pairs} pairs in turn. Ratio: median "
+        "(least to largest).\n"
     )
     print("    python benchmarks/additive.py --pairs", options.pairs, "\n")
     print(
-        "| length | plain | tfzoo | plain / tfzoo | peak plain | peak tfzoo |\n|---|---|---|---|---|---|"
+        "| length | plain | tfzoo | plain / tfzoo | peak plain | peak tfzoo "
+        "|\n|---|---|---|---|---|---|"
     )
     for length in options.lengths:
         print(compare(length, options.pairs), flush=True)

@@ -2,8 +2,8 @@
 
     python benchmarks/attention_kernels.py --pairs 20 >> benchmarks/attention_kernels.md
 
-Steps of the two ways alternate, batch by batch, in one process and on one model. Time is that of the
-processor on one thread, so that other work on the machine does not count.
+Steps of the two ways alternate, batch by batch, in one process and on one model. Time is that of
+the processor on one thread, so that other work on the machine does not count.
 """
 
 from __future__ import annotations

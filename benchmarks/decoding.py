@@ -14,27 +14,13 @@ import statistics
 import time
 
 import torch
-from marian import PAD, pair
+from marian import PAD, Endless, pair
 from scipy import stats
 
 from tfzoo.search import Search, search
 from tfzoo.special_ids import EOS
 
 VOCAB, SENTENCES, SOURCE, LENGTH = 8000, 32, 14, 20
-
-
-class Endless:
-    """A model that never ends a sentence by itself."""
-
-    pad, max_positions = PAD, LENGTH
-
-    def __init__(self, model):
-        self.init_cache, self.model = model.init_cache, model
-
-    def decode_step(self, tokens, cache):
-        logits = self.model.decode_step(tokens, cache)
-        logits[:, EOS] = -torch.inf
-        return logits
 
 
 @torch.no_grad()
@@ -56,7 +42,8 @@ def main() -> None:
     for row in range(0, SENTENCES, 4):
         source[row, 10:] = PAD
     print(
-        "| beam | dim | layers | tfzoo, sentences/s | generate, sentences/s | ratio (95 % interval) |"
+        "| beam | dim | layers | tfzoo, sentences/s | generate, sentences/s | ratio (95 % "
+        "interval) |"
     )
     print("|---|---|---|---|---|---|")
     for beam in (1, 5):
@@ -67,7 +54,7 @@ def row_of(ours, theirs, source, beam: int, options) -> str:
     how = Search(beam=beam, max_length=1000.0, length_penalty=0.0)
 
     def run_ours():
-        return [best[0].ids for best in search(Endless(ours), source, how)]
+        return [best[0].ids for best in search(Endless(ours, LENGTH), source, how)]
 
     def run_theirs():
         found = theirs.generate(
@@ -94,7 +81,8 @@ def row_of(ours, theirs, source, beam: int, options) -> str:
     low, high = stats.t.interval(0.95, len(ratios) - 1, statistics.mean(ratios), stats.sem(ratios))
     speed = {name: len(source) / statistics.median(values) for name, values in times.items()}
     return (
-        f"| {beam} | {options.dim} | {options.layers}+{options.layers} | {speed['ours']:.1f} | {speed['theirs']:.1f} "
+        f"| {beam} | {options.dim} | {options.layers}+{options.layers} | {speed['ours']:.1f} | "
+        f"{speed['theirs']:.1f} "
         f"| {statistics.mean(ratios):.2f} ({low:.2f} to {high:.2f}) |"
     )
 

@@ -62,7 +62,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(
-        "| model | logged every | pairs | without, ms a step | with, ms a step | cost (95 % interval) |\n|---|---|---|---|---|---|"
+        "| model | logged every | pairs | without, ms a step | with, ms a step | cost (95 % "
+        "interval) |\n|---|---|---|---|---|---|"
     )
     for name, given in CASES.items():
         args = [
@@ -94,10 +95,14 @@ def main() -> None:
             0.95, len(ratios) - 1, statistics.mean(ratios), stats.sem(ratios)
         )
         median = {explain: 1000 * statistics.median(values) for explain, values in seconds.items()}
-        cost = f"{100 * statistics.mean(ratios) - 100:+.1f} % ({100 * low - 100:+.1f} to {100 * high - 100:+.1f})"
+        cost = (
+            f"{100 * statistics.mean(ratios) - 100:+.1f} % ({100 * low - 100:+.1f} to "
+            f"{100 * high - 100:+.1f})"
+        )
         every = job.recipe["trainer"]["log_every_n_steps"]
         print(
-            f"| {name} | {every} | {options.pairs} | {median[False]:.1f} | {median[True]:.1f} | {cost} |",
+            f"| {name} | {every} | {options.pairs} | {median[False]:.1f} | {median[True]:.1f} | "
+            f"{cost} |",
             flush=True,
         )
 

@@ -103,8 +103,9 @@ class Break(Callback):
         Path("disk/filler").unlink()
 
     def nan_5(self, task):
-        module = next(module for name, module in task.model.named_modules() if name.endswith("feedforward"))
-        self.hook = module.register_forward_hook(lambda module, given, output: output * float("nan"))
+        modules = dict(task.model.named_modules())
+        name = next(name for name in modules if name.endswith("feedforward"))
+        self.hook = modules[name].register_forward_hook(lambda m, given, out: out * float("nan"))
 
     def nan_8(self, task):
         self.hook.remove()
@@ -173,7 +174,8 @@ def running(
     """
     (folder / "breaks.py").write_text(BREAKS, "utf-8")
     (folder / "recipe.yaml").write_text(
-        "task: translation\ndata: {dataset: numbers, max_tokens: 1024}\ntrainer: {check_val_every_n_epoch: null}\n",
+        "task: translation\ndata: {dataset: numbers, max_tokens: 1024}\ntrainer: "
+        "{check_val_every_n_epoch: null}\n",
         "utf-8",
     )
     start = [
@@ -188,9 +190,8 @@ def running(
         str(TIMEOUT),
     ]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "TFZOO_CACHE": str(folder / "cache"), **env}
-    variables["PYTHONPATH"] = (
-        f"{Path(__file__).resolve().parents[1] / 'src'}{os.pathsep}{variables.get('PYTHONPATH', '')}"
-    )
+    source = Path(__file__).resolve().parents[1] / "src"
+    variables["PYTHONPATH"] = f"{source}{os.pathsep}{variables.get('PYTHONPATH', '')}"
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         devices = ["--trainer.devices", str(processes), *args]
         variables = {key: value for key, value in variables.items() if value}
@@ -517,8 +518,9 @@ def main() -> None:
 
 
 SAYS = """\
-Trainings of a small model, on two CPU processes (gloo) where the name says a process or a signal, else on one. Seconds are from the fault
-until no process was left; of W&B, from the last step. A process that hangs is given 20 seconds here (`timeout`)."""
+Trainings of a small model, on two CPU processes (gloo) where the name says a process or a signal,
+else on one. Seconds are from the fault until no process was left; of W&B, from the last step. A
+process that hangs is given 20 seconds here (`timeout`)."""
 
 
 if __name__ == "__main__":

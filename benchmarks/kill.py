@@ -136,7 +136,7 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def at_event(number: int, of_save: int, seen: Path | None = None) -> Iterator[None]:
-    """Die at a file event of a certain save; with ``seen`` only write down the events of that save."""
+    """Die at a file event of a certain save; with ``seen``, only note the events of that save."""
     from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
 
     saves, save = 0, AtomicCheckpointIO.save_checkpoint
@@ -239,7 +239,8 @@ class Trainings:
         step = max((int(row["step"]) + 1 for row in rows(run)), default=0)
         ended = "" if code == -signal.SIGKILL else f", BUT IT ENDED WITH {code}"
         print(
-            f"  {what}: {seconds:.2f} s, step {step}{', in a save' if saving else ''}, last checkpoint of step {trained(run)}{ended}",
+            f"  {what}: {seconds:.2f} s, step {step}{', in a save' if saving else ''}, last "
+            f"checkpoint of step {trained(run)}{ended}",
             flush=True,
         )
         return saving
@@ -249,7 +250,8 @@ class Trainings:
         code, _ = self.start(name)
         if code:
             return [
-                f"{name} ended with {code}: {(self.folder / f'{name}.log').read_text().strip().splitlines()[-1]}"
+                f"{name} ended with {code}: "
+                f"{(self.folder / f'{name}.log').read_text().strip().splitlines()[-1]}"
             ]
         return [
             f"{name}: {difference}"
@@ -415,7 +417,9 @@ def main() -> int:
         os.environ |= {"TMPDIR": str(temporary), "TFZOO_CACHE": str(folder / "cache")}
         same = temporary.stat().st_dev == folder.stat().st_dev
         print(
-            f"seed {options.seed}; TMPDIR {'IS ON THE SAME file system as' if same else 'on another file system than'} the runs",
+            f"seed {options.seed}; TMPDIR "
+            f"{'IS ON THE SAME file system as' if same else 'on another file system than'} the "
+            "runs",
             flush=True,
         )
         draw = random.Random(options.seed)
@@ -433,7 +437,8 @@ def main() -> int:
             if not options.no_borders:
                 wrong += boundary_kills(shorter)
             print(
-                f"  {options.kills} random kills, {saves} in a save; {time.monotonic() - begun:.0f} s",
+                f"  {options.kills} random kills, {saves} in a save; "
+                f"{time.monotonic() - begun:.0f} s",
                 flush=True,
             )
         for file in sorted(temporary.rglob("*"), reverse=True):

@@ -100,7 +100,8 @@ def main() -> None:
         text = Path(scratch, "text")
         write(text, options.pairs)
         lines = [
-            "| start | seconds to the first step | most memory before it, GiB | most memory after it, GiB |",
+            "| start | seconds to the first step | most memory before it, GiB | most memory after "
+            "it, GiB |",
             "|---|---|---|---|",
         ]
         for name in ("from text", "the second"):
@@ -114,8 +115,8 @@ def main() -> None:
 
 
 SAYS = f"""\
-`tfzoo fit translation/wmt14_base`, 50 steps of 1,024 tokens, with a model of width 128 and 2 layers, on generated text: {ONCE:,} pairs,
-again and again. 2 CPU cores. Memory is the process's own, file-backed pages aside."""
+`tfzoo fit translation/wmt14_base`, 50 steps of 1,024 tokens, with a model of width 128 and 2 layers, on generated
+text: {ONCE:,} pairs, again and again. 2 CPU cores. Memory is the process's own, file-backed pages aside."""
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
 import tfzoo
+from tfzoo.blocks.cache import DecoderCache
 from tfzoo.models.initialise import initialise
 from tfzoo.special_ids import BOS, EOS, PAD
 
@@ -54,6 +55,7 @@ def marian(
             forced_eos_token_id=None,
             bos_token_id=BOS,
             max_position_embeddings=512,
+            attn_implementation="sdpa",
         )
     )
 
@@ -166,3 +168,17 @@ def their_logits(model: MarianMTModel, source: Tensor, target: Tensor) -> Tensor
     return model(
         input_ids=source, attention_mask=source != PAD, decoder_input_ids=target[:, :-1]
     ).logits
+
+
+class Endless:
+    """A tfzoo model for search that ends no sentence before ``length`` tokens."""
+
+    pad = PAD
+
+    def __init__(self, model: tfzoo.Transformer, length: int) -> None:
+        self.init_cache, self.model, self.max_positions = model.init_cache, model, length
+
+    def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
+        logits = self.model.decode_step(tokens, cache)
+        logits[:, EOS] = -torch.inf
+        return logits

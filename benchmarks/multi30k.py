@@ -77,7 +77,8 @@ def main() -> None:
             sys.exit(log.read_text()[-2000:])
         checks = [(int(at), float(score)) for at, score in CHECK.findall(log.read_text())]
     print(
-        f"seed {options.seed}\n\n| tfzoo: seconds | BLEU | MarianMT: seconds | BLEU |\n|---|---|---|---|"
+        f"seed {options.seed}\n\n| tfzoo: seconds | BLEU | MarianMT: seconds | BLEU "
+        "|\n|---|---|---|---|"
     )
     for one, other in zip_longest(checks, theirs, fillvalue=("", "")):
         print(f"| {one[0]} | {one[1]} | {other[0]} | {other[1]} |")

@@ -135,8 +135,10 @@ def main() -> None:
     ours, plain = (f"{1000 * statistics.median(seconds[name]) / TURN:.1f}" for name in NAMES)
     change = f"{slower:+.1f} % ({low:+.1f} to {high:+.1f})"
     table = (
-        f"| recipe | pairs of {TURN} steps | tfzoo fit, ms a step | plain Lightning, ms a step | slow-down (95 % interval) |\n"
-        f"|---|---|---|---|---|\n| {options.recipe} | {len(ratios)} | {ours} | {plain} | {change} |\n"
+        f"| recipe | pairs of {TURN} steps | tfzoo fit, ms a step | plain Lightning, ms a step | "
+        "slow-down (95 % interval) |\n"
+        "|---|---|---|---|---|\n"
+        f"| {options.recipe} | {len(ratios)} | {ours} | {plain} | {change} |\n"
     )
     print(table, end="")
     if options.write:
@@ -148,7 +150,8 @@ def main() -> None:
 PAGE = """\
 # What `tfzoo fit` costs over plain Lightning
 
-The same model on the same batches, in turns of {turn} steps within one process; {threads} threads; torch {torch}, Lightning {lightning}.
+The same model on the same batches, in turns of {turn} steps within one process; {threads} threads;
+torch {torch}, Lightning {lightning}.
 
     {command}
 

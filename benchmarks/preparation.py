@@ -123,7 +123,8 @@ def measure(what: str, folder: Path, vocabulary: int) -> None:
         )
         rates = " ".join(f"{prepare[1]:.0f}/{alone[1]:.0f}" for alone, prepare in both)
         print(
-            f"{clock:.2f} of the bare rate by the clock, {cpu:.2f} by CPU time ({rates} lines/s), {most[0]:.0f} MiB"
+            f"{clock:.2f} of the bare rate by the clock, {cpu:.2f} by CPU time ({rates} lines/s), "
+            f"{most[0]:.0f} MiB"
         )
     elif what == "train":  # the tokenizer alone; it is in the cache afterwards
         from tfzoo.data.prepare import scan, train_languages
@@ -157,7 +158,8 @@ def main() -> None:
         generate(folder, options.pairs)
         environment = {**os.environ, "TFZOO_CACHE": f"{scratch}/cache"}
         print(
-            f"{options.pairs:,} pairs, {sum(path.stat().st_size for path in folder.glob('*.*')) / 2**20:.0f} MiB of text"
+            f"{options.pairs:,} pairs, "
+            f"{sum(path.stat().st_size for path in folder.glob('*.*')) / 2**20:.0f} MiB of text"
         )
         for what in ("train", "rate", "start"):
             command = [

@@ -118,11 +118,13 @@ def measure(tokens: int = 256, sentence: int = 32, steps: int = 3) -> None:
         seconds.append(time.perf_counter() - start)
     counted, fastest = counter.get_total_flops(), min(seconds)
     print(
-        f"measured on {torch.get_num_threads()} threads of this CPU, {tokens} tokens a side in sentences of {sentence}, fp32:"
+        f"measured on {torch.get_num_threads()} threads of this CPU, {tokens} tokens a side in "
+        f"sentences of {sentence}, fp32:"
     )
     print(f"{fastest:.2f} s a step, the fastest of {steps}; {gradients / 1e6:,.0f} MB of gradients")
     print(
-        f"counted: {counted / tokens / 1e9:.3f} GFLOP a token; worked out below with {operations(1) / 1e9:.3f}"
+        f"counted: {counted / tokens / 1e9:.3f} GFLOP a token; worked out below with "
+        f"{operations(1) / 1e9:.3f}"
     )
     print(f"so this CPU computes {counted / fastest / 1e9:,.0f} GFLOP/s\n")
 
@@ -223,10 +225,12 @@ def main() -> None:
         measure()
     compute = options.step or operations(options.tokens) / options.flops / options.use
     print(
-        f"{PARAMETERS:,} parameters, {4 * PARAMETERS / 1e6:,.0f} MB of gradients; {1000 * compute:.1f} ms of computing a step;"
+        f"{PARAMETERS:,} parameters, {4 * PARAMETERS / 1e6:,.0f} MB of gradients; "
+        f"{1000 * compute:.1f} ms of computing a step;"
     )
     print(
-        f"GB a GPU without activations: DDP {memory(8, False):.1f}; FSDP2 {memory(8, True):.1f} on 8, {memory(512, True):.1f} on 512."
+        f"GB a GPU without activations: DDP {memory(8, False):.1f}; FSDP2 {memory(8, True):.1f} "
+        f"on 8, {memory(512, True):.1f} on 512."
     )
     for fixed in (False, True):
         for name, outer in (

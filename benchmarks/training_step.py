@@ -82,11 +82,13 @@ def compare_with_marian(options: argparse.Namespace) -> None:
     used = {name: memory[name] - memory["neither"] for name in ("ours", "theirs")}
     median = {name: statistics.median(values) for name, values in speeds.items()}
     print(
-        "| dim | layers | tfzoo, tokens/s | MarianMT, tokens/s | ratio (95 % interval) | peak memory, MiB | ratio |"
+        "| dim | layers | tfzoo, tokens/s | MarianMT, tokens/s | ratio (95 % interval) | peak "
+        "memory, MiB | ratio |"
     )
     print("|---|---|---|---|---|---|---|")
     print(
-        f"| {options.dim} | {options.layers}+{options.layers} | {median['ours']:.0f} | {median['theirs']:.0f} "
+        f"| {options.dim} | {options.layers}+{options.layers} | {median['ours']:.0f} | "
+        f"{median['theirs']:.0f} "
         f"| {statistics.mean(ratios):.2f} ({low:.2f} to {high:.2f}) "
         f"| {used['ours']} / {used['theirs']} | {used['ours'] / used['theirs']:.2f} |"
     )

@@ -42,7 +42,9 @@ for name in ("empties", "stays full"):
     last, passed = newest(disk / name)
     files = sorted(path.name for path in (disk / name).rglob("*") if path.is_file())
     lines = [line for line in said.getvalue().splitlines() if line.startswith("tfzoo: ")]
-    found[name] = {"code": code, "trained": trained, "last": read(last)["global_step"], "passed": passed, "said": lines, "files": files}
+    step = read(last)["global_step"]
+    found[name] = {"code": code, "trained": trained, "last": step, "passed": passed}
+    found[name] |= {"said": lines, "files": files}
 print("FOUND", json.dumps(found))
 """
 COMMAND = (

@@ -87,7 +87,8 @@ def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path: Path) -> None
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
         (
             RuntimeError(
-                "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to allocate"
+                "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: "
+                "you tried to allocate"
             ),
             True,
         ),

@@ -50,7 +50,8 @@ def numbers(tree: Mapping[str, Any], where: str, layers: int = LAYERS) -> None:
         if abs(value) > most:
             key = ".".join(path)
             raise BadRecipe(
-                f"{where if where == f'--{key}' else f'{where}: {key}'} is {value:.6g}; the most is {most:,}"
+                f"{where if where == f'--{key}' else f'{where}: {key}'} is {value:.6g}; the most "
+                f"is {most:,}"
             )
 
 
@@ -76,7 +77,8 @@ def entries(archive: ZipFile, path: object) -> int:
     found = archive.infolist()
     if any(entry.compress_type != ZIP_STORED for entry in found):
         raise BadRun(
-            f"{path} is compressed, as no checkpoint is: a small file could so take all memory. It was not unpacked"
+            f"{path} is compressed, as no checkpoint is: a small file could so take all memory. "
+            "It was not unpacked"
         )
     archive.fp.seek(0, 2)  # type: ignore[union-attr]  # it is open
     size = archive.fp.tell()  # type: ignore[union-attr]
@@ -99,7 +101,8 @@ def content(checkpoint: Any, path: object, size: int) -> None:
         for key in ("hyper_parameters", "datamodule_hyper_parameters"):
             if key in checkpoint:
                 raise BadRun(
-                    f"{path} holds {key!r}, from which Lightning makes objects; tfzoo writes none. It was refused"
+                    f"{path} holds {key!r}, from which Lightning makes objects; tfzoo writes "
+                    "none. It was refused"
                 )
     left, storages = NODES, {}
     waiting: list[tuple[Any, int]] = [(checkpoint, 0)]
@@ -108,12 +111,14 @@ def content(checkpoint: Any, path: object, size: int) -> None:
         left -= 1
         if left < 0 or depth > DEPTH:
             raise BadRun(
-                f"{path} holds more than {NODES:,} values or {DEPTH} levels of them; a checkpoint does not"
+                f"{path} holds more than {NODES:,} values or {DEPTH} levels of them; a checkpoint "
+                "does not"
             )
         if isinstance(value, Mapping):
             if CALLED in value:
                 raise BadRun(
-                    f"{path} holds {CALLED!r}, by which Lightning calls a function; tfzoo writes none. It was refused"
+                    f"{path} holds {CALLED!r}, by which Lightning calls a function; tfzoo writes "
+                    "none. It was refused"
                 )
             waiting += ((inner, depth + 1) for pair in value.items() for inner in pair)
         elif isinstance(value, list | tuple | set | frozenset):
@@ -124,7 +129,8 @@ def content(checkpoint: Any, path: object, size: int) -> None:
                 storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
     if sum(storages.values()) > size:
         raise BadRun(
-            f"{path} is damaged: it says that its tensors have {sum(storages.values()):,} bytes, and holds {size:,}"
+            f"{path} is damaged: it says that its tensors have {sum(storages.values()):,} bytes, "
+            f"and holds {size:,}"
         )
 
 
@@ -138,15 +144,18 @@ def tensor(value: Any, path: object) -> None:
         if isinstance(value, torch.dtype | torch.device):
             return
         raise BadRun(
-            f"{path} holds a {type(value).__name__}; a checkpoint holds tensors and plain values. It was refused"
+            f"{path} holds a {type(value).__name__}; a checkpoint holds tensors and plain values. "
+            "It was refused"
         )
     if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
         raise BadRun(
-            f"{path} holds a tensor of a kind that tfzoo does not write ({value.layout}, {value.device}). It was refused"
+            f"{path} holds a tensor of a kind that tfzoo does not write ({value.layout}, "
+            f"{value.device}). It was refused"
         )
     if value.numel() * value.element_size() > value.untyped_storage().nbytes():
         raise BadRun(
-            f"{path} holds a tensor of shape {list(value.shape)} of which only {value.untyped_storage().nbytes()} bytes are stored"
+            f"{path} holds a tensor of shape {list(value.shape)} of which only "
+            f"{value.untyped_storage().nbytes()} bytes are stored"
         )
 
 
@@ -165,7 +174,8 @@ def fitting(model: nn.Module, state: Mapping[str, Tensor], prefix: str = "model.
                 else f"stored is {list(getattr(found, 'shape', []))}"
             )
             raise BadRun(
-                f"the checkpoint's parameters do not fit its own recipe and tokenizer: {name} would be {list(wanted.shape)}, {has}"
+                f"the checkpoint's parameters do not fit its own recipe and tokenizer: {name} "
+                f"would be {list(wanted.shape)}, {has}"
             )
     stored = {
         one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() // one.element_size()
@@ -178,5 +188,6 @@ def fitting(model: nn.Module, state: Mapping[str, Tensor], prefix: str = "model.
     tables = sum(one.numel() * one.element_size() for one in model.buffers())
     if tables > TABLES:
         raise BadRun(
-            f"the checkpoint's recipe describes a model with tables of {tables:,} bytes; the most is {TABLES:,}"
+            f"the checkpoint's recipe describes a model with tables of {tables:,} bytes; the most "
+            f"is {TABLES:,}"
         )

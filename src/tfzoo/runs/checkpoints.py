@@ -158,7 +158,8 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
     if kept.get("format") not in FORMATS:
         raise BadRun(
-            f"{path} has format {kept.get('format')!r}, this tfzoo reads {max(FORMATS)}: it was written by another version"
+            f"{path} has format {kept.get('format')!r}, this tfzoo reads {max(FORMATS)}: it was "
+            "written by another version"
         )
     missing = [key for key in ("task", "recipe", "tokenizer", "batches") if key not in kept]
     if missing or "state_dict" not in checkpoint or not isinstance(kept["recipe"], dict):
@@ -167,7 +168,8 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
         )
     if task and kept["task"] != task:
         raise BadRun(
-            f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something else"
+            f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something "
+            "else"
         )
     return with_current_names(checkpoint)
 
@@ -192,7 +194,8 @@ def load(path: Path) -> Any:
         checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
         raise BadRun(
-            f"{path} holds more than tensors and plain values{named(error)}. It was refused and nothing in it was run"
+            f"{path} holds more than tensors and plain values{named(error)}. It was refused and "
+            "nothing in it was run"
         ) from None
     except Exception as error:
         raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
@@ -217,11 +220,13 @@ def check_sums(path: Path) -> int:
     except zipfile.BadZipFile:
         if start.startswith(b"PK"):
             raise BadRun(
-                f"{path} is cut short or damaged: its end is missing. Use another checkpoint of the run"
+                f"{path} is cut short or damaged: its end is missing. Use another checkpoint of "
+                "the run"
             ) from None
         if start.startswith(b"\x80"):
             raise BadRun(
-                f"{path} is a bare pickle, which can hold code. It was refused and nothing in it was run"
+                f"{path} is a bare pickle, which can hold code. It was refused and nothing in it "
+                "was run"
             ) from None
         raise BadRun(f"{path} is no checkpoint" + (": it is empty" if not start else "")) from None
     except Exception as error:  # a damaged header can make zipfile fail in any way

@@ -58,7 +58,8 @@ def check(folder: Path, recipe: Mapping[str, Any]) -> None:
         before = None
     if not isinstance(before, dict):
         raise BadRun(
-            f"{folder / FILE} cannot be read, so nobody knows how this run was configured. Name another folder with --run"
+            f"{folder / FILE} cannot be read, so nobody knows how this run was configured. Name "
+            "another folder with --run"
         )
     old, new = leaves(before), leaves(yaml.safe_load(yaml.safe_dump(dict(recipe))))
     names = [
@@ -73,7 +74,8 @@ def check(folder: Path, recipe: Mapping[str, Any]) -> None:
         ]
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
         raise BadRun(
-            f"{folder} has another configuration: {'; '.join(said)}{more}. It goes on with its own alone; for a new run, name a new --run"
+            f"{folder} has another configuration: {'; '.join(said)}{more}. It goes on with its "
+            "own alone; for a new run, name a new --run"
         )
 
 

@@ -60,7 +60,8 @@ def choose(name: str, given: str | None = None) -> Path:
         )
         if taken and not rank():
             raise BadRun(
-                f"--run {given} is not empty and no run. Name a new folder, or leave --run out for a new one under {RUNS}/{name}"
+                f"--run {given} is not empty and no run. Name a new folder, or leave --run out "
+                f"for a new one under {RUNS}/{name}"
             )
         make(folder)
     else:

@@ -1,4 +1,4 @@
-"""``metrics.csv``: every number that training logs, one line a step, straight in the run's folder."""
+"""``metrics.csv`` in the run's folder: every number that training logs, one line a step."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class MetricsFile(Logger):
         except OSError as error:
             if len(self.held) == 1:
                 tell(
-                    f"cannot write {self.path}: {error.strerror}. Training goes on, the next row tries again"
+                    f"cannot write {self.path}: {error.strerror}. Training goes on, the next row "
+                    "tries again"
                 )
 
     def go_on(self, rows: int, pending: Mapping[str, float] | None = None) -> None:

@@ -96,4 +96,7 @@ def advice(shape: str, max_tokens: int) -> str:
         if shape
         else "before the first batch: the model alone is too large (model.dim, model.layers)"
     )
-    return f"out of memory {batch}. Lower data.max_tokens, which is {max_tokens}: --data.max_tokens {max(1, max_tokens // 2)}"
+    return (
+        f"out of memory {batch}. Lower data.max_tokens, which is {max_tokens}: "
+        f"--data.max_tokens {max(1, max_tokens // 2)}"
+    )

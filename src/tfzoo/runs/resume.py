@@ -58,8 +58,10 @@ class Resume(L.Callback):
         accumulated = kept.get("accumulated", trainer.accumulate_grad_batches)
         if before * accumulated != now * trainer.accumulate_grad_batches:
             raise BadRun(
-                f"a step of this run took {before * accumulated} batches ({before} processes, {accumulated} accumulated), not "
-                f"{now * trainer.accumulate_grad_batches}: set --trainer.devices or --trainer.accumulate_grad_batches so that it does again"
+                f"a step of this run took {before * accumulated} batches ({before} processes, "
+                f"{accumulated} accumulated), not "
+                f"{now * trainer.accumulate_grad_batches}: set --trainer.devices or "
+                "--trainer.accumulate_grad_batches so that it does again"
             )
         self.scores, self.start = kept.get("scores", {}), checkpoint["global_step"]
         if trainer.is_global_zero:

@@ -139,7 +139,8 @@ def read_index(path: Path) -> Any:
     """The index of a sharded checkpoint."""
     if not is_sharded(path):
         raise BadRun(
-            f"{path} is no complete checkpoint: its last file, {REST}, is missing. Use another checkpoint of the run"
+            f"{path} is no complete checkpoint: its last file, {REST}, is missing. Use another "
+            "checkpoint of the run"
         )
     try:
         with (path / INDEX).open("rb") as stream:
@@ -225,7 +226,8 @@ def piece(stream: BinaryIO, path: Path) -> Any:
         return torch.load(stream, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise BadRun(
-            f"{path} holds more than tensors and plain values. It was refused and nothing in it was run"
+            f"{path} holds more than tensors and plain values. It was refused and nothing in it "
+            "was run"
         ) from None
     except Exception as error:
         raise BadRun(
@@ -241,6 +243,7 @@ class Careful(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if name not in HARMLESS.get(module, ()):
             raise BadRun(
-                f"{INDEX} names {module}.{name}, which no checkpoint does. It was refused and nothing in it was run"
+                f"{INDEX} names {module}.{name}, which no checkpoint does. It was refused and "
+                "nothing in it was run"
             )
         return super().find_class(module, name)

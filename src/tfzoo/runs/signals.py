@@ -1,4 +1,4 @@
-"""A signal ends training at the end of a step, with a checkpoint; a second Ctrl-C ends it at once."""
+"""A signal ends training after a step, with a checkpoint; a second Ctrl-C ends it at once."""
 
 from __future__ import annotations
 

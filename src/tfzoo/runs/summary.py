@@ -19,7 +19,7 @@ PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacreb
 
 
 def write(folder: Path, command: str, section: Mapping[str, Any]) -> None:
-    """Put a section into a run's summary, beside those of other commands; never leaves half a file."""
+    """Write the section of a command into a run's summary; other sections stay as they are."""
     path = folder / FILE
     summary = {**read(folder), command: plain(section)}
     draft = path.with_suffix(".tmp")

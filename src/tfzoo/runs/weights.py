@@ -25,7 +25,8 @@ def adopt(
     }
     if not fits:
         raise BadRun(
-            f"{name}: none of its {len(given)} weights has the name and shape of one of this model's"
+            f"{name}: none of its {len(given)} weights has the name and shape of one of this "
+            "model's"
         )
     task.load_state_dict({**own, **fits})
     shapes = [

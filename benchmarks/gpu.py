@@ -1,0 +1,401 @@
+"""What one GPU makes of tfzoo, beside PyTorch and `transformers`: training steps, attention, norms,
+rotary positions, the loss, beam search, memory.
+
+    python -m benchmarks.gpu --write                   # benchmarks/gpu.md, at most 8 minutes
+    python -m benchmarks.gpu --device cpu --small      # prints, in seconds: to see that it runs
+
+Each part has a time limit of its own, and each row is written as soon as it is measured. The two
+sides of a ratio take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from scipy import stats
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.marian import Endless, batches, pair, their_loss
+from tfzoo.masks import Mask
+from tfzoo.registry import create, registry
+from tfzoo.search import Search, search
+from tfzoo.special_ids import EOS, PAD
+from tfzoo.tasks.cross_entropy import cross_entropy
+
+PAGE = Path(__file__).with_name("gpu.md")
+BASE = {"vocab_size": 37000, "dim": 512, "heads": 8, "layers": 6, "dropout": 0.1, "hidden": 2048}
+BIG = {"vocab_size": 37000, "dim": 1024, "heads": 16, "layers": 6, "dropout": 0.3, "hidden": 4096}
+TINY = {"vocab_size": 100, "dim": 32, "heads": 2, "layers": 1, "dropout": 0.1, "hidden": 64}
+TOKENS, MEAN = 8192, 27.0
+AIM = "Aim: 1.3 times `transformers`, at half of the card's speed in matrix products."
+
+
+@dataclass
+class Run:
+    """What is measured, on what, until when."""
+
+    device: torch.device
+    small: bool
+    ends: float = 0.0
+    products: float = float("nan")
+    """Floating-point operations per second of a large matrix product in bf16."""
+
+    @property
+    def half(self) -> torch.dtype:
+        return torch.bfloat16
+
+    def wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def seconds(self, run: Callable[[], object]) -> float:
+        self.wait()
+        began = time.perf_counter()
+        run()
+        self.wait()
+        return time.perf_counter() - began
+
+    def compare(self, ours: Callable[[], object], theirs: Callable[[], object]) -> Compared:
+        """Run both in turn, until a part's time is over or the interval is narrow."""
+        found = Compared()
+        for run in (ours, theirs):  # warm up
+            run(), run()
+        most = 3 if self.small else 40
+        while len(found.ours) < 3 or (time.monotonic() < self.ends and len(found.ours) < most):
+            order = ((ours, found.ours), (theirs, found.theirs))
+            for run, times in order if len(found.ours) % 2 else order[::-1]:
+                times.append(self.seconds(run))
+        return found
+
+    def memory(self, run: Callable[[], object]) -> str:
+        """What the allocator holds at most while something runs, in GiB; empty on a CPU."""
+        if self.device.type != "cuda":
+            return ""
+        self.wait()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        run()
+        self.wait()
+        return f"{(torch.cuda.max_memory_allocated() - before) / 2**30:.2f}"
+
+
+@dataclass
+class Compared:
+    """Seconds of two sides that took turns."""
+
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+
+    def cells(self) -> list[str]:
+        """Both medians, and how many times ours is as fast, with an interval of 95 %."""
+        ratios = [b / a for a, b in zip(self.ours, self.theirs, strict=True)]
+        low, high = stats.t.interval(
+            0.95, len(ratios) - 1, statistics.mean(ratios), stats.sem(ratios)
+        )
+        times = [f"{1e3 * statistics.median(side):.2f}" for side in (self.ours, self.theirs)]
+        return [*times, f"{statistics.mean(ratios):.2f} ({low:.2f} to {high:.2f})"]
+
+
+Rows = Iterator[list[str]]
+
+
+@dataclass
+class Part:
+    """A table: its rows are measured in at most ``limit`` seconds."""
+
+    title: str
+    columns: list[str]
+    rows: Callable[[Run], Rows]
+    limit: float
+
+
+def products(run: Run) -> Rows:
+    """The speed of matrix products alone, forward and backward shapes alike."""
+    for size in (64, 128) if run.small else (2048, 4096, 8192):
+        a, b = (torch.randn(size, size, device=run.device, dtype=run.half) for _ in range(2))
+        times = [run.seconds(lambda a=a, b=b: a @ b) for _ in range(12)][2:]
+        speed = 2 * size**3 / statistics.median(times)
+        run.products = max(speed, run.products if run.products == run.products else 0.0)
+        yield [str(size), f"{speed / 1e12:.3f}"]
+
+
+def training_step(sizes: dict[str, Any]) -> Callable[[Run], Rows]:
+    """Forward, backward and AdamW under autocast to bf16, as ``precision: bf16-mixed``."""
+
+    def rows(run: Run) -> Rows:
+        given = TINY if run.small else sizes
+        ours, theirs = (model.to(run.device).train() for model in pair(**given))
+        assert theirs.config._attn_implementation == "sdpa"
+        tokens, mean = (64, 6.0) if run.small else (TOKENS, MEAN)
+        made = [prepare(run, *one) for one in batches(8, given["vocab_size"], tokens, mean)]
+        steps = [stepper(run, ours, our_loss), stepper(run, theirs, their_mean)]
+        memory = [run.memory(lambda step=step: step(made[0])) for step in steps]
+        with FlopCounterMode(display=False) as counter:
+            steps[0](made[0])
+        order = [0, 0]
+
+        def turn(side: int) -> Callable[[], object]:
+            def step() -> None:
+                steps[side](made[order[side] % len(made)])
+                order[side] += 1
+
+            return step
+
+        operations = counter.get_total_flops()
+        share = operations / run.seconds(lambda: steps[0](made[0])) / run.products
+        found = run.compare(turn(0), turn(1))
+        predicted = statistics.mean(len(batch[2]) for batch in made)
+        speeds = [
+            f"{predicted / statistics.median(side):,.0f}" for side in (found.ours, found.theirs)
+        ]
+        yield [*speeds, found.cells()[2], f"{share:.2f}", " / ".join(memory)]
+
+    return rows
+
+
+Batch = tuple[Tensor, Tensor, Tensor, list[str]]
+
+
+def prepare(run: Run, source: Tensor, target: Tensor) -> Batch:
+    """A batch on the device, with what the collator knows of it."""
+    real = (target[:, 1:] != PAD).flatten().nonzero()[:, 0]
+    padding = ["right" if bool((ids == PAD).any()) else "none" for ids in (source, target)]
+    return source.to(run.device), target.to(run.device), real.to(run.device), padding
+
+
+def our_loss(model: Any, batch: Batch) -> Tensor:
+    source, target, real, (source_padding, target_padding) = batch
+    hidden = model.hidden(
+        source, target[:, :-1], source_padding=source_padding, target_padding=target_padding
+    )
+    wanted = target[:, 1:].flatten()[real]
+    return cross_entropy(hidden.flatten(0, 1)[real], model.output_weight, wanted)[0] / len(real)
+
+
+def their_mean(model: Any, batch: Batch) -> Tensor:
+    return their_loss(model, batch[0], batch[1])
+
+
+def stepper(run: Run, model: nn.Module, loss: Callable[..., Tensor]) -> Callable[[Batch], None]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step(batch: Batch) -> None:
+        with torch.autocast(run.device.type, torch.bfloat16):
+            value = loss(model, batch)
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def both_ways(run: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], object]:
+    """Forward and backward."""
+
+    def step() -> None:
+        out = run()
+        torch.autograd.grad(out, inputs, torch.ones_like(out))
+
+    return step
+
+
+def attention(run: Run) -> Rows:
+    """Causal, without padding, against SDPA."""
+    for length in (16,) if run.small else (128, 512, 2048):
+        shape = (2, 2, length, 16) if run.small else (8, 8, length, 64)
+        for name in registry("attention").names():
+            part = create("attention", name, heads=shape[1], head_dim=shape[3])
+            part = part.to(run.device, run.half)
+            q, k, v = (draw(run, *shape) for _ in range(3))
+            through = [q, k, v]
+            yield [name, str(length), *measured(
+                run,
+                both_ways(lambda p=part, a=(q, k, v): p(*a, mask=Mask(causal=True)), through),
+                both_ways(
+                    lambda a=(q, k, v): F.scaled_dot_product_attention(*a, is_causal=True), through
+                ),
+            )]  # fmt: skip
+
+
+def norms(run: Run) -> Rows:
+    """Against torch's layer norm of as many features."""
+    shape = (2, 8, 32) if run.small else (64, 128, 1024)
+    valid = torch.ones(shape[:2], dtype=torch.bool, device=run.device)
+    for name in registry("norm").names():
+        part = create("norm", name, dim=shape[2]).to(run.device, run.half)
+        x, other = draw(run, *shape), nn.LayerNorm(shape[2]).to(run.device, run.half)
+        yield [name, *measured(
+            run,
+            both_ways(lambda p=part, x=x: p(x, valid), [x]) if name != "none" else lambda: None,
+            both_ways(lambda o=other, x=x: o(x), [x]),
+        )]  # fmt: skip
+
+
+def rotary(run: Run) -> Rows:
+    """Against the form of Llama in ``transformers``: ``x cos + rotate_half(x) sin``."""
+    for length in (16,) if run.small else (128, 2048):
+        shape = (2, 2, length, 16) if run.small else (8, 8, length, 64)
+        x = draw(run, *shape)
+        for layout in ("interleaved", "half"):
+            part = create("position", {"name": "rotary", "layout": layout}, head_dim=shape[3])
+            part = part.to(run.device)
+            angles = part.angles(torch.arange(length, device=run.device)[None])
+            cos, sin = (torch.randn(length, shape[3], device=run.device).to(run.half) for _ in "cs")
+
+            def halves(x: Tensor = x, cos: Tensor = cos, sin: Tensor = sin) -> Tensor:
+                one, two = x.chunk(2, -1)
+                return x * cos + torch.cat((-two, one), -1) * sin
+
+            yield [layout, str(length), *measured(
+                run,
+                both_ways(lambda a=angles, x=x: a(x), [x]),
+                both_ways(halves, [x]),
+            )]  # fmt: skip
+
+
+def loss(run: Run) -> Rows:
+    """Against a linear layer and ``F.cross_entropy`` in fp32, label smoothing 0.1."""
+    dim, vocabulary = (16, 50) if run.small else (512, 37000)
+    for tokens in (32,) if run.small else (1024, 8192, 32768):
+        hidden = draw(run, tokens, dim)
+        weight = draw(run, vocabulary, dim)
+        wanted = torch.randint(4, vocabulary, (tokens,), device=run.device)
+
+        def plain(h: Tensor = hidden, w: Tensor = weight, y: Tensor = wanted) -> Tensor:
+            return F.cross_entropy(F.linear(h, w).float(), y, reduction="sum", label_smoothing=0.1)
+
+        yield [str(tokens), *measured(
+            run,
+            both_ways(
+                lambda h=hidden, w=weight, y=wanted: cross_entropy(h, w, y, 0.1)[0],
+                [hidden, weight],
+            ),
+            both_ways(plain, [hidden, weight]),
+        )]  # fmt: skip
+
+
+def beam_search(run: Run) -> Rows:
+    """32 sentences of 20 tokens against ``generate``, at the base size, in bf16."""
+    given = {**(TINY if run.small else BASE), "dropout": 0.0}
+    length = 4 if run.small else 20
+    ours, theirs = (model.to(run.device, run.half).eval() for model in pair(**given))
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randint(
+        4, given["vocab_size"], (4 if run.small else 32, 14), generator=generator
+    )
+    source[:, -1] = EOS
+    source = source.to(run.device)
+    for beam in (1, 5):
+        how = Search(beam=beam, max_length=1000.0, length_penalty=0.0)
+
+        def generate(beam: int = beam) -> object:
+            return theirs.generate(
+                source, attention_mask=source != PAD, num_beams=beam, do_sample=False,
+                min_new_tokens=length, max_new_tokens=length, length_penalty=0.0,
+                bad_words_ids=[[PAD], [2]],
+            )  # fmt: skip
+
+        with torch.no_grad():
+            cells = measured(
+                run, lambda how=how: search(Endless(ours, length), source, how), generate
+            )
+        yield [str(beam), *cells]
+
+
+def measured(run: Run, ours: Callable[[], object], theirs: Callable[[], object]) -> list[str]:
+    """Milliseconds of both, their ratio, and the memory that each needs at most."""
+    memory = [run.memory(side) for side in (ours, theirs)]
+    return [*run.compare(ours, theirs).cells(), " / ".join(memory)]
+
+
+def draw(run: Run, *shape: int) -> Tensor:
+    return torch.randn(*shape, device=run.device, dtype=run.half, requires_grad=True)
+
+
+TIMES = ["tfzoo, ms", "other, ms", "times as fast (95 % interval)", "peak memory, GiB"]
+STEPS = ["tfzoo, tokens/s", "transformers, tokens/s", "times as fast (95 % interval)"]
+STEPS += ["share of the speed of products", "peak memory, GiB"]
+PARTS = [
+    Part("Matrix products in bf16", ["size", "10^12 operations/s"], products, 15),
+    Part("Training step, wmt14_base", STEPS, training_step(BASE), 75),
+    Part("Training step, wmt14_big", STEPS, training_step(BIG), 90),
+    Part("Attention, causal, against SDPA", ["attention", "length", *TIMES], attention, 90),
+    Part("Norms against torch's LayerNorm", ["norm", *TIMES], norms, 30),
+    Part("Rotary against rotate_half", ["layout", "length", *TIMES], rotary, 20),
+    Part("Loss against F.cross_entropy", ["tokens", *TIMES], loss, 40),
+    Part("Beam search against generate", ["beam", *TIMES], beam_search, 90),
+]
+assert sum(part.limit for part in PARTS) <= 460  # 8 minutes, with the imports
+
+
+class Page:
+    """The tables as they grow: on stdout, or in a file that is written anew after each row."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path, self.lines = path, list[str]()
+
+    def add(self, *lines: str) -> None:
+        self.lines += lines
+        if self.path is None:
+            print(*lines, sep="\n", flush=True)
+        else:
+            self.path.write_text("\n".join(self.lines) + "\n", "utf-8")
+
+
+def measure(part: Part, run: Run, page: Page) -> None:
+    page.add("", f"## {part.title}", "")
+    page.add(f"| {' | '.join(part.columns)} |", "|" + "---|" * len(part.columns))
+    began = time.monotonic()
+    rows = part.rows(run)
+    while True:
+        run.ends = min(time.monotonic() + part.limit / 8, began + part.limit)
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except (RuntimeError, AssertionError) as error:
+            page.add("", f"Stopped: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            return
+        page.add(f"| {' | '.join(row)} |")
+        if time.monotonic() - began > part.limit:
+            page.add("", f"Stopped after {part.limit:g} seconds.")
+            return
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--small", action="store_true", help="sizes at which all runs in seconds")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    options = parser.parse_args(arguments)
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("there is no GPU here; --device cpu --small shows that the parts run")
+    if options.write and (options.device == "cpu" or options.small):
+        parser.error(f"{PAGE.name} holds figures of a GPU at full size: leave --write out")
+    device = torch.device(options.device)
+    torch.manual_seed(0)
+    card = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    page = Page(PAGE if options.write else None)
+    page.add("# tfzoo on one GPU", "")
+    page.add(f"{card}, torch {torch.__version__}, bf16: `python -m benchmarks.gpu --write`. {AIM}")
+    run = Run(device, options.small)
+    for part in PARTS:
+        measure(part, run, page)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
