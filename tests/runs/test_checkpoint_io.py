@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.kill import Events
 from tfzoo.errors import BadRun
-from tfzoo.runs.checkpoint_io import AtomicCheckpointIO, sweep
+from tfzoo.runs.checkpoint_io import AtomicCheckpointIO, remove_leftovers
 from tfzoo.runs.checkpoints import newest, read
 
 
@@ -80,7 +80,7 @@ def test_a_kill_at_any_moment_of_a_save_leaves_the_checkpoint_before_or_the_new_
         assert chosen is not None
         assert chosen == (folder / "last.ckpt", [])
         found.append(read(chosen[0])["tfzoo"]["batches"])
-        sweep(folder)
+        remove_leftovers(folder)
         assert [path.name for path in folder.iterdir()] == ["last.ckpt"]
     assert found == [1] * (len(found) - 1) + [2], (
         "only the last event, after the rename, has the new one"
@@ -169,5 +169,5 @@ def test_leftovers_are_swept_and_nothing_else(folder: Path) -> None:
     folder.mkdir()
     for name in ("last.ckpt.tmp", "best.ckpt.tmp", "last.ckpt", "notes.tmp"):
         (folder / name).touch()
-    sweep(folder)
+    remove_leftovers(folder)
     assert sorted(path.name for path in folder.iterdir()) == ["last.ckpt", "notes.tmp"]

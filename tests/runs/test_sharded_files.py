@@ -121,9 +121,9 @@ def test_a_size_that_the_pieces_do_not_have_takes_no_memory(folder: Path) -> Non
 
 
 def test_a_new_one_takes_the_place_of_the_old(folder: Path) -> None:
-    draft = sharded_files.draft(folder)
+    draft = sharded_files.temporary_name(folder)
     written(draft, epoch=2)
-    sharded_files.place(draft, folder)
+    sharded_files.rename(draft, folder)
     assert sharded_files.read(folder)["epoch"] == 2
     assert [path.name for path in folder.parent.iterdir()] == ["last.ckpt"]
 
@@ -132,7 +132,7 @@ def test_a_new_one_takes_the_place_of_the_old(folder: Path) -> None:
 def test_whenever_placing_is_cut_off_there_is_a_checkpoint(
     folder: Path, renames: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draft = sharded_files.draft(folder)
+    draft = sharded_files.temporary_name(folder)
     written(draft, epoch=2)
     rename, done = Path.rename, []
 
@@ -148,8 +148,8 @@ def test_whenever_placing_is_cut_off_there_is_a_checkpoint(
     )
     if renames < 2:
         with pytest.raises(KeyboardInterrupt):
-            sharded_files.place(draft, folder)
+            sharded_files.rename(draft, folder)
     else:
-        sharded_files.place(draft, folder)
+        sharded_files.rename(draft, folder)
     found = checkpoints.resolve(folder.parent, prefer="last")
     assert sharded_files.read(found)["epoch"] == (2 if renames == 2 else 1)

@@ -59,34 +59,34 @@ def test_all_faults_are_tested() -> None:
     assert FAULTS.keys() == ENDS.keys()
 
 
-def ring(rank: int, world: int, places: dict[int, int]) -> Heartbeats:
+def heartbeats(rank: int, world: int, places: dict[int, int]) -> Heartbeats:
     """One that has heard of these places an hour ago, and was answered just now."""
     made = Heartbeats.__new__(Heartbeats)
-    made.rank, made.world, made.verdict = rank, world, ""
-    made.lines = {one: ["1", str(place), "1", "here", "1", ""] for one, place in places.items()}
-    made.alive = dict.fromkeys(places, time.monotonic())
-    made.answered = time.monotonic()
-    made.progress = time.monotonic() - 3600
+    made.rank, made.world_size, made.message = rank, world, ""
+    made.records = {one: ["1", str(place), "1", "here", "1", ""] for one, place in places.items()}
+    made.last_seen = dict.fromkeys(places, time.monotonic())
+    made.last_answer = time.monotonic()
+    made.last_progress = time.monotonic() - 3600
     return made
 
 
 def test_who_is_furthest_behind_is_who_the_others_wait_for() -> None:
-    assert ring(0, 3, {0: 37, 1: 36, 2: 37}).behind(20) == [1]
-    assert ring(0, 3, {0: 37, 1: 37}).behind(20) == [], "not all have spoken yet"
-    assert ring(0, 2, {0: 37, 1: 36}).behind(7200) == []
-    assert ring(0, 2, {0: 37, 1: 36}).where(1) == "in batch 8, forward"
+    assert heartbeats(0, 3, {0: 37, 1: 36, 2: 37}).stalled(20) == [1]
+    assert heartbeats(0, 3, {0: 37, 1: 37}).stalled(20) == [], "not all have spoken yet"
+    assert heartbeats(0, 2, {0: 37, 1: 36}).stalled(7200) == []
+    assert heartbeats(0, 2, {0: 37, 1: 36}).position(1) == "in batch 8, forward"
 
 
 def test_a_process_without_a_sign_of_life_hangs_unless_it_was_ourselves_who_slept() -> None:
-    made = ring(0, 2, {0: 1, 1: 1})
-    assert made.silent(20) == []
-    made.alive[1] -= 30
-    assert made.silent(20) == [1]
-    made.answered -= 15
-    assert made.silent(20) == []
-    other = ring(1, 2, {0: 1, 1: 1})
-    other.answered -= 30
-    assert other.silent(20) == [0], "the store lives in process 0"
+    made = heartbeats(0, 2, {0: 1, 1: 1})
+    assert made.lost(20) == []
+    made.last_seen[1] -= 30
+    assert made.lost(20) == [1]
+    made.last_answer -= 15
+    assert made.lost(20) == []
+    other = heartbeats(1, 2, {0: 1, 1: 1})
+    other.last_answer -= 30
+    assert other.lost(20) == [0], "the store lives in process 0"
 
 
 def watch(*codes: int | None) -> Watchdog:
@@ -98,15 +98,15 @@ def watch(*codes: int | None) -> Watchdog:
 
 def test_a_lost_process_is_told_by_how_it_ended_and_its_last_error() -> None:
     lost = RuntimeError("[pair.cc:553] Connection closed by peer (gloo)")
-    assert watch(None, -9).blame(lost) == "rank 2 was killed by SIGKILL"
+    assert watch(None, -9).cause(lost) == "rank 2 was killed by SIGKILL"
     failed = watch(1)
     failed.errors[1] = "ValueError: no"
-    assert failed.blame(lost) == "rank 1 ended with exit code 1; its last error: ValueError: no"
-    assert watch(-9).blame(ValueError("our own")) == ""
-    assert watch().blame(lost) == "", "there was no other process"
+    assert failed.cause(lost) == "rank 1 ended with exit code 1; its last error: ValueError: no"
+    assert watch(-9).cause(ValueError("our own")) == ""
+    assert watch().cause(lost) == "", "there was no other process"
     second_machine = watch(-9)
     second_machine.first = 4
-    assert second_machine.blame(lost) == "rank 5 was killed by SIGKILL"
+    assert second_machine.cause(lost) == "rank 5 was killed by SIGKILL"
 
 
 def test_many_ranks_are_not_all_listed() -> None:

@@ -1,4 +1,4 @@
-"""What a stranger's file may hold at most: looked at before time or memory is spent on it."""
+"""Limits on what a recipe or checkpoint may hold, checked before time or memory is spent on it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 NODES = 200_000
-"""Values in a checkpoint, each counted as often as it is met."""
+"""The most values in a checkpoint; a value that is referenced twice counts twice."""
 DEPTH = 32
-"""Levels of a recipe or of a checkpoint."""
+"""The most nested levels of a recipe or checkpoint."""
 LAYERS = 1000
 WIDTH = 10_000_000
-"""The most that any other number of a model can be."""
+"""The largest number in the section ``model`` besides ``layers``."""
 NUMBER = 2**64
 TABLES = 2**30
-"""Bytes of the tables that a model makes for itself, which no checkpoint holds."""
+"""The most bytes of a model's buffers; a checkpoint does not hold them."""
 
 PLAIN = (bool, int, float, str, bytes, type(None))
 CALLED = "_instantiator"
-"""The key that Lightning once called a function by."""
+"""The key that names a function for Lightning before 2.6.6 to call."""
 
 
 def numbers(tree: Mapping[str, Any], where: str, layers: int = LAYERS) -> None:
     """Refuse numbers with which building a model would take hours or all memory; ``layers`` is the
-    most of a stack.
+    largest number of layers.
 
     Raises:
-        BadRecipe: naming the key and the most that it can be.
+        BadRecipe: naming the key and its largest value.
     """
     for path, value in leaves(tree):
         if (
@@ -56,7 +56,7 @@ def numbers(tree: Mapping[str, Any], where: str, layers: int = LAYERS) -> None:
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every leaf of a tree and its keys."""
+    """Yield the keys and value of each leaf of a tree."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from leaves(inner, (*path, str(key)))
@@ -68,11 +68,11 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 
 def entries(archive: ZipFile, path: object) -> int:
-    """Bytes of tensors in an archive. Refuses one that holds more than its size: deflated, or with
-    entries that lie over each other.
+    """The bytes of tensors in an archive. Refuses an archive that unpacks to more than its size:
+    one that is compressed, or whose entries overlap.
 
     Raises:
-        BadRun: before anything of it is unpacked.
+        BadRun: nothing was unpacked.
     """
     found = archive.infolist()
     if any(entry.compress_type != ZIP_STORED for entry in found):
@@ -90,12 +90,12 @@ def entries(archive: ZipFile, path: object) -> int:
 
 
 def content(checkpoint: Any, path: object, size: int) -> None:
-    """Refuse what no checkpoint of tfzoo holds: other values than tensors and plain ones, tensors
-    larger than what is stored of them, what others call functions by. ``size`` is the bytes of
-    tensors that the file holds.
+    """Refuse values that no checkpoint of tfzoo holds: objects other than tensors and plain values,
+    tensors that are larger than their storage, keys by which Lightning calls functions. ``size`` is
+    the number of bytes of tensors in the file.
 
     Raises:
-        BadRun: naming what it is.
+        BadRun: naming the value.
     """
     if isinstance(checkpoint, Mapping):
         for key in ("hyper_parameters", "datamodule_hyper_parameters"):
@@ -135,8 +135,11 @@ def content(checkpoint: Any, path: object, size: int) -> None:
 
 
 def tensor(value: Any, path: object) -> None:
-    """Refuse what is no plain tensor, and one that is larger than its storage, as with a stride of
-    0. Raises BadRun.
+    """Refuse an object that is no plain tensor, and a tensor that is larger than its storage (as
+    with a stride of 0).
+
+    Raises:
+        BadRun: naming the object.
     """
     import torch
 
@@ -160,10 +163,11 @@ def tensor(value: Any, path: object) -> None:
 
 
 def fitting(model: nn.Module, state: Mapping[str, Tensor], prefix: str = "model.") -> None:
-    """See that a model, built without memory, is the one whose parameters are stored.
+    """Check that the stored parameters are those of a model, which was built on the device
+    ``meta``.
 
     Raises:
-        BadRun: another shape, more parameters than are stored, or tables too large.
+        BadRun: a shape differs, parameters are missing, or buffers are too large.
     """
     for name, wanted in model.state_dict(prefix=prefix).items():
         found = state.get(name)

@@ -1,4 +1,4 @@
-"""Checkpoint files that are whole or not there, whatever happens while they are written."""
+"""Checkpoint files are written under a temporary name and renamed when they are complete."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from tfzoo.runs import checkpoints, sharded_files
 
-DRAFT = ".tmp"
-"""Ends the name of a file that is being written: nothing takes it for a checkpoint."""
+TEMPORARY = ".tmp"
+"""Ends the name of a file that is being written."""
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes and reads a Trainer's checkpoints; given to it as a plug-in.
+    """Writes and reads the checkpoints of a Trainer, which takes it as a plug-in.
 
-    A file gets its name once all of it is on the disk, so that a kill, a full disk or a power cut
-    leaves the one before as it was.
-    A save that fails, or is refused because its state is not finite, does not end training: it is
-    said once, and ``failed`` holds why, by the name of the file, until a save under that name
-    succeeds.
+    A file is renamed to its final name once all of it is on the disk. A kill, a full disk or a
+    power cut therefore leaves the checkpoint before it untouched.
+
+    A save that fails, or whose state is not finite, does not end training. The reason is printed
+    once; ``failed`` holds it by file name, until a save under that name succeeds.
     """
 
     def __init__(self) -> None:
@@ -36,43 +36,47 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     ) -> None:
         path = Path(path)
         why = None
-        if spoilt := checkpoints.not_finite(checkpoint):
-            why = f"{spoilt} is not finite"
+        if name := checkpoints.not_finite(checkpoint):
+            why = f"{name} is not finite"
         elif error := attempt(checkpoint, path):
             why = error.strerror or type(error).__name__
-        self.settle(path, why)
+        self.report(path, why)
 
-    def settle(self, path: Path, why: str | None) -> None:
-        """Remember why a checkpoint could not be written, None where it was, and say what is new."""
+    def report(self, path: Path, why: str | None) -> None:
+        """Note why a checkpoint could not be written, None where it was; print what changed."""
         before = self.failed.pop(path.name, None)
         if why is None:
             if before:
-                tell(f"{path} is written again")
+                notify(f"{path} is written again")
             return
         self.failed[path.name] = why
         if why != before:
             kept = "what it held before is as it was" if path.exists() else "there is none yet"
-            tell(f"cannot write {path}: {why}; {kept}. Training goes on, the next save tries again")
+            notify(
+                f"cannot write {path}: {why}; {kept}. Training goes on, the next save tries again"
+            )
 
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """On the CPU, its sums checked, tensors and plain values only: whatever is asked for."""
+        """Load to the CPU, whatever the arguments say: checksums are checked, and only tensors and
+        plain values accepted.
+        """
         return checkpoints.read(path)
 
     def remove_checkpoint(self, path: str | Path) -> None:
-        """Nothing is removed to make place for what could not be written."""
+        """Keep the file while a checkpoint that should replace it could not be written."""
         if self.failed.pop(Path(path).name, None) or not self.failed:
             super().remove_checkpoint(path)
 
 
 def attempt(checkpoint: Mapping[str, Any], path: Path) -> OSError | None:
-    """Write, and return what the file system said against it."""
+    """Write; return the file system's error where it fails."""
     try:
         write(checkpoint, path)
     except OSError as error:
         return error
-    except RuntimeError as error:  # of torch.save, which finds its file shorter than it should be
+    except RuntimeError as error:  # torch.save raises it where a file is shorter than it wrote
         if isinstance(error.__context__, OSError):
             return error.__context__
         raise
@@ -80,33 +84,33 @@ def attempt(checkpoint: Mapping[str, Any], path: Path) -> OSError | None:
 
 
 def write(checkpoint: Mapping[str, Any], path: Path) -> None:
-    """Put a checkpoint under its name in one step, from a draft beside it: in another folder it
-    might be on another file system.
+    """Write a checkpoint to a temporary file beside its final name, then rename it: a rename from
+    another folder may cross file systems and is then not atomic.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + DRAFT)
+    temporary = path.with_name(path.name + TEMPORARY)
     try:
-        with open(draft, "wb") as stream:
+        with open(temporary, "wb") as stream:
             torch.save(checkpoint, stream)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(draft, path)
+        os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
-            draft.unlink()
+            temporary.unlink()
         raise
-    with suppress(OSError):  # not every system can promise that names survive a power cut
+    with suppress(OSError):  # some file systems cannot flush a folder
         sharded_files.sync(path.parent)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what a killed process left half written."""
-    for draft in folder.glob(f"*.ckpt{DRAFT}"):
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of a process that was killed."""
+    for temporary in folder.glob(f"*.ckpt{TEMPORARY}"):
         with suppress(OSError):
-            sharded_files.remove(draft)
-    sharded_files.sweep(folder)
+            sharded_files.remove(temporary)
+    sharded_files.remove_leftovers(folder)
 
 
-def tell(text: str) -> None:
-    """A line on stderr; only the process that writes has one."""
+def notify(text: str) -> None:
+    """Print a line on stderr; only the process that writes files calls it."""
     print(f"tfzoo: {text}", file=sys.stderr, flush=True)

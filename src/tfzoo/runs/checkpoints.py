@@ -1,4 +1,4 @@
-"""Checkpoint files: which one of a run, and reading it without trusting it."""
+"""Checkpoint files: which one a run means, and how one from a stranger is read safely."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ name of its class.
 
 
 def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
-    """The checkpoint file that RUN means: itself, or the best (or last) one of a run's folder.
+    """The checkpoint that RUN means: the file itself, or the best (or last) one of a run's folder.
 
     Raises:
         BadRun: there is none; the message names runs that are there.
@@ -55,41 +55,43 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
 
 
 def newest(folder: Path) -> tuple[Path, list[str]] | None:
-    """The checkpoint that a run goes on from, and what is to be said of those passed over; None
-    where it has none.
+    """The checkpoint that a run goes on from, and a message for each one that cannot be used; None
+    where the run has no checkpoint.
 
-    That is its last; where the last cannot be gone on from, of the others the one that was trained
-    longest.
+    It is ``last.ckpt``. Where that cannot be used, it is the one of the others that was trained on
+    the most batches.
 
     Raises:
         BadRun: there are checkpoints, but none to go on from.
     """
     files = sorted((folder / FOLDER).glob("*.ckpt"), key=lambda file: file.name != LAST)
-    passed: list[str] = []
+    unusable: list[str] = []
     found: list[tuple[int, Path]] = []
     if files and files[0].name != LAST:
-        passed.append(f"{folder / FOLDER / LAST} is missing")
+        unusable.append(f"{folder / FOLDER / LAST} is missing")
     for file in files:
         try:
             checkpoint = read(file)
         except BadRun as error:
-            passed.append(str(error))
+            unusable.append(str(error))
             continue
         if why := unfit(checkpoint):
-            passed.append(f"{file} {why}")
+            unusable.append(f"{file} {why}")
             continue
         found.append((checkpoint["tfzoo"]["batches"], file))
         if file.name == LAST:
             break
     if files and not found:
-        raise BadRun(f"{folder} holds checkpoints, but none to go on from: {'; '.join(passed[:3])}")
-    return (max(found)[1], passed) if found else None
+        raise BadRun(
+            f"{folder} holds checkpoints, but none to go on from: {'; '.join(unusable[:3])}"
+        )
+    return (max(found)[1], unusable) if found else None
 
 
 def unfit(checkpoint: Mapping[str, Any]) -> str:
-    """Why training cannot go on from a checkpoint, if it cannot."""
-    if spoilt := not_finite(checkpoint):
-        return f"holds numbers that are not finite ({spoilt})"
+    """Why training cannot go on from a checkpoint; ``""`` where it can."""
+    if name := not_finite(checkpoint):
+        return f"holds numbers that are not finite ({name})"
     if "optimizer_states" not in checkpoint:
         return "holds weights only"
     callbacks = checkpoint.get("callbacks")
@@ -99,20 +101,20 @@ def unfit(checkpoint: Mapping[str, Any]) -> str:
 
 
 def not_finite(checkpoint: Mapping[str, Any]) -> str:
-    """The name of a parameter, buffer or value of the optimiser with a NaN or infinity in it, if
-    there is one.
+    """The name of a parameter, buffer or optimiser state that holds a NaN or infinity; ``""`` where
+    none does.
     """
     found = dict(numbers({key: checkpoint.get(key) for key in ("state_dict", "optimizer_states")}))
-    verdicts = [value.isfinite().all() for value in found.values()]
-    if not verdicts or bool(
-        torch.stack([verdict.to(verdicts[0].device) for verdict in verdicts]).all()
-    ):  # one wait for the device
+    all_finite = [value.isfinite().all() for value in found.values()]
+    if not all_finite or bool(
+        torch.stack([one.to(all_finite[0].device) for one in all_finite]).all()
+    ):  # waits for the device once
         return ""
-    return next(name for name, verdict in zip(found, verdicts, strict=True) if not verdict)
+    return next(name for name, one in zip(found, all_finite, strict=True) if not one)
 
 
 def numbers(values: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
-    """All tensors of fractions in nested values, each with a name."""
+    """All floating-point and complex tensors in nested values, each with its dotted name."""
     if isinstance(values, torch.Tensor) and (values.is_floating_point() or values.is_complex()):
         yield name, values
     elif isinstance(values, Mapping | list | tuple):
@@ -122,7 +124,7 @@ def numbers(values: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def named_best(best: list[Path], last: list[Path]) -> Path | None:
-    """Of several, the one that the last checkpoint remembers as the best."""
+    """The one of several that the last checkpoint names as the best."""
     if not last:
         return None
     states = read(last[0]).get("callbacks", {}).values()
@@ -135,7 +137,7 @@ def named_best(best: list[Path], last: list[Path]) -> Path | None:
 
 
 def folder_of(checkpoint: Path) -> Path | None:
-    """The run that a checkpoint belongs to, if it lies in one."""
+    """The folder of the run that a checkpoint lies in; None where it lies in none."""
     folder = checkpoint.absolute().parent.parent
     return (
         folder
@@ -145,7 +147,7 @@ def folder_of(checkpoint: Path) -> Path | None:
 
 
 def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
-    """What a checkpoint holds, on the CPU. Its sums are checked first, and nothing in it can run.
+    """Read a checkpoint to the CPU. Checksums are checked, and no code in it can be executed.
 
     Raises:
         BadRun: damaged, cut short, holding code, not of tfzoo, of a newer tfzoo, or of another
@@ -184,13 +186,12 @@ def with_current_names(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load(path: Path) -> Any:
-    """What one file holds, its sums checked, within its bounds."""
+    """Load one file; its checksums and sizes are checked."""
     size = check_sums(path)
     try:
-        # Explicit: the default can be turned off by an environment variable. Mapped: torch believes
-        # a file that says how large a
-        # tensor in it is, and would read memory beyond it; of a mapped file, it can read no more
-        # than the file.
+        # weights_only is explicit, because an environment variable can turn the default off. mmap:
+        # torch trusts the sizes of tensors that a file states and would read memory beyond it;
+        # from a mapped file it can read no more than the file.
         checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
         raise BadRun(
@@ -204,8 +205,8 @@ def load(path: Path) -> Any:
 
 
 def check_sums(path: Path) -> int:
-    """Find a flipped bit or a torn file, which loading alone would let pass. Returns the bytes of
-    tensors in it.
+    """Find a flipped bit or a truncated file, which ``torch.load`` alone accepts. Returns the number
+    of bytes of the tensors in it.
     """
     try:
         with path.open("rb") as stream:
@@ -241,7 +242,7 @@ def check_sums(path: Path) -> int:
 
 
 def named(error: Exception) -> str:
-    """What the refused pickle named, if the message says: `` (os.system)``."""
+    """The name that a refused pickle would have called, as `` (os.system)``, if the error has it."""
     words = [word.strip("`'\".,") for word in str(error).split()]
     names = [
         words[i + 1]

@@ -1,4 +1,4 @@
-"""``config.yaml``: what a run was started with, and what may differ when it goes on."""
+"""``config.yaml``: the configuration of a run, and which values may change when it goes on."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ FREE = {
     ),
     *("data.workers", "timeout", "explain", "train_tokens"),
 }
-"""How long training lasts, what it tells, and on which and how many processes it runs. A step must
-take as many batches as before, which is seen when all processes are there; ``limit_train_batches``
-is not free, for it says which batches an epoch has.
+"""Values that may change when a run goes on: how long training lasts, what is logged, and on how
+many processes it runs. A step must keep its number of batches, which is checked when all processes
+have started. ``limit_train_batches`` may not change: it decides which batches an epoch has.
 """
 
-MOST = 4
+SHOWN = 4
 
 
 def write(folder: Path, recipe: Mapping[str, Any]) -> None:
-    """Keep the resolved recipe in the run's folder; never half of it."""
-    draft = folder / f"{FILE}.tmp"
-    draft.write_text(yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True), "utf-8")
-    os.replace(draft, folder / FILE)
+    """Write the resolved recipe into the run's folder: to a temporary file that is then renamed."""
+    temporary = folder / f"{FILE}.tmp"
+    temporary.write_text(yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True), "utf-8")
+    os.replace(temporary, folder / FILE)
 
 
 def check(folder: Path, recipe: Mapping[str, Any]) -> None:
-    """See that a run can go on with this recipe.
+    """Check that a run can go on with this recipe.
 
     Raises:
         BadRun: naming what differs from the run's own.
@@ -68,13 +68,13 @@ def check(folder: Path, recipe: Mapping[str, Any]) -> None:
         if old.get(name) != new.get(name) and not is_free(name)
     ]
     if names:
-        said = [
+        changes = [
             f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}"
-            for name in names[:MOST]
+            for name in names[:SHOWN]
         ]
-        more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         raise BadRun(
-            f"{folder} has another configuration: {'; '.join(said)}{more}. It goes on with its "
+            f"{folder} has another configuration: {'; '.join(changes)}{more}. It goes on with its "
             "own alone; for a new run, name a new --run"
         )
 
@@ -86,7 +86,7 @@ def is_free(name: str) -> bool:
 
 
 def leaves(value: Any, name: str = "") -> dict[str, Any]:
-    """Values by dotted name; what is empty is a value too, and what is None is none."""
+    """Values by dotted name. An empty dict is a value; None counts as not set."""
     if isinstance(value, dict) and value:
         return {
             path: leaf

@@ -1,5 +1,5 @@
-"""Where a run lies: a new folder for each training, the same one for all its processes, and again
-when it goes on.
+"""The folder of a run: a new one for each training, shared by all its processes and by attempts
+that go on.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from tfzoo.errors import BadRun
 
 RUNS = Path("runs")
 SHARED = "TFZOO_RUN_FOLDER"
-"""How the first process tells the others, which Lightning starts with the same command line, the
-folder that it chose.
+"""The environment variable in which the first process passes the folder to processes that Lightning
+starts with the same command line.
 """
 
 
@@ -39,8 +39,8 @@ def _number(variable: str) -> int | None:
 
 
 def choose(name: str, given: str | None = None) -> Path:
-    """The folder of a run: ``given``, new or of a run that goes on, else ``runs/<name>/<n>`` with a
-    new n. Made by the first process.
+    """Choose and make the folder of a run: ``given``, which is empty or holds a run that goes on,
+    else ``runs/<name>/<n>`` with a new n. All processes get the choice of the first one.
 
     Raises:
         BadRun: the folder given holds something that is no run, or cannot be written.
@@ -78,7 +78,7 @@ def choose(name: str, given: str | None = None) -> Path:
 
 
 def make(folder: Path, new: bool = False) -> bool:
-    """Make a folder; False where it must be ``new`` and is there already."""
+    """Make a folder. Returns False where it must be ``new`` and exists."""
     try:
         folder.mkdir(parents=True, exist_ok=not new)
     except FileExistsError:
@@ -89,7 +89,9 @@ def make(folder: Path, new: bool = False) -> bool:
 
 
 def near(run: str | Path) -> list[str]:
-    """Runs that may have been meant: beside a run that does not exist, else all under ``runs/``."""
+    """Up to 5 runs to suggest for one that does not exist: in the same folder, else the latest in
+    ``runs/``.
+    """
     beside = sorted(path.parent for path in Path(run).parent.glob("*/config.yaml"))
     found = beside or sorted(
         (path.parent for path in RUNS.glob("*/*/config.yaml")),

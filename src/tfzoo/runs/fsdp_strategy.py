@@ -1,5 +1,5 @@
-"""FSDP2 as a strategy with a short name: parameters, gradients and optimiser states spread over all
-processes.
+"""The strategy ``fsdp2``: parameters, gradients and optimiser states are sharded over all processes
+(FSDP2).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ NAME = "fsdp2"
 
 
 class Sharded(ModelParallelStrategy):
-    """Lightning's strategy, with all processes along one axis, and checkpoints that are there whole
-    or not at all.
+    """``ModelParallelStrategy`` with all processes along the data-parallel axis, and checkpoints
+    that are renamed to their final name when they are complete.
 
-    While the model is scored it is whole in every process: processes may have unequal numbers of
-    batches, and decode as long as they need.
+    During validation, test and prediction every process holds the unsharded parameters: processes
+    may have unequal numbers of batches and decode for unequal numbers of steps.
     """
 
     def setup_environment(self) -> None:
@@ -41,43 +41,45 @@ class Sharded(ModelParallelStrategy):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], filepath: str | Path, storage_options: Any = None
     ) -> None:
-        """Write the folder under a temporary name; it gets its own when the last file of the last
-        process is on the disk.
+        """Write the folder under a temporary name; rename it when the files of all processes are
+        on the disk.
 
-        Where one process cannot write, or its share is not finite, none does; that is handled as
-        for a file.
+        Where one process cannot write, or its shard is not finite, the checkpoint is dropped, and
+        reported as for a file.
         """
         path = Path(self.broadcast(filepath))
-        draft = sharded_files.draft(path)
+        temporary = sharded_files.temporary_name(path)
         if self.is_global_zero:
-            sharded_files.remove(draft)
-        spoilt = checkpoints.not_finite(local(checkpoint))
-        why = self._any(f"{spoilt} is not finite" if spoilt else None)
-        why = why or self._any(attempt(super().save_checkpoint, checkpoint, draft, storage_options))
+            sharded_files.remove(temporary)
+        name = checkpoints.not_finite(local(checkpoint))
+        why = self._any(f"{name} is not finite" if name else None)
         why = why or self._any(
-            attempt(sharded_files.place, draft, path) if self.is_global_zero else None
+            attempt(super().save_checkpoint, checkpoint, temporary, storage_options)
+        )
+        why = why or self._any(
+            attempt(sharded_files.rename, temporary, path) if self.is_global_zero else None
         )
         if not isinstance(self.checkpoint_io, AtomicCheckpointIO):
             if why:
                 raise BadRun(f"cannot write {path}: {why}")
         elif self.is_global_zero:
-            self.checkpoint_io.settle(path, why)
+            self.checkpoint_io.report(path, why)
 
     def _any(self, why: str | None) -> str | None:
-        """What one of the processes has to say; they wait for each other."""
-        said: list[str | None] = [None] * self.world_size
-        torch.distributed.all_gather_object(said, why)
-        return next((one for one in said if one), None)
+        """The first reason of any process; all processes must call it."""
+        reasons: list[str | None] = [None] * self.world_size
+        torch.distributed.all_gather_object(reasons, why)
+        return next((one for one in reasons if one), None)
 
     def load_checkpoint(
         self, checkpoint_path: str | Path, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Share out what a folder or a file holds, written by any number of processes. A folder is
-        checked before, by one process.
+        """Load a folder or a file, written by any number of processes, into this process's shards.
+        One process checks a folder first.
         """
         path = Path(self.broadcast(checkpoint_path))
         if path.is_dir():
-            wrong = self.broadcast(fault(path) if self.is_global_zero else None)
+            wrong = self.broadcast(damage(path) if self.is_global_zero else None)
             if wrong is not None:
                 raise wrong
             return checkpoints.with_current_names(super().load_checkpoint(path, weights_only=True))
@@ -123,7 +125,7 @@ class Sharded(ModelParallelStrategy):
 
 
 def attempt(write: Callable[..., None], *given: Any) -> str | None:
-    """What the file system said against writing."""
+    """Write; return the file system's error where it fails."""
     try:
         write(*given)
     except CheckpointException as error:  # of any process, in all
@@ -134,7 +136,7 @@ def attempt(write: Callable[..., None], *given: Any) -> str | None:
 
 
 def local(values: Any) -> Any:
-    """Nested values, of each tensor the share that is here."""
+    """Nested values with each tensor replaced by this process's shard."""
     if isinstance(values, DTensor):
         return values.to_local()
     if isinstance(values, Mapping):
@@ -142,8 +144,8 @@ def local(values: Any) -> Any:
     return [local(value) for value in values] if isinstance(values, list) else values
 
 
-def fault(path: Path) -> BadRun | None:
-    """What is wrong with a sharded checkpoint."""
+def damage(path: Path) -> BadRun | None:
+    """The error that reading a sharded checkpoint would raise, if any."""
     try:
         sharded_files.check(path, sharded_files.read_index(path))
     except BadRun as error:
@@ -152,8 +154,8 @@ def fault(path: Path) -> BadRun | None:
 
 
 def by_name(state: Mapping[str, Any], optimizer: Optimizer, module: nn.Module) -> dict[str, Any]:
-    """An optimiser's state with the names of parameters in place of their numbers, which count from
-    group to group.
+    """An optimiser's state dict with parameters named; in a plain one they are numbered through all
+    groups.
     """
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     order = [
@@ -170,5 +172,5 @@ def by_name(state: Mapping[str, Any], optimizer: Optimizer, module: nn.Module) -
 
 
 def register() -> None:
-    """Let ``trainer.strategy`` name it."""
+    """Register it, so that ``trainer.strategy: fsdp2`` finds it."""
     StrategyRegistry.register(NAME, Sharded, description="FSDP2 over all processes", override=True)

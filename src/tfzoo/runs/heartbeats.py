@@ -1,4 +1,4 @@
-"""What the processes of one training know of each other."""
+"""Heartbeats: what the processes of one training know of each other."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from typing import Any
 import torch.distributed as dist
 
 PHASES = ("reading", "forward", "backward", "the optimiser's step", "validation")
-"""Of a batch: a place in training is ``batches * len(PHASES)`` and the phase's number."""
+"""Of a batch. Progress in training is one number: ``batches * len(PHASES)`` + the phase's index."""
 
 
 class Heartbeats:
-    """A line for each process in the store that the process group has anyway: its place, its
-    progress, its last error.
+    """One record per process, in the key-value store of torch's process group: a counter, the
+    progress, the last error.
+
+    Rank 0 reads all records, any other rank that of rank 0 and its own. ``message`` is what a
+    process that found a hang or a crash tells all others, ``""`` so far.
     """
 
-    def __init__(self, rank: int, world: int) -> None:
-        self.rank, self.world = rank, world
-        self.seen = range(world) if rank == 0 else (0, rank)
+    def __init__(self, rank: int, world_size: int) -> None:
+        self.rank, self.world_size = rank, world_size
+        self.watched = range(world_size) if rank == 0 else (0, rank)
         self.store: Any = dist.TCPStore(  # type: ignore[attr-defined]
             os.environ["MASTER_ADDR"],
             int(os.environ["MASTER_PORT"]),
@@ -30,80 +33,79 @@ class Heartbeats:
             wait_for_workers=False,
             timeout=timedelta(hours=1),
         )
-        self.beat = 0
-        self.lines: dict[int, list[str]] = {}
-        self.alive: dict[int, float] = {}
-        self.progress = self.answered = time.monotonic()
-        self.verdict = ""
+        self.count = 0
+        self.records: dict[int, list[str]] = {}
+        self.last_seen: dict[int, float] = {}
+        self.last_progress = self.last_answer = time.monotonic()
+        self.message = ""
 
-    def meet(self) -> None:
-        """Wait until those that this one looks at have told their line once, so that each is known
-        before anything can happen.
+    def wait_for_all(self) -> None:
+        """Wait until each watched process has written its first record."""
+        self.exchange(0, 0, {})
+        self.store.wait([f"tfzoo/{rank}" for rank in self.watched], timedelta(minutes=5))
+        self.exchange(0, 0, {})
+
+    def exchange(self, progress: int, ticks: int, errors: dict[int, str]) -> None:
+        """Write this process's record, read the others'. ``ticks`` counts hooks of training;
+        ``errors`` are last errors by rank, and those of other processes are added.
         """
-        self.exchange(0, 0, {})
-        self.store.wait([f"tfzoo/{one}" for one in self.seen], timedelta(minutes=5))
-        self.exchange(0, 0, {})
-
-    def exchange(self, place: int, ticks: int, errors: dict[int, str]) -> None:
-        """Tell the own line, read the others'."""
-        self.beat += 1
+        self.count += 1
         error = errors.get(self.rank, "")
-        self.store.set(
-            f"tfzoo/{self.rank}",
-            "\t".join(
-                [str(self.beat), str(place), str(ticks), self._machine(), str(os.getpid()), error]
-            ),
-        )
-        keys = [f"tfzoo/{one}" for one in self.seen if self.store.check([f"tfzoo/{one}"])]
-        found = [line.decode().split("\t") for line in (self.store.multi_get(keys) if keys else [])]
-        self.answered = now = time.monotonic()
-        for key, line in zip(keys, found, strict=True):
-            other = int(key.rpartition("/")[2])
-            before = self.lines.get(other)
-            if before is None or before[0] != line[0]:
-                self.alive[other] = now
-            if before is None or before[2] != line[2]:
-                self.progress = now
-            self.lines[other] = line
-            if line[5]:
-                errors[other] = line[5]
-        if self.store.check(["tfzoo/verdict"]):
-            self.verdict = self.store.get("tfzoo/verdict").decode()
+        fields = [self.count, progress, ticks, platform.node(), os.getpid(), error]
+        self.store.set(f"tfzoo/{self.rank}", "\t".join(map(str, fields)))
+        keys = [f"tfzoo/{rank}" for rank in self.watched if self.store.check([f"tfzoo/{rank}"])]
+        values = self.store.multi_get(keys) if keys else []
+        self.last_answer = now = time.monotonic()
+        for key, value in zip(keys, values, strict=True):
+            rank, record = int(key.rpartition("/")[2]), value.decode().split("\t")
+            before = self.records.get(rank)
+            if before is None or before[0] != record[0]:
+                self.last_seen[rank] = now
+            if before is None or before[2] != record[2]:
+                self.last_progress = now
+            self.records[rank] = record
+            if record[5]:
+                errors[rank] = record[5]
+        if self.store.check(["tfzoo/message"]):
+            self.message = self.store.get("tfzoo/message").decode()
 
-    def tell(self, verdict: str) -> None:
-        """Let all others end too."""
-        if time.monotonic() - self.answered < 5:
-            self.store.set("tfzoo/verdict", verdict)
+    def notify(self, message: str) -> None:
+        """Send a message to all processes, which end with it. Nothing is sent where the store has
+        not answered for 5 seconds: the call would wait.
+        """
+        if time.monotonic() - self.last_answer < 5:
+            self.store.set("tfzoo/message", message)
 
-    def silent(self, timeout: float) -> list[int]:
-        """Processes without a sign of life for so long; 0 where the store does not answer, which
-        lives with it.
+    def lost(self, timeout: float) -> list[int]:
+        """Ranks without a heartbeat for ``timeout`` seconds. Rank 0 if the store, which it hosts,
+        is unreachable for that long.
         """
         now = time.monotonic()
-        if now - self.answered > timeout and self.rank:
+        if now - self.last_answer > timeout and self.rank:
             return [0]
-        if now - self.answered > timeout / 2:  # it was ourselves who slept
+        if now - self.last_answer > timeout / 2:  # this process slept, not the others
             return []
         return [
-            one for one, last in self.alive.items() if now - last > timeout and one != self.rank
+            rank
+            for rank, seen in self.last_seen.items()
+            if now - seen > timeout and rank != self.rank
         ]
 
-    def behind(self, timeout: float) -> list[int]:
-        """Where no process made progress for so long, those that are furthest behind."""
-        if len(self.lines) < self.world or time.monotonic() - self.progress < timeout:
+    def stalled(self, timeout: float) -> list[int]:
+        """Where no process made progress for ``timeout`` seconds: the ranks with the least
+        progress, for which the others wait.
+        """
+        if len(self.records) < self.world_size or time.monotonic() - self.last_progress < timeout:
             return []
-        places = {one: int(line[1]) for one, line in self.lines.items()}
-        return [one for one, place in places.items() if place == min(places.values())]
+        progress = {rank: int(record[1]) for rank, record in self.records.items()}
+        return [rank for rank, done in progress.items() if done == min(progress.values())]
 
-    def where(self, rank: int) -> str:
-        """``in batch 7, forward``"""
-        batch, phase = divmod(int(self.lines.get(rank, ["", "0"])[1]), len(PHASES))
+    def position(self, rank: int) -> str:
+        """Where a process was last: ``in batch 7, forward``."""
+        batch, phase = divmod(int(self.records.get(rank, ["", "0"])[1]), len(PHASES))
         return f"in batch {batch + 1}, {PHASES[phase]}"
 
-    def here(self, ranks: Sequence[int]) -> list[int]:
-        """The process numbers of these, as far as they run on this machine."""
-        lines = [self.lines[one] for one in ranks if one in self.lines and one != self.rank]
-        return [int(line[4]) for line in lines if line[3] == self._machine()]
-
-    def _machine(self) -> str:
-        return platform.node()
+    def local_pids(self, ranks: Sequence[int]) -> list[int]:
+        """Process ids of those of the ranks that run on this machine; not of this process."""
+        found = [self.records[rank] for rank in ranks if rank in self.records and rank != self.rank]
+        return [int(record[4]) for record in found if record[3] == platform.node()]

@@ -1,4 +1,4 @@
-"""How training ends: with a validation of its last step and a checkpoint of it."""
+"""Training ends with a validation and a checkpoint of its last step."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from typing import Any
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import Checkpoint
 
-from tfzoo.runs.checkpoint_io import sweep
+from tfzoo.runs.checkpoint_io import remove_leftovers
 from tfzoo.runs.checkpoints import LAST
 from tfzoo.runs.host_group import HostGroup
 
 
 class LastCheckpoint(Checkpoint):
-    """Keeps ``last.ckpt`` at each validation, every so many steps or so much time, and at the end;
-    validates the last step.
+    """Writes ``last.ckpt`` after each validation, every ``every_n_train_steps`` steps or
+    ``train_time_interval``, and at the end of training; validates after the last step.
 
-    The last step is Lightning's, or the first after which there was ``enough``, which all processes
-    ask.
+    The last step is Lightning's, or the first after which ``enough()`` is true; all processes call
+    it.
 
-    A step is over when the parameters have changed: of several batches that are accumulated for it,
-    after the last. Only then is ``last.ckpt`` written and does training end, for what was
-    accumulated is in no checkpoint. ``failed`` holds the checkpoints that could not be written,
-    with the reason, on all processes.
+    ``last.ckpt`` is written, and training ends, only between steps: gradients that are accumulated
+    over several batches are in no checkpoint. ``failed`` holds, on all processes, the checkpoints
+    that could not be written and the reasons.
 
-    Lightning validates once more when training is asked to stop, but not when the last step or
-    epoch is reached: so it is asked to. It calls a ``Checkpoint`` after all other callbacks, so
-    that what they know is in the file.
+    Lightning validates once more when ``should_stop`` is set, but not when the last step or epoch
+    is reached; this callback sets it then. It is a ``Checkpoint`` because Lightning calls those
+    after all other callbacks, so that the file holds their states.
     """
 
     def __init__(
@@ -50,19 +49,19 @@ class LastCheckpoint(Checkpoint):
         self.within_step = False
         self.processes = HostGroup()
         self.waiting: set[str] = set()
-        """What is to be done when the step is over: ``save``, ``stop``."""
+        """What to do after the step: ``save``, ``stop``."""
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage == "fit" and trainer.is_global_zero:
-            sweep(self.folder)
+            remove_leftovers(self.folder)
 
     def state_dict(self) -> dict[str, Any]:
-        """Tells checkpoints of other callbacks that were written between the batches of one step."""
+        """Marks checkpoints that other callbacks wrote between the batches of one step."""
         return {"within_step": self.within_step}
 
     def save(self, trainer: L.Trainer) -> None:
-        """Write ``last.ckpt`` unless this step's is there already. All processes call it, after a
-        step.
+        """Write ``last.ckpt``, unless it is of this step already. All processes must call it, after
+        a step.
         """
         if self.saved != trainer.global_step and not getattr(trainer, "fast_dev_run", False):
             self.within_step = False
@@ -74,12 +73,12 @@ class LastCheckpoint(Checkpoint):
             self.saved = -1 if LAST in self.failed else trainer.global_step
 
     def stop(self, trainer: L.Trainer) -> None:
-        """End after this step, whatever least number of steps or epochs was set."""
+        """End training after this step, whatever ``min_steps`` and ``min_epochs`` are."""
         trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
         trainer.should_stop = True
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self.enough():  # it goes on from its last step
+        if self.enough():  # it goes on from a checkpoint of its last step
             self.stop(trainer)
 
     def on_train_batch_start(
@@ -99,7 +98,7 @@ class LastCheckpoint(Checkpoint):
         if self.within_step:
             self._wait(trainer)
             return
-        if self._is_last(trainer):
+        if self.is_last(trainer):
             self.stop(trainer)
         elif "stop" in self.waiting:
             trainer.should_stop = True
@@ -116,7 +115,7 @@ class LastCheckpoint(Checkpoint):
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn != "fit" or trainer.sanity_checking:
             return
-        self.saved = -1  # the scores of this validation belong into it
+        self.saved = -1  # a checkpoint of this step holds no scores of this validation yet
         if self.within_step:
             self.waiting.add("save")
             self._wait(trainer)
@@ -124,19 +123,20 @@ class LastCheckpoint(Checkpoint):
             self.save(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """The last checkpoint, where no validation wrote it: at the end of training averaged
-        weights replace those trained on.
+        """Write the last checkpoint where no validation did. It cannot wait for the end of
+        training, when averaged weights replace the trained ones.
         """
         if trainer.should_stop and not self.within_step:
             self.save(trainer)
 
     def _wait(self, trainer: L.Trainer) -> None:
-        """Let a stop that somebody asked for within a step wait until it is over."""
+        """Delay a stop that was asked for within a step until the step is over."""
         if trainer.should_stop:
             trainer.should_stop = False
             self.waiting.add("stop")
 
-    def _is_last(self, trainer: L.Trainer) -> bool:
+    def is_last(self, trainer: L.Trainer) -> bool:
+        """Whether the current step is the last one of training."""
         if 0 <= trainer.max_steps <= trainer.global_step or self.enough():
             return True
         epochs = trainer.max_epochs
@@ -149,5 +149,5 @@ class LastCheckpoint(Checkpoint):
 
 
 def step_is_over(trainer: L.Trainer, batch_idx: int) -> bool:
-    """Whether the batch just trained on was the last of its step."""
+    """Whether the batch was the last of its step (``accumulate_grad_batches``)."""
     return trainer.is_last_batch or (batch_idx + 1) % trainer.accumulate_grad_batches == 0

@@ -11,14 +11,14 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from tfzoo.runs.checkpoint_io import tell
+from tfzoo.runs.checkpoint_io import notify
 
 
 class MetricsFile(Logger):
-    """A Lightning logger that appends to ``metrics.csv``: nothing is lost when a run dies. A new
-    metric is a new column.
+    """A Lightning logger that appends each row to ``metrics.csv`` at once, so that a run that is
+    killed loses none. A new metric adds a column.
 
-    Rows that a full disk does not take are held until it does.
+    Rows that cannot be written, as on a full disk, are held and written later.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,7 +42,7 @@ class MetricsFile(Logger):
 
     @rank_zero_only
     def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
-        """Nothing: ``config.yaml`` says it."""
+        """Nothing: ``config.yaml`` holds them."""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -56,14 +56,14 @@ class MetricsFile(Logger):
                 del self.held[0]
         except OSError as error:
             if len(self.held) == 1:
-                tell(
+                notify(
                     f"cannot write {self.path}: {error.strerror}. Training goes on, the next row "
                     "tries again"
                 )
 
     def go_on(self, rows: int, pending: Mapping[str, float] | None = None) -> None:
-        """Keep the first ``rows``, those that a checkpoint knows of, and what its last step logged
-        but had not written.
+        """Keep the first ``rows``, which were written before the checkpoint, and append the row
+        ``pending``, which its last step had logged but not written.
         """
         kept = self._read()[:rows]
         self._rewrite(kept, list(kept[0]) if kept else ["step"])
@@ -83,7 +83,7 @@ class MetricsFile(Logger):
             with self.path.open("a", newline="", encoding="utf-8") as stream:
                 csv.DictWriter(stream, self.columns).writerow(row)
         except OSError:
-            os.truncate(self.path, size)  # no half row
+            os.truncate(self.path, size)  # remove the incomplete row
             raise
 
     def _read(self) -> list[dict[str, str]]:
@@ -93,14 +93,14 @@ class MetricsFile(Logger):
             return list(csv.DictReader(stream))
 
     def _rewrite(self, rows: list[dict[str, str]], columns: list[str]) -> None:
-        draft = self.path.with_suffix(".tmp")
+        temporary = self.path.with_suffix(".tmp")
         try:
-            with draft.open("w", newline="", encoding="utf-8") as stream:
+            with temporary.open("w", newline="", encoding="utf-8") as stream:
                 writer = csv.DictWriter(stream, columns)
                 writer.writeheader()
                 writer.writerows(rows)
-            draft.replace(self.path)
+            temporary.replace(self.path)
         except OSError:
-            draft.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         self.columns = columns

@@ -1,4 +1,4 @@
-"""Out of memory: which batch it was, and what to set lower."""
+"""Out of memory: the batch at which it happened, and the option to lower."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ WORDS = (
     "bad_alloc",
     "Cannot allocate memory",
 )
-"""What torch and the system say of it, where the class of the error does not."""
+"""Words in errors of torch and of the system whose class does not say it."""
 
 
 class OutOfMemoryContext(L.Callback):
-    """Knows the batch that is being worked on; ``shape`` says how large it is, also after a step
-    that failed.
-    """
+    """Remembers the current batch; after an exception, ``shape`` holds its size."""
 
     def __init__(self) -> None:
         self.shape = ""
@@ -48,7 +46,7 @@ class OutOfMemoryContext(L.Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        self.batch = None  # its memory is the next one's
+        self.batch = None  # free its memory before the next batch
 
     def on_validation_batch_end(
         self,
@@ -69,7 +67,7 @@ class OutOfMemoryContext(L.Callback):
 
 
 def shape(batch: Any) -> str:
-    """``source 32 x 61, target 32 x 70`` of a batch; ``""`` of what has no tensors."""
+    """The sizes of a batch's tensors: ``source 32 x 61, target 32 x 70``; ``""`` if it has none."""
     tensors = {
         name: value
         for name, value in getattr(batch, "__dict__", {}).items()
@@ -81,7 +79,7 @@ def shape(batch: Any) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or the one that it came from, says that memory was not enough."""
+    """Whether an error or one of its causes says that memory ran out."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     if isinstance(error, RuntimeError | OSError) and any(words in str(error) for words in WORDS):
@@ -90,7 +88,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def advice(shape: str, max_tokens: int) -> str:
-    """What to say of it, with the option to set lower and half of what it is."""
+    """One line that names the batch and half of ``max_tokens`` as the option to try."""
     batch = (
         f"at a batch of {shape} tokens"
         if shape

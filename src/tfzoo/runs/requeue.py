@@ -1,4 +1,4 @@
-"""Under SLURM, a job that is stopped before its time is over asks to be started again, once."""
+"""Requeue a SLURM job that is about to reach its time limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
 
 def requeue() -> str:
-    """Ask SLURM to start this job again; what to say of it, ``""`` where SLURM did not start us."""
+    """Ask SLURM to requeue this job. Returns a message; ``""`` where this is no job of srun."""
     job = os.environ.get("SLURM_JOB_ID", "")
     if not job or not SLURMEnvironment.detect():
         return ""

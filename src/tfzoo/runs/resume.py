@@ -1,4 +1,4 @@
-"""Going on exactly where a checkpoint stood."""
+"""Training goes on exactly where a checkpoint was written."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from tfzoo.runs.metrics_file import MetricsFile
 
 
 class Resume(L.Callback):
-    """Takes up training after the last batch that a checkpoint counts: the same batches follow,
-    validations and rows of ``metrics.csv``.
+    """Continues training after the last batch of a checkpoint: with the batches, validations and
+    rows of ``metrics.csv`` that would have followed without an interruption.
 
-    Lightning's own account of where it stood says different things depending on the hook that saved
-    it: it may leave out a validation that was due, begin an epoch anew, or count a step twice. So
-    it is written again before Lightning reads it, from the one number of batches that the task
-    counts. A checkpoint that a batch ended with comes before what follows the batch, the row of its
-    step and
-    perhaps a validation: the row is kept in the checkpoint, the validation is made up for.
+    Lightning's state of its loops depends on the hook in which it was saved: a validation that was
+    due may be left out, an epoch begun again, a step counted twice. This callback replaces it,
+    before Lightning reads it, by a state computed from the number of batches that the task counts.
+    A checkpoint at the end of a batch is written before the row of its step and a validation that
+    is due: the row is kept in the checkpoint, the validation is made when training goes on.
 
-    ``scores`` are those of the last validation, also of one before the checkpoint; ``start`` the
-    step that training went on from.
+    ``scores`` are those of the last validation, which may have been before the checkpoint;
+    ``start`` is the step of the checkpoint.
     """
 
-    def __init__(self, finish: LastCheckpoint, file: MetricsFile) -> None:
-        self.finish, self.file = finish, file
+    def __init__(self, last: LastCheckpoint, file: MetricsFile) -> None:
+        self.last, self.file = last, file
         self.trainer: L.Trainer | None = None
         self.scores: dict[str, float] = {}
         self.start = 0
@@ -70,12 +69,12 @@ class Resume(L.Callback):
         batch = loops["epoch_loop.batch_progress"]["current"]
         self.missed = batch["completed"] < batch["processed"]
         task: Any = pl_module
-        task.batches = done = task.batches * before // now  # each process counts its own
+        task.batches = done = task.batches * before // now  # of each process
         trainer.datamodule.start = done  # type: ignore[attr-defined]  # a Trainer has it, and it is a TextData
         if trainer.strategy.restore_checkpoint_after_setup:
             _adapters.forget_train_loader(trainer)  # made before it could know where to start
         trainer.fit_loop.setup_data()
-        loops |= account(
+        loops |= loop_state(
             done,
             int(trainer.num_training_batches),
             loops["epoch_progress"]["current"]["processed"],
@@ -83,7 +82,7 @@ class Resume(L.Callback):
         )
         if (
             0 <= trainer.max_steps <= self.start and not self.missed
-        ):  # no step is left: the last one has ended its epoch
+        ):  # no step is left, so the epoch of the last one has ended
             for kind in loops["epoch_progress"].values():
                 kind["processed"] = kind["completed"] = kind["ready"]
         if trainer.strategy.restore_checkpoint_after_setup:
@@ -100,18 +99,18 @@ class Resume(L.Callback):
         ended = self.limit >= 0
         if ended:
             loop.max_steps, self.limit = self.limit, -1
-        if self.missed and trainer.enable_validation and (due or self.finish._is_last(trainer)):
-            # as it is when a validation comes in its own time
+        if self.missed and trainer.enable_validation and (due or self.last.is_last(trainer)):
+            # as in a validation that was not missed
             _adapters.set_logged_step(trainer, self.start - 1)
             trainer.validating = True
             loop.val_loop.run()
             trainer.training = True
             due = due and not ended and not loop.batch_progress.is_last_batch
-        # Lightning passes over a validation that is due and done, and counts a step while it does.
+        # Lightning skips a validation that is due and done, and counts a step when it does.
         _adapters.set_logged_step(trainer, self.start - 1 if due else self.start)
         self.missed = False
         if ended:
-            fit.on_advance_end()  # the epoch that the last step ends
+            fit.on_advance_end()  # end the epoch of the last step
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
@@ -122,8 +121,8 @@ class Resume(L.Callback):
             }
 
     def _raise_limit(self, trainer: L.Trainer) -> None:
-        """Let Lightning begin, though the last step is reached, where the validation of that step
-        is missing.
+        """Raise ``max_steps`` by 1 where the last step is reached but its validation is missing:
+        Lightning would not start at all.
         """
         loop = trainer.fit_loop.epoch_loop
         if (
@@ -136,8 +135,8 @@ class Resume(L.Callback):
 
 
 def pending(trainer: L.Trainer) -> dict[str, float] | None:
-    """What a step logged and Lightning has not yet handed on, because the checkpoint is written
-    first.
+    """The values that the current step logged, where Lightning passes them to loggers only after the
+    checkpoint.
     """
     batch: Any = trainer.fit_loop.epoch_loop.batch_progress.current
     if (
@@ -150,10 +149,10 @@ def pending(trainer: L.Trainer) -> dict[str, float] | None:
     return {**logged, "epoch": trainer.current_epoch, "step": _adapters.logged_step(trainer)}
 
 
-def account(done: int, epoch_batches: int, passed: int, step: int) -> dict[str, Any]:
-    """Lightning's account of its loops after ``done`` batches and ``passed`` whole epochs.
+def loop_state(done: int, epoch_batches: int, passed: int, step: int) -> dict[str, Any]:
+    """Lightning's state of its loops after ``done`` batches and ``passed`` whole epochs.
 
-    An epoch whose batches are done is not passed before its end was told to all callbacks.
+    An epoch whose batches are done has not passed before ``on_train_epoch_end`` was called.
     """
     epoch, batch = divmod(done, epoch_batches)
     if done and not batch and passed < epoch:
@@ -163,19 +162,19 @@ def account(done: int, epoch_batches: int, passed: int, step: int) -> dict[str, 
     return {
         "epoch_progress": {"total": epochs, "current": dict(epochs)},
         "epoch_loop.batch_progress": {
-            "total": all_four(done),
-            "current": all_four(batch),
+            "total": counters(done),
+            "current": counters(batch),
             "is_last_batch": batch == epoch_batches,
         },
         "epoch_loop.val_loop.batch_progress": {
-            "total": all_four(0),
-            "current": all_four(0),
+            "total": counters(0),
+            "current": counters(0),
             "is_last_batch": False,
         },
         "epoch_loop.state_dict": {"_batches_that_stepped": step},
     }
 
 
-def all_four(count: int) -> dict[str, int]:
-    """Lightning's count of what is complete."""
+def counters(count: int) -> dict[str, int]:
+    """Lightning's counters of something that is complete."""
     return dict.fromkeys(("ready", "started", "processed", "completed"), count)

@@ -1,5 +1,5 @@
-"""Sharded checkpoints: folders to which each process writes its share. There whole or not at all,
-and read without trust.
+"""Sharded checkpoints: folders to which each process writes its shard. They are renamed to their
+final name when they are complete, and nothing in them is executed when they are read.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from torch import Tensor
 from tfzoo.errors import BadRun
 
 INDEX = ".metadata"
-"""Says in which file each piece of each tensor lies."""
+"""The file that names, for each piece of each tensor, the file that holds it."""
 BEFORE = ".before"
-"""In the name of a checkpoint that is being replaced; still one, for whoever looks after a crash.
+"""In the name of a checkpoint that is being replaced. It is still complete, and is used after a
+crash.
 """
 REST = "meta.pt"
-"""All that is no tensor of model or optimiser. It is written last."""
+"""The file of everything but tensors of model and optimiser; it is written last."""
 HARMLESS = {
     "torch.distributed.checkpoint.metadata": {
         *(
@@ -46,38 +47,38 @@ HARMLESS = {
     "pathlib._local": {"PosixPath", "WindowsPath", "Path"},
     "collections": {"OrderedDict"},
 }
-"""What an index is made of."""
+"""The classes and functions that an index may name."""
 
 
 def is_sharded(path: Path) -> bool:
-    """Whether a path is a sharded checkpoint with its last file in place."""
+    """Whether a path is a complete sharded checkpoint: its last file is there."""
     return (path / INDEX).is_file() and (path / REST).is_file()
 
 
-def draft(path: Path) -> Path:
-    """Where a checkpoint is written before it gets its name: beside it, not to be taken for a
-    checkpoint.
-    """
+def temporary_name(path: Path) -> Path:
+    """The name, in the same folder, under which a checkpoint is written."""
     return path.with_name(f"{path.name}.tmp")
 
 
-def place(drafted: Path, path: Path) -> None:
-    """Give a checkpoint its name. The one that had it stays, as ``last.before.ckpt``, until the new
-    one is there.
+def rename(temporary: Path, path: Path) -> None:
+    """Rename a complete checkpoint to its final name. The one that had this name is kept, as
+    ``last.before.ckpt``, until then.
     """
-    sync(drafted / REST)
-    sync(drafted)
+    sync(temporary / REST)
+    sync(temporary)
     before = path.with_name(f"{path.stem}{BEFORE}{path.suffix}")
     if path.exists():
         remove(before)
         path.rename(before)
-    drafted.rename(path)
+    temporary.rename(path)
     sync(path.parent)
     remove(before)
 
 
 def remove(path: Path) -> None:
-    """Remove a checkpoint, folder or file; half a folder is none."""
+    """Remove a checkpoint, folder or file. Its last file goes first, so that a folder that is half
+    removed is no checkpoint.
+    """
     if path.is_dir() and not path.is_symlink():
         (path / REST).unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
@@ -85,8 +86,8 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def sweep(folder: Path) -> None:
-    """Remove checkpoints that were replaced, where a killed process had no time to."""
+def remove_leftovers(folder: Path) -> None:
+    """Remove replaced checkpoints that a killed process left."""
     for before in folder.glob(f"*{BEFORE}.ckpt"):
         if is_sharded(before.with_name(before.name.replace(BEFORE, ""))):
             remove(before)
@@ -106,8 +107,8 @@ def sync(path: Path) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What one process would have written; every sum is checked, and nothing in it can run. Of the
-    optimisers, their values by name.
+    """The checkpoint as one process would have written it, with checksums checked and no code
+    executed. States of optimisers are keyed by parameter name.
 
     Raises:
         BadRun: incomplete, damaged, or holding more than tensors and plain values.
@@ -127,7 +128,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def read_rest(path: Path) -> dict[str, Any]:
-    """What is no tensor of model or optimiser."""
+    """Everything but tensors of model and optimiser."""
     with (path / REST).open("rb") as stream:
         found = piece(stream, path)
     if not isinstance(found, dict):
@@ -144,7 +145,7 @@ def read_index(path: Path) -> Any:
         )
     try:
         with (path / INDEX).open("rb") as stream:
-            index = Careful(stream).load()
+            index = IndexUnpickler(stream).load()
         if not isinstance(index.storage_data, dict) or not isinstance(
             index.state_dict_metadata, dict
         ):
@@ -159,8 +160,11 @@ def read_index(path: Path) -> Any:
 
 
 def check(path: Path, index: Any) -> dict[tuple[str, tuple[int, ...]], Any]:
-    """See that every piece is there, with the right sum and nothing in it that could run; where
-    each lies, by name and place.
+    """Check that every piece is there, with the right checksum, and holds tensors and plain values
+    only. Returns where each piece lies, by tensor name and offset.
+
+    Raises:
+        BadRun: otherwise.
     """
     found = {}
     for key, info in index.storage_data.items():
@@ -216,7 +220,7 @@ def part(path: Path, info: Any) -> BinaryIO:
 
 
 def piece(stream: BinaryIO, path: Path) -> Any:
-    """What one piece holds, its sum checked."""
+    """The content of one piece, its checksum checked."""
     try:
         with zipfile.ZipFile(stream) as archive:
             if archive.testzip() is not None:
@@ -235,10 +239,8 @@ def piece(stream: BinaryIO, path: Path) -> Any:
         ) from None
 
 
-class Careful(pickle.Unpickler):
-    """Unpickles an index and nothing else: classes and functions beyond those that one is made of
-    are refused.
-    """
+class IndexUnpickler(pickle.Unpickler):
+    """Unpickles an index: only the classes and functions in ``HARMLESS`` are allowed."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name not in HARMLESS.get(module, ()):

@@ -1,4 +1,4 @@
-"""``summary.json``: what each command did with a run, one section a command."""
+"""``summary.json``: the results of each command on a run, one section per command."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacreb
 def write(folder: Path, command: str, section: Mapping[str, Any]) -> None:
     """Write the section of a command into a run's summary; other sections stay as they are."""
     path = folder / FILE
-    summary = {**read(folder), command: plain(section)}
-    draft = path.with_suffix(".tmp")
+    summary = {**read(folder), command: to_json(section)}
+    temporary = path.with_suffix(".tmp")
     try:
-        draft.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        os.replace(draft, path)
+        temporary.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        os.replace(temporary, path)
     except OSError:  # a full disk
         with suppress(OSError):
-            draft.unlink()
+            temporary.unlink()
         raise
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """All sections of a run's summary; empty where there is none that can be read."""
+    """All sections of a run's summary; empty where the file is missing or damaged."""
     try:
         found = json.loads((folder / FILE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -41,19 +41,19 @@ def read(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def plain(value: Any) -> Any:
-    """As JSON has it: a number that is none becomes null."""
+def to_json(value: Any) -> Any:
+    """Convert to types of JSON; NaN and infinities become null, other objects strings."""
     if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
+        return {str(key): to_json(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        return [to_json(inner) for inner in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def surroundings(args: list[str]) -> dict[str, Any]:
-    """What a result depends on besides its recipe: command line, versions, hardware."""
+def environment(args: list[str]) -> dict[str, Any]:
+    """Command line, versions, hardware and host name: what results depend on besides the recipe."""
     return {
         "command": " ".join(["tfzoo", *map(shlex.quote, args)]),
         "versions": versions(),
@@ -63,7 +63,7 @@ def surroundings(args: list[str]) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that results depend on."""
+    """Versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -74,7 +74,7 @@ def versions() -> dict[str, str]:
 
 
 def hardware() -> dict[str, Any]:
-    """Processor, cores, threads, accelerators."""
+    """Processor, cores that this process may use, threads, GPUs."""
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -98,7 +98,7 @@ def processor() -> str:
 
 
 def peak_memory() -> dict[str, int]:
-    """Bytes at most: of this process, and on the accelerator where there is one."""
+    """Peak memory in bytes: of this process, and allocated on the GPU where there is one."""
     import torch
 
     found = {}

@@ -1,4 +1,4 @@
-"""A new run that begins with the weights of another."""
+"""Start a new run from the weights of another."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tfzoo.errors import BadRun, listing
 def adopt(
     task: nn.Module, checkpoint: Mapping[str, Any], tokenizer: Mapping[str, Any], name: str
 ) -> list[str]:
-    """Take from a checkpoint what has the name and shape of the task's own; returns what is to be
-    said of it, a line each.
+    """Copy the weights of a checkpoint that have the name and shape of one of the task's own.
+    Returns messages, one line each.
 
     Raises:
         BadRun: nothing fits.

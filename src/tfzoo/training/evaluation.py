@@ -47,7 +47,7 @@ class Trained:
                 {
                     **facts,
                     "peak_memory": summary.peak_memory(),
-                    **summary.surroundings([command, *self.args]),
+                    **summary.environment([command, *self.args]),
                 },
             )
 

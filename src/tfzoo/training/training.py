@@ -101,7 +101,7 @@ class Training:
             {
                 "ended": "running",
                 "attempts": self._attempts("running"),
-                **summary.surroundings(["fit", *self.args]),
+                **summary.environment(["fit", *self.args]),
             },
         )
         tracking.begin(self.trainer.loggers)
@@ -137,7 +137,7 @@ class Training:
             self.resume.file.path.unlink(missing_ok=True)
         for logger in self.trainer.loggers:
             logger.log_hyperparams({**self.job.recipe, "versions": summary.versions()})
-        self.watch.begin(self.trainer)
+        self.watch.start(self.trainer)
         try:
             self.trainer.fit(
                 self.task, datamodule=self.data, ckpt_path=self.found, weights_only=True
@@ -156,7 +156,7 @@ class Training:
         except Exception as error:
             return self._failed(error)
         finally:
-            self.watch.end()
+            self.watch.stop()
         self.ended = "interrupted" if self.signals.code else "completed"
         if self.finish.failed:
             self.ended = f"failed: could not write {', '.join(f'{name} ({why})' for name, why in self.finish.failed.items())}"
@@ -168,7 +168,7 @@ class Training:
     def _failed(self, error: Exception) -> int:
         if is_out_of_memory(error):
             said = advice(self.under_way.shape, self.data.max_tokens)
-        elif blamed := self.watch.blame(error):
+        elif blamed := self.watch.cause(error):
             said = blamed
         else:
             said = f"{type(error).__name__}: {error}"
@@ -199,7 +199,7 @@ class Training:
         if not rank():
             self.task.draw(self.folder)
             section = {"scores": self.tested, "checkpoint": str(path), "ended": "completed"}
-            self._record("test", {**section, **summary.surroundings(["fit", *self.args])})
+            self._record("test", {**section, **summary.environment(["fit", *self.args])})
 
     @property
     def checkpoint(self) -> Path | None:
@@ -223,7 +223,7 @@ class Training:
             "skipped": self.task.skipped,
             "parameters": self.parameters,
             "checkpoint": str(self.checkpoint) if self.checkpoint else None,
-            **summary.surroundings(["fit", *self.args]),
+            **summary.environment(["fit", *self.args]),
         }
 
     def _attempts(self, ended: str) -> list[dict[str, Any]]:
