@@ -16,6 +16,7 @@ LITTLE = {
     "decoding": ["--dim", "64", "--layers", "1", "--pairs", "2"],
     "explain": ["--pairs", "2"],
     "faults": ["not finite"],
+    "gpu": ["--device", "cpu", "--small"],
     "kill": ["--processes", "1", "--kills", "1", "--events", "1", "--no-borders", "--steps", "10"],
     "large": ["--pairs", "20000"],
     "overhead": ["--pairs", "3"],
@@ -41,7 +42,7 @@ def test_every_benchmark_is_known() -> None:
 def test_a_benchmark_runs_and_prints_what_it_measured(name: str, tmp_path: Path) -> None:
     command = (
         [sys.executable, "-m", f"benchmarks.{name}"]
-        if name == "faults"
+        if name in ("faults", "gpu")
         else [sys.executable, str(ROOT / f"benchmarks/{name}.py")]
     )
     environment = {**os.environ, "TFZOO_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}

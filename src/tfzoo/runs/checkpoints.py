@@ -205,8 +205,8 @@ def load(path: Path) -> Any:
 
 
 def check_sums(path: Path) -> int:
-    """Find a flipped bit or a truncated file, which ``torch.load`` alone accepts. Returns the number
-    of bytes of the tensors in it.
+    """Find a flipped bit or a truncated file, which ``torch.load`` alone accepts. Returns the
+    number of bytes of the tensors in it.
     """
     try:
         with path.open("rb") as stream:
@@ -242,7 +242,7 @@ def check_sums(path: Path) -> int:
 
 
 def named(error: Exception) -> str:
-    """The name that a refused pickle would have called, as `` (os.system)``, if the error has it."""
+    """The name that a refused pickle would call, as `` (os.system)``, if the error states it."""
     words = [word.strip("`'\".,") for word in str(error).split()]
     names = [
         words[i + 1]

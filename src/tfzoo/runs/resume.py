@@ -135,8 +135,8 @@ class Resume(L.Callback):
 
 
 def pending(trainer: L.Trainer) -> dict[str, float] | None:
-    """The values that the current step logged, where Lightning passes them to loggers only after the
-    checkpoint.
+    """The values that the current step logged, where Lightning passes them to loggers only after
+    the checkpoint.
     """
     batch: Any = trainer.fit_loop.epoch_loop.batch_progress.current
     if (
