@@ -1,5 +1,5 @@
-"""Where the system is not Linux: what only POSIX has is imported where it is used, and refused
-there with a sentence.
+"""On a system without POSIX, every module can be imported: what only POSIX has is imported where it
+is used.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ POSIX_OF_SIGNAL = (
     *("alarm", "pthread_sigmask", "setitimer"),
 )
 AS_ON_WINDOWS = f"""
-import importlib, os, pkgutil, signal, sys
-import lightning.pytorch, datasets, wandb  # what they need of the system is not ours to take away
+import importlib, os, pkgutil, signal, sys, traceback
+import lightning.pytorch, datasets, wandb  # other packages import what their systems have
 
-# Modules that are loaded already stay loaded, as those of Windows would be.
 for name in {POSIX_MODULES!r}:
     sys.modules[name] = None
 for name in {POSIX_OF_OS!r}:
@@ -36,7 +35,9 @@ for module in pkgutil.walk_packages(tfzoo.__path__, "tfzoo."):
     try:
         importlib.import_module(module.name)
     except Exception as error:
-        failed.append(f"{{module.name}}: {{type(error).__name__}}: {{error}}")
+        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+        if "tfzoo" in [file for file in files if "importlib" not in file][-1]:
+            failed.append(f"{{module.name}}: {{type(error).__name__}}: {{error}}")
 print("\\n".join(failed))
 """
 
