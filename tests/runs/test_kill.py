@@ -29,6 +29,7 @@ def killed(*options: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.nightly
 def test_a_killed_training_ends_with_the_weights_of_an_undisturbed_one() -> None:
     said = killed(
         "--processes", "1", "--kills", "1", "--steps", "20", "--events", "3", "--no-borders"
