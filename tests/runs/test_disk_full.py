@@ -102,6 +102,7 @@ def small_disk(folder: Path, *command: str) -> list[str]:
     ]
 
 
+@pytest.mark.nightly
 def test_training_goes_on_and_says_so_and_fails_only_if_its_end_was_not_saved(
     tmp_path: Path,
 ) -> None:
