@@ -110,7 +110,9 @@ def main() -> None:
 def trained(job, data) -> float:
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
-        training = Training(job, Path(folder), job.task.build(job.recipe, data.languages), data, [])
+        training = Training(
+            job, Path(folder), job.task.build(job.recipe, data.tokenizers), data, []
+        )
         training.trainer.callbacks.append(clock)
         training.trainer.fit(training.task, datamodule=data)
         return clock.per_step

@@ -97,7 +97,7 @@ def train_marian(root: str, seconds: int, seed: int) -> list[tuple[int, float]]:
     data.prepare_data()
     data.setup()
     sizes = (
-        len(data.languages.target),
+        len(data.tokenizers.target),
         model_options["dim"],
         model_options["heads"],
         model_options["layers"],
@@ -138,7 +138,7 @@ def train_marian(root: str, seconds: int, seed: int) -> list[tuple[int, float]]:
 @torch.no_grad()
 def bleu(model, data) -> float:
     model.eval()
-    scores = CorpusScores(data.languages.target_language)
+    scores = CorpusScores(data.tokenizers.target_language)
     for batch in data.val_dataloader():
         longest = 2 * batch.source.shape[1] + 10
         found = model.generate(
@@ -148,7 +148,7 @@ def bleu(model, data) -> float:
             do_sample=False,
             max_new_tokens=longest,
         )
-        scores.update(data.languages.target.decode(found.tolist()), batch.target_text)
+        scores.update(data.tokenizers.target.decode(found.tolist()), batch.target_text)
     return float(scores.compute()["bleu"])
 
 

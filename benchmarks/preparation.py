@@ -84,7 +84,7 @@ def now() -> Rates:
 
 def bare(ours, folder: Path) -> Rates:  # type: ignore[no-untyped-def]
     """Lines a second of the library alone, by the clock and by the CPU's time."""
-    library, lines, seconds = ours.languages.source.library, 0, np.zeros(2)
+    library, lines, seconds = ours.tokenizers.source.library, 0, np.zeros(2)
     for name in ("train.en", "train.de"):
         with (folder / name).open() as stream:
             while chunk := [line.rstrip("\n") for line in islice(stream, CHUNK)]:
@@ -127,10 +127,12 @@ def measure(what: str, folder: Path, vocabulary: int) -> None:
             f"{most[0]:.0f} MiB"
         )
     elif what == "train":  # the tokenizer alone; it is in the cache afterwards
-        from tfzoo.data.prepare import scan, train_languages
+        from tfzoo.data.prepare import fingerprint_split, train_tokenizers
 
         text = ours._texts()["train"]
-        train_languages(text, scan(text, "train"), ours.direction, ours.tokenizer, ours.joint)
+        train_tokenizers(
+            text, fingerprint_split(text, "train"), ours.direction, ours.tokenizer, ours.joint
+        )
         print(f"{time.perf_counter() - before:.1f} s, {most[0]:.0f} MiB")
     else:
         ours.prepare_data()
@@ -138,7 +140,7 @@ def measure(what: str, folder: Path, vocabulary: int) -> None:
         loader = iter(ours.train_dataloader())
         next(loader)
         first = time.perf_counter() - begun
-        padding = ours._buckets("train", shuffle=True).padding()
+        padding = ours._sampler("train", shuffle=True).padding()
         for _ in islice(loader, 300):
             pass
         print(f"first batch after {first:.1f} s, {most[0]:.0f} MiB, padding {padding:.1%}")

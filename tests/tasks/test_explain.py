@@ -59,7 +59,7 @@ def task_of(data: Any, task: str = "translation", **model: Any) -> Task:
         "optim": {"lr": 1e-2, "schedule": {"name": "linear", "warmup": 4}},
     }
     if task == "translation":
-        return tfzoo.TranslationTask.build(recipe, data.languages)
+        return tfzoo.TranslationTask.build(recipe, data.tokenizers)
     recipe["model"].pop("encoder")
     return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
 

@@ -40,7 +40,7 @@ def task_of(data: tfzoo.TranslationData, **optim: Any) -> tfzoo.TranslationTask:
         "model": SMALL,
         "optim": {"lr": 1e-2, "schedule": {"name": "linear", "warmup": 4}, **optim},
     }
-    return tfzoo.TranslationTask.build(recipe, data.languages)
+    return tfzoo.TranslationTask.build(recipe, data.tokenizers)
 
 
 class Watchdog(L.Callback):

@@ -95,7 +95,7 @@ def task_of(case: Case, data: Any) -> Task:
         model |= {"norm": "layer", "encoder": {"norm": case.norm}}
     recipe = {"seed": 1, "model": model, "optim": {"lr": 5e-3, "schedule": "constant"}}
     if case.task == "translation":
-        return tfzoo.TranslationTask.build(recipe, data.languages)
+        return tfzoo.TranslationTask.build(recipe, data.tokenizers)
     recipe |= {"loss": {"class_weights": {"odd": 3.0}}}
     model["pooling"] = "max"  # the mean over an instance norm's output is 0
     return tfzoo.ClassificationTask.build(recipe, data.vocabulary)

@@ -30,7 +30,7 @@ def data() -> tfzoo.TranslationData:
 def task_of(data: tfzoo.TranslationData, **recipe: Any) -> tfzoo.TranslationTask:
     small = {"dim": 16, "heads": 2, "layers": 1}
     return tfzoo.TranslationTask.build(
-        {"seed": 1, "model": {**small, **recipe}, "search": {"max_length": 0.0}}, data.languages
+        {"seed": 1, "model": {**small, **recipe}, "search": {"max_length": 0.0}}, data.tokenizers
     )
 
 

@@ -26,8 +26,7 @@ LARGEST = 10_000_000
 
 @register("dataset", "numbers")
 class NumberWords:
-    """English number words to German or Chinese: ``two plus forty -> zwei plus vierzig`` or
-    ``二加四十``.
+    """English number words to German or Chinese: ``two plus forty -> zwei plus vierzig``.
 
     A sentence is one or two numbers (with equal probability), joined by "plus". Each number is
     uniform from 0 to ``10**n - 1``, where n is uniform from 1 to 6. English and German words are

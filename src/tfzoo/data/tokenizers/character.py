@@ -12,8 +12,7 @@ from tfzoo.values import check_range
 
 @register("tokenizer", "character")
 class Character(LibraryTokenizer):
-    """Each character is a token: the most frequent ones up to ``vocab_size``; others become their
-    UTF-8 bytes.
+    """Each character is a token; those beyond the ``vocab_size`` most frequent become UTF-8 bytes.
 
     Spaces are characters too. No token is unknown, and ``decode(encode(x)) == x`` up to NFC.
     ``lowercase`` converts text to lower case, which decoding does not undo.

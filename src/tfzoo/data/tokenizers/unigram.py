@@ -19,10 +19,10 @@ from tfzoo.values import check_range
 
 @register("tokenizer", "unigram", paper="arXiv:1804.10959, section 3.2")
 class Unigram(LibraryTokenizer):
-    """Split text into the most probable pieces, ``argmax sum_i log p(x_i)``. Training removes the
-    pieces that the likelihood needs least, until ``vocab_size`` are left.
+    """Split text into the most probable sequence of pieces: ``argmax sum_i log p(x_i)``.
 
-    Kudo 2018. Spaces are ordinary characters, so that decoding is concatenation. All characters of
+    Kudo 2018. Training removes the pieces that the likelihood needs least, until ``vocab_size`` are
+    left. Spaces are ordinary characters, so that decoding is concatenation. All characters of
     the training text are kept, also where these alone exceed ``vocab_size``; others become their
     UTF-8 bytes: no token is unknown, and ``decode(encode(x)) == x`` up to NFC. ``lowercase``
     converts text to lower case, which decoding does not undo.

@@ -12,8 +12,10 @@ from tfzoo.values import check_range
 
 @register("tokenizer", "word")
 class Word(LibraryTokenizer):
-    """Words, numbers and runs of punctuation: the ``vocab_size`` most frequent ones that occur at
-    least ``min_count`` times. All others become the unknown token.
+    """Words, numbers and runs of punctuation: the ``vocab_size`` most frequent ones are known.
+
+    Of these, only those that occur at least ``min_count`` times. All others become the unknown
+    token.
 
     A word includes the space before it, so that decoding is concatenation and restores known words
     exactly. This suits classification, not translation. ``lowercase`` converts text to lower case,
