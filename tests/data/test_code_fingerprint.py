@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from tfzoo.data.prepare import encode_lines, generated, identity, train_tokenizer
 from tfzoo.data.sets import listops
 from tfzoo.data.tokenizer import Tokenizer
-from tfzoo.registry import registry
+from tfzoo.registry import create, registry
 
 HELPER = """
 import re
@@ -127,6 +129,18 @@ def test_the_identity_covers_what_the_code_uses(
     before = identity("tokenizer", "edited")
     edited(old, new)
     assert (identity("tokenizer", "edited") == before) is same
+
+
+@pytest.mark.parametrize("spec", [("tokenizer", "bpe"), ("dataset", "listops")])
+def test_the_identity_is_the_same_in_every_process(spec: tuple[str, str]) -> None:
+    """Also where hashes of strings differ, and after the code has run."""
+    code = f"from tfzoo.data.prepare import identity; print(identity{spec})"
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    if spec[0] == "tokenizer":
+        create("tokenizer", "bpe").train(["a b"] * 100)
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == identity(*spec)
 
 
 def test_options_are_part_of_the_identity() -> None:

@@ -63,7 +63,8 @@ class Fingerprint:
                 return
         if isinstance(thing, ModuleType):
             for name, value in vars(thing).items():
-                if not name.startswith("__") and (owner(value) in (module, "builtins", "re")):
+                own = owner(value) in (module, "builtins", "re")  # its own code and constants
+                if own and not name.startswith("__") and not isinstance(value, ModuleType):
                     yield from (name, value)
         elif isinstance(thing, type):
             yield from thing.__bases__
@@ -119,6 +120,8 @@ def owner(thing: Any) -> str:
 def package_version(module: str) -> str:
     """The installed version of a module's package; empty for the standard library."""
     package = module.partition(".")[0]
+    if package in sys.stdlib_module_names:
+        return ""
     try:
         return version(package)
     except (PackageNotFoundError, ValueError):
