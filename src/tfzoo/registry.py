@@ -113,6 +113,10 @@ class Registry:
         """All names, sorted, without importing a component."""
         return sorted({*self._files(), *self._points(), *self.registered})
 
+    def own_names(self) -> list[str]:
+        """Those of tfzoo itself, sorted."""
+        return sorted(self._files())
+
     def entry(self, name: str) -> Entry:
         """The component of that name, imported if it is not yet.
 

@@ -16,12 +16,13 @@ from torch import Tensor
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.registry import Entry, registry
-from tfzoo.testing.component import MODULES
+from tfzoo.testing.contract import reproducible
 from tfzoo.testing.probes import PROBES, inputs
-from tfzoo.testing.promise import alike
-from tfzoo.testing.samples import make
+from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized
 
-ENTRIES = [registry(kind).entry(name) for kind in MODULES for name in registry(kind).names()]
+ENTRIES = [
+    registry(kind).entry(name) for kind in COMPONENT_KINDS for name in registry(kind).names()
+]
 LONG = 200
 """Keys, for which an attention may choose another way to multiply than for short text."""
 
@@ -70,8 +71,8 @@ def error(found: list[Tensor], exact: list[Tensor]) -> float:
 def test_errors_are_at_most_twice_those_of_the_cpu(
     entry: Entry, dtype: torch.dtype, device: torch.device
 ) -> None:
-    with alike():
-        module = make(entry).to(dtype).double()  # numbers that the precision can hold
+    with reproducible():
+        module = build_randomized(entry).to(dtype).double()  # numbers that the precision can hold
         exact = results(entry, module, "cpu", torch.float64)
         own = error(results(entry, module, "cpu", dtype), exact)
         found = error(results(entry, module, device, dtype), exact)
@@ -81,8 +82,8 @@ def test_errors_are_at_most_twice_those_of_the_cpu(
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=name_of)
 def test_in_float64_both_devices_agree(entry: Entry, device: torch.device) -> None:
-    with alike():
-        module = make(entry)
+    with reproducible():
+        module = build_randomized(entry)
         exact = results(entry, module, "cpu", torch.float64)
         assert error(results(entry, module, device, torch.float64), exact) < 1e-9
 
@@ -90,7 +91,8 @@ def test_in_float64_both_devices_agree(entry: Entry, device: torch.device) -> No
 @pytest.mark.parametrize("entry", ENTRIES, ids=name_of)
 def test_a_component_can_be_made_on_the_device(entry: Entry, device: torch.device) -> None:
     """As FSDP2 and ``torch.device`` as a context do; nothing that it holds stays on the CPU."""
-    with alike(), device:
-        module = make(entry)
-    given = {name: one.to(device) for name, one in inputs().items()}
+    with reproducible():
+        given = {name: one.to(device) for name, one in inputs().items()}
+        with device:
+            module = build_randomized(entry)
     assert all(one.device.type == device.type for one in PROBES[entry.kind](module, given))

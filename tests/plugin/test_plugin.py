@@ -90,10 +90,10 @@ def test_it_is_shown(tfzoo: Tfzoo) -> None:
     assert "cap: float = 50.0" in tfzoo("show", "attention", "soft_capped")
 
 
-def test_it_keeps_every_promise(tfzoo: Tfzoo) -> None:
+def test_it_holds_every_contract(tfzoo: Tfzoo) -> None:
     checked = tfzoo("check", "attention", "soft_capped")
     assert "FAILED" not in checked
-    assert "promises kept" in checked
+    assert "contracts hold, 0 rules of style broken" in checked
 
 
 def test_it_trains_through_a_recipe_and_translates(tfzoo: Tfzoo) -> None:

@@ -1,7 +1,5 @@
-"""Arguments named after kinds run over the registry, ``stack`` and ``classifier`` over every
-combination.
-
-The summary says how many were refused.
+"""Arguments named after kinds run over the registry; ``stack`` and ``classifier`` over combinations
+in which every pair of parts occurs.
 """
 
 from __future__ import annotations
@@ -12,37 +10,36 @@ from typing import Any
 import pytest
 import torch
 
+from tests.testing.rules import classifiers, stacks
 from tfzoo.registry import KINDS, registry
-from tfzoo.testing.classifiers import choices
-from tfzoo.testing.component import MODULES
-from tfzoo.testing.contract import promises
-from tfzoo.testing.stacks import combinations
+from tfzoo.testing.runner import contracts, rules_of_style
+from tfzoo.testing.samples import COMPONENT_KINDS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for kind in MODULES:
+    for kind in COMPONENT_KINDS:
         if kind in metafunc.fixturenames:
             metafunc.parametrize(
                 kind,
                 [registry(kind).entry(name) for name in registry(kind).names()],
                 ids=registry(kind).names(),
             )
-    if "promised" in metafunc.fixturenames:  # (promise, component)
+    if "held" in metafunc.fixturenames:  # (contract, component)
         pairs = [
-            (promise, registry(kind).entry(name))
+            (contract, registry(kind).entry(name))
             for kind in KINDS
             for name in registry(kind).names()
-            for promise in promises(kind)
+            for contract in [*contracts(kind), *rules_of_style(kind)]
         ]
         metafunc.parametrize(
-            "promised",
+            "held",
             pairs,
-            ids=[f"{entry.kind}-{entry.name}-{promise.__name__}" for promise, entry in pairs],
+            ids=[f"{entry.kind}-{entry.name}-{contract.__name__}" for contract, entry in pairs],
         )
     if "stack" in metafunc.fixturenames:
-        metafunc.parametrize("stack", list(combinations()), ids=str)
+        metafunc.parametrize("stack", stacks(2), ids=str)
     if "classifier" in metafunc.fixturenames:
-        metafunc.parametrize("classifier", list(choices()), ids=str)
+        metafunc.parametrize("classifier", classifiers(2), ids=str)
 
 
 @pytest.fixture(autouse=True)
@@ -63,10 +60,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             for name, value in getattr(report, "user_properties", ())
             if name == model
         )
-        if counts:
-            refused = sum(n for name, n in counts.items() if name.startswith("refused"))
-            terminalreporter.write_line(
-                f"combinations in a {model}: {sum(counts.values()) - refused} ran, {refused} refused"
-            )
-            for name, n in sorted(counts.items()):
-                terminalreporter.write_line(f"  {n:5d} {name}")
+        for name, n in sorted(counts.items()):
+            terminalreporter.write_line(f"{n:5d} {model}s {name}")

@@ -1,30 +1,19 @@
-"""Run one check in a process of its own, with one line of tfzoo changed. Imports nothing of tfzoo
-itself.
-"""
+"""Run one check in a process of its own, with some lines of tfzoo changed."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import inspect
 import multiprocessing
 import os
 import re
 import sys
-from collections.abc import Sequence
 from functools import cache, partial
 from multiprocessing.connection import Connection
-from pathlib import Path
-from types import CodeType, ModuleType
-from typing import Any
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "tfzoo"
+from tests.testing.patching import ROOT, apply
+
 SLOW = "compiled"
-
-
 TOKEN = re.compile(r'"""(?:.|\n)*?"""|"(?:\\.|[^"\n])*"|\'(?:\\.|[^\'\n])*\'|#.*|\w+|[^\w\s]')
 
 
@@ -59,42 +48,14 @@ def changed(source: str, fragment: str, replacement: str) -> str:
     return source[:start] + block + source[end:]
 
 
-class Changed(importlib.abc.MetaPathFinder):
-    """Finds one module with other source than its file has."""
-
-    def __init__(self, file: str, source: str) -> None:
-        self.path, self.source = SOURCE / file, source
-        self.name = "tfzoo." + file.removesuffix(".py").replace("/", ".")
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> Any:
-        if fullname != self.name:
-            return None
-        return importlib.util.spec_from_file_location(
-            fullname, self.path, loader=Loader(fullname, str(self.path), self.source)
-        )
-
-
-class Loader(importlib.machinery.SourceFileLoader):
-    def __init__(self, name: str, path: str, source: str) -> None:
-        super().__init__(name, path)
-        self.changed = source
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(self.changed, self.path, "exec")
-
-
 def passes(check: str, file: str | None = None, source: str = "") -> tuple[bool, str]:
     """Whether a check passes, with ``source`` in place of a file's; and what it said.
 
-    A check is a pytest node (``tests/...::test_...``), a promise of a component (``norm rms
+    A check is a pytest node (``tests/...::test_...``), a contract of a component (``norm rms
     the_state_dict_holds_all``, or ``norm rms *`` for all of them that are fast, and the example in
     its docstring), or of a stack or a classifier (``stack encoder-...-pre the_source_is_read``).
     """
-    if file is None:
-        return _unchanged(check)
-    return _elsewhere(check, file, source)
+    return _unchanged(check) if file is None else _elsewhere(check, file, source)
 
 
 @cache
@@ -103,10 +64,9 @@ def _unchanged(check: str) -> tuple[bool, str]:
 
 
 def _elsewhere(check: str, file: str | None, source: str) -> tuple[bool, str]:
-    context = multiprocessing.get_context(
-        "forkserver"
-    )  # one that has loaded what takes long, from which the others are forked
-    context.set_forkserver_preload(["torch._inductor", "lightning.pytorch", "pytest"])
+    """All processes are forked from one that has loaded tfzoo and computed nothing."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.testing.warm"])
     here, there = context.Pipe()
     process = context.Process(target=_run, args=(check, file, source, there))
     process.start()
@@ -124,14 +84,14 @@ def _elsewhere(check: str, file: str | None, source: str) -> tuple[bool, str]:
 def _run(check: str, file: str | None, source: str, there: Connection) -> None:
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
-    if file is not None:
-        sys.meta_path.insert(0, Changed(file, source))
     with (
         open(os.devnull, "w") as nowhere,
         contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(nowhere),
     ):
         try:
+            if file is not None:
+                apply(file, source)
             there.send(_check(check))
         except Exception as error:  # a change that breaks an import is no bug that a test caught
             there.send((None, f"{type(error).__name__}: {error}"))
@@ -146,57 +106,51 @@ def _check(check: str) -> tuple[bool | None, str]:
 
         code = pytest.main([check, "-q", "-p", "no:xdist", "-p", "no:cacheprovider"])
         return (None if code not in (0, 1) else code == 0), f"pytest ended with {code!r}"
-    where, name, promise = check.split()
-    problems = {"stack": _of_stack, "classifier": _of_classifier}.get(
+    where, name, contract = check.split()
+    problems = {"stack": _of_model, "classifier": _of_model}.get(
         where, partial(_of_component, where)
-    )(name, promise)
+    )(name, contract)
     return not problems, "; ".join(problems)
 
 
-def _of_stack(name: str, promise: str) -> list[str]:
-    import torch
+def _of_model(name: str, contract: str) -> list[str]:
+    """One contract of one stack or classifier: of the combination with this name."""
+    from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
+    from tfzoo.testing.classifiers import Choice
+    from tfzoo.testing.stack_contracts import STACK_CONTRACTS
+    from tfzoo.testing.stacks import SIDES, Combination, build_allowing, violations
 
-    from tfzoo.testing.stacks import broken, build_allowing, combinations
-
-    (stack,) = [stack for stack in combinations() if str(stack) == name]
-    torch.manual_seed(0)
-    rules, subject = build_allowing(stack)
-    found = {} if subject is None else broken(subject, rules)
-    return [found[key] for key in found if key == promise.replace("_", " ")]
-
-
-def _of_classifier(name: str, promise: str) -> list[str]:
-    import torch
-
-    from tfzoo.testing.classifier_promises import CLASSIFIER_PROMISES
-    from tfzoo.testing.classifiers import choices
-    from tfzoo.testing.stacks import broken, build_allowing
-
-    (choice,) = [choice for choice in choices() if str(choice) == name]
-    torch.manual_seed(0)
-    rules, subject = build_allowing(choice)
-    found = {} if subject is None else broken(subject, rules, CLASSIFIER_PROMISES)
-    return [found[key] for key in found if key == promise.replace("_", " ")]
+    parts = name.split("-")
+    stack = parts[0] in SIDES
+    rules, subject = build_allowing((Combination if stack else Choice)(*parts))  # type: ignore[arg-type]
+    asked = [
+        one
+        for one in (STACK_CONTRACTS if stack else CLASSIFIER_CONTRACTS)
+        if one.__name__ == contract
+    ]
+    if not asked:
+        raise ValueError(f"no contract named {contract}")
+    return [] if subject is None else list(violations(subject, rules, asked).values())
 
 
-def _of_component(kind: str, name: str, promise: str) -> list[str]:
+def _of_component(kind: str, name: str, contract: str) -> list[str]:
     import doctest
 
     from tfzoo.registry import registry
-    from tfzoo.testing.contract import promises
-    from tfzoo.testing.promise import outcome
+    from tfzoo.testing.contract import run_contract
+    from tfzoo.testing.runner import contracts, rules_of_style
 
     entry = registry(kind).entry(name)
     asked = [
         one
-        for one in promises(kind)
-        if promise == one.__name__ or (promise == "*" and not one.__name__.startswith(SLOW))
+        for one in [*contracts(kind), *rules_of_style(kind)]
+        if contract == one.__name__ or (contract == "*" and not one.__name__.startswith(SLOW))
     ]
     if not asked:
-        raise ValueError(f"no promise named {promise}")
+        raise ValueError(f"no contract named {contract}")
     for one in asked:
-        result = outcome(one, entry)
+        result = run_contract(one, entry)
         if not result.ok:
             return [f"{result.name}: {result.message}"]
-    example = promise == "*" and doctest.testmod(sys.modules[entry.cls.__module__]).failed
+    example = contract == "*" and doctest.testmod(sys.modules[entry.cls.__module__]).failed
     return ["the example in its docstring"] if example else []

@@ -1,4 +1,4 @@
-"""Every option of a model and of a stack changes what it should, and none is accepted and not used."""
+"""Every option of a model and of a stack changes what it should; none is accepted and unused."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ def test_a_position_is_told_where_it_stands(position: Entry) -> None:
             (stack.position.embed(x, pos, pos[:, -1:]), alone.embed(x, pos, pos[:, -1:])),
             (stack.position.bias(pos, pos), alone.bias(pos, pos)),
             *[
-                (turn and turn(heads), same and same(heads))
-                for turn, same in [(stack.position.angles(pos), alone.angles(pos))]
+                (one and one(heads), other and other(heads))
+                for one, other in [(stack.position.angles(pos), alone.angles(pos))]
             ],
         ):
             torch.testing.assert_close(one, other)

@@ -9,10 +9,9 @@ import ast
 import pytest
 
 from tests.testing.bugs import BUGS, Bug
-from tests.testing.seeded import SOURCE, changed, passes
-from tfzoo.registry import registry
-from tfzoo.testing.component import MODULES
-from tfzoo.testing.subject import hooks
+from tests.testing.patching import SOURCE
+from tests.testing.seeded import changed, passes
+from tfzoo.registry import KINDS, registry
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
@@ -25,43 +24,61 @@ def test_a_bug_is_caught_by_the_test_that_it_names(bug: Bug) -> None:
 
 
 def test_there_are_enough_bugs_and_no_two_alike() -> None:
-    assert (
-        len({bug.name for bug in BUGS})
-        == len({(bug.file, bug.replacement) for bug in BUGS})
-        == len(BUGS)
-        >= 20
-    )
+    names = {bug.name for bug in BUGS}
+    changes = {(bug.file, bug.fragment, bug.replacement) for bug in BUGS}
+    assert len(names) == len(changes) == len(BUGS)
+    assert len(BUGS) + len(components()) >= 80
 
+
+IDLE = {
+    "scores": "0 * ({0} @ {0}.mT)[..., :1] * {1}[..., :1].mT",
+    "prepared_scores": "0 * {0}[..., :1] * {1}[..., :1].mT",
+    "forward": "{0}",
+    "embed": "{0}",
+    "angles": "None",
+    "bias": "None",
+    "factor": "0.0",
+    "encode": "[[] for _ in {0}]",
+    "splits": "{{}}",
+}
+"""What a component's defining method returns instead, of its first and second argument."""
 
 DEFINING = {
-    "attention": ("scores",),
+    "attention": ("scores", "prepared_scores"),
     "norm": ("forward",),
     "feedforward": ("forward",),
     "pooling": ("forward",),
     "position": ("embed", "angles", "bias"),
+    "schedule": ("factor",),
+    "tokenizer": ("encode",),
+    "dataset": ("splits",),
 }
 
 
 def components() -> list[tuple[str, str]]:
-    return [(kind, name) for kind in MODULES for name in registry(kind).names()]
+    return [(kind, name) for kind in DEFINING for name in registry(kind).own_names()]
+
+
+def test_every_kind_has_a_defining_method() -> None:
+    assert DEFINING.keys() == KINDS.keys()
 
 
 @pytest.mark.parametrize(
     ("kind", "name"), components(), ids=["-".join(pair) for pair in components()]
 )
 def test_a_component_that_does_nothing_is_caught(kind: str, name: str) -> None:
-    """The rule: its defining method gives back what it gets (scores: nothing but zeros); one that
-    does so already, twice as much.
+    """One bug for every component: its defining method does nothing; one that does nothing already
+    does something.
     """
-    green, said = passes(f"{kind} {name} *")
-    assert green, f"red without the bug: {said}"
-    still_green, _ = passes(f"{kind} {name} *", f"{kind}/{name}.py", made_idle(kind, name))
+    file = KINDS[kind].package.removeprefix("tfzoo.").replace(".", "/") + f"/{name}.py"
+    still_green, said = passes(f"{kind} {name} *", file, made_idle(file, kind, name))
     assert not still_green
+    assert ": " in said, "the name of the contract"
 
 
-def made_idle(kind: str, name: str) -> str:
+def made_idle(file: str, kind: str, name: str) -> str:
     """A component's source with one method changed by the rule."""
-    tree = ast.parse((SOURCE / kind / f"{name}.py").read_text("utf-8"))
+    tree = ast.parse((SOURCE / file).read_text("utf-8"))
     (cls,) = [
         node
         for node in tree.body
@@ -69,21 +86,16 @@ def made_idle(kind: str, name: str) -> str:
     ]
     methods = {node.name: node for node in cls.body if isinstance(node, ast.FunctionDef)}
     defining = [methods[one] for one in DEFINING[kind] if one in methods]
-    if not defining:  # a position without hooks: it gets one
-        assert hooks(name) == set()
-        hook = ast.parse(
-            "def embed(self, x, pos, length=None):\n    return x + pos[..., None]"
-        ).body[0]
-        cls.body.append(hook)
+    if not defining:  # inherited, or a position without hooks
+        new = {
+            "position": "def embed(self, x, pos, length=None):\n    return x + pos[..., None]",
+            "tokenizer": "def encode(self, texts):\n    return [[] for _ in texts]",
+        }[kind]
+        cls.body.append(ast.parse(new).body[0])
         return ast.unparse(ast.fix_missing_locations(tree))
     method = defining[0]
-    first, *others = [argument.arg for argument in method.args.args[1:]]
-    second = next(iter(others), "")
-    idle = {
-        "scores": f"0 * ({first} @ {first}.mT)[..., :1] * {second}[..., :1].mT",
-        "angles": "None",
-        "bias": "None",
-    }.get(method.name, first)
-    already = ast.unparse(method.body[-1]) == f"return {first}"
-    method.body = [ast.parse(f"return 2 * {first}" if already else f"return {idle}").body[0]]
+    arguments = [argument.arg for argument in method.args.args[1:]]
+    idle = IDLE[method.name].format(*arguments)
+    already = ast.unparse(method.body[-1]) == f"return {idle}"
+    method.body = ast.parse(f"return 2 * {idle}" if already else f"return {idle}").body
     return ast.unparse(ast.fix_missing_locations(tree))

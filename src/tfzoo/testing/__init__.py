@@ -1,6 +1,6 @@
-"""The contract tests, for anybody's component: ``tfzoo.testing.check("attention", "mine")``."""
+"""Contract tests for anybody's component: ``tfzoo.testing.check("attention", "mine")``."""
 
-from tfzoo.testing.contract import check
-from tfzoo.testing.promise import Result
+from tfzoo.testing.contract import Result
+from tfzoo.testing.runner import check
 
 __all__ = ["Result", "check"]

@@ -1,52 +1,146 @@
-"""All promises of one component."""
+"""What a contract is, how it is run, and the comparisons that contracts are made of.
+
+Contracts run in float64, so that the rounding of a processor decides nothing: a component is built
+in float64, its inputs are float64, and what must be equal is equal to :data:`EXACT`. A contract
+about another dtype says so and derives its bound.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from tfzoo.registry import registry
-from tfzoo.testing.classifiers import CLASSIFIER, in_classifiers
-from tfzoo.testing.promise import PROMISES, Promise, Result, outcome
-from tfzoo.testing.stacks import PLAIN, in_stacks
+import torch
+from torch import Tensor
 
-MODULES = (
-    "component",
-    "attention",
-    "norm",
-    "position",
-    "feedforward",
-    "pooling",
-    "schedule",
-    "tokenizer",
-    "dataset",
-)
-"""Where promises are written down: those of every component, then those of a kind."""
+from tfzoo.registry import Entry
+
+Contract = Callable[[Entry], None]
+"""Raises where a component does not hold it. Its name is its title, its docstring the demand."""
+
+CONTRACTS: dict[str, list[Contract]] = {}
+"""The contracts of each kind, in the order in which they are checked."""
+
+STYLE: dict[str, list[Contract]] = {}
+"""Rules of style of each kind: reported, but a component works without them."""
+
+EXACT = 1e-9
+"""Float64 rounds at 2e-16: this leaves room for thousands of sums and ill-conditioned norms."""
+
+CLEAR = 1e-7
+"""A difference this large is no rounding of float64."""
 
 
-def check(kind: str, name: str) -> Iterator[Result]:
-    """Hold a component to every promise of its kind: alone, then in stacks with every other
-    component.
-
-    >>> all(result.ok for result in check("feedforward", "relu"))
-    True
-
-    Raises:
-        UnknownName: no such kind or component.
+@dataclass(frozen=True)
+class Result:
+    """One contract and whether it holds. ``message`` says in one line how it does not; ``style``
+    marks a rule of style.
     """
-    entry = registry(kind).entry(name)
-    if not promises(kind):
-        yield Result(f"nothing was checked: there are no contract tests of {kind} components", True)
-    for promise in promises(kind):
-        yield outcome(promise, entry)
-    if kind in PLAIN:
-        yield from in_stacks(entry)
-    if kind in CLASSIFIER:
-        yield from in_classifiers(entry)
+
+    name: str
+    ok: bool
+    message: str = ""
+    style: bool = False
 
 
-def promises(kind: str) -> list[Promise]:
-    """What components of a kind promise, in the order in which it is checked."""
-    for module in MODULES:
-        import_module(f"tfzoo.testing.{module}")
-    return PROMISES.get(kind, [])
+class Violation(AssertionError):
+    """A contract that does not hold."""
+
+
+def contract(*kinds: str) -> Callable[[Contract], Contract]:
+    """Function decorator: a contract of every component of these kinds."""
+    return _adder(CONTRACTS, kinds)
+
+
+def style(*kinds: str) -> Callable[[Contract], Contract]:
+    """Function decorator: a rule of style for every component of these kinds."""
+    return _adder(STYLE, kinds)
+
+
+def _adder(
+    table: dict[str, list[Contract]], kinds: tuple[str, ...]
+) -> Callable[[Contract], Contract]:
+    def decorate(function: Contract) -> Contract:
+        for kind in kinds:
+            table.setdefault(kind, []).append(function)
+        return function
+
+    return decorate
+
+
+def title(function: Callable[..., object]) -> str:
+    """``padding_has_no_influence`` as words."""
+    return function.__name__.replace("_", " ")
+
+
+def run_contract(function: Contract, entry: Entry) -> Result:
+    """Run one contract on one component, in :func:`reproducible` conditions."""
+    with reproducible():
+        try:
+            function(entry)
+        except Exception as error:  # an unexpected error of the component violates the contract too
+            return Result(title(function), False, first_line(error))
+    return Result(title(function), True)
+
+
+@contextmanager
+def reproducible(seed: int = 0) -> Iterator[None]:
+    """One seed, one thread (the tensors are small), float64 as default dtype.
+
+    The caller's random state, threads and default dtype are restored.
+    """
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]), default_dtype(torch.float64):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed also notes how it was called
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """New floating-point tensors have this dtype."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error, after its type unless it is a :class:`Violation`."""
+    line = str(error).strip().partition("\n")[0]
+    return line if isinstance(error, Violation) else f"{type(error).__name__}: {line}"
+
+
+def assert_same(actual: Tensor, expected: Tensor, what: str, tolerance: float = EXACT) -> None:
+    """Raise :class:`Violation` unless two tensors are equal up to ``tolerance``, relative to the
+    largest expected number or 1.
+    """
+    if actual.shape != expected.shape:
+        raise Violation(f"{what}: shape {tuple(actual.shape)} instead of {tuple(expected.shape)}")
+    if actual.numel() == 0:
+        return
+    off = (actual.double() - expected.double()).abs().max().item()
+    size = max(1.0, expected.double().abs().max().item())
+    if not off <= tolerance * size:  # also where either is not a number
+        raise Violation(f"{what}: off by {off:.3g}")
+
+
+def assert_differs(actual: Tensor, other: Tensor, what: str, least: float = CLEAR) -> None:
+    """Raise :class:`Violation` unless each row (the first dimension) of two tensors differs by more
+    than ``least``.
+    """
+    off = (actual.double() - other.double()).abs().flatten(1).amax(1)
+    if not bool((off > least).all()):
+        raise Violation(f"{what}: nothing changed by more than {off.min().item():.3g}")
+
+
+def assert_finite(x: Tensor | None, what: str) -> None:
+    """Raise :class:`Violation` unless all numbers are finite."""
+    if x is None or not bool(torch.isfinite(x).all()):
+        raise Violation(f"{what}: {'missing' if x is None else 'not finite'}")

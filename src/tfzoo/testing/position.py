@@ -1,6 +1,4 @@
-"""What every position promises."""
-
-# ruff: noqa: D103  # a promise is named after what it promises
+"""Contracts of every position."""
 
 from __future__ import annotations
 
@@ -10,11 +8,20 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from tfzoo.contracts import Position
+from tfzoo.contracts import Position, Rotation
 from tfzoo.errors import TfzooError
 from tfzoo.registry import Entry
-from tfzoo.testing.promise import Violation, differ, finite, promise, same
-from tfzoo.testing.samples import SIZES, make
+from tfzoo.testing.contract import (
+    CLEAR,
+    EXACT,
+    Violation,
+    assert_differs,
+    assert_finite,
+    assert_same,
+    contract,
+)
+from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.samples import SIZES, build_randomized
 from tfzoo.testing.subject import hooks
 
 B, N, D, H, C, MOST = 3, 6, SIZES["dim"], SIZES["heads"], SIZES["head_dim"], SIZES["max_length"]
@@ -23,9 +30,9 @@ LENGTH = torch.tensor([[40], [31], [7]])
 
 def both(entry: Entry) -> Iterator[Position]:
     """One for an encoder, and one for a decoder where it can stand there."""
-    yield make(entry, causal=False)
+    yield build_randomized(entry, causal=False)
     if "needs_length" not in entry.traits:
-        yield make(entry, causal=True)
+        yield build_randomized(entry, causal=True)
 
 
 def acts(
@@ -47,8 +54,18 @@ def acts(
     return found
 
 
-@promise("position")
+def exact_angles(rotation: Rotation, far: int) -> float:
+    """The bound for sums over ``c`` channels of products with angles of positions up to ``far``,
+    which are rounded to the dtype of the angles.
+    """
+    return max(EXACT, C * far * torch.finfo(rotation.cos.dtype).eps)
+
+
+@contract("position")
 def shapes_and_types_stay(entry: Entry) -> None:
+    """Shapes: ``embed`` keeps ``(b n d)`` and the dtype, ``angles`` are ``(b|1 1 n c/2)`` in fp32
+    or better, ``bias`` is ``(b|1 h q k)``.
+    """
     for position in both(entry):
         for pos in (torch.arange(N)[None], torch.stack([torch.arange(N) + by for by in (0, 2, 5)])):
             for dtype in (torch.float32, torch.float64, torch.bfloat16):
@@ -58,45 +75,51 @@ def shapes_and_types_stay(entry: Entry) -> None:
                     raise Violation(
                         f"embed: (b n d) {dtype} in, {tuple(out.shape)} {out.dtype} out"
                     )
-                same(
+                assert_same(
                     out,
-                    position.embed(x.float(), pos, LENGTH),
+                    position.embed(x.double(), pos, LENGTH),
                     f"embed in {dtype}",
-                    2e-2 if dtype == torch.bfloat16 else 1e-5,
+                    2 * torch.finfo(dtype).eps,
                 )
             turn, bias = position.angles(pos), position.bias(pos[:, 2:5], pos)
             if turn is not None and (
-                turn.cos.dtype != torch.float32 or turn.cos.shape[:3] != (len(pos), 1, N)
+                turn.cos.dtype not in (torch.float32, torch.float64)
+                or turn.cos.shape[:3] != (len(pos), 1, N)
             ):
                 raise Violation(
-                    f"angles: (b|1 1 n c/2) float32 is wanted, not {tuple(turn.cos.shape)} {turn.cos.dtype}"
+                    "angles: (b|1 1 n c/2) in float32 or better, not "
+                    f"{tuple(turn.cos.shape)} {turn.cos.dtype}"
                 )
             if bias is not None and bias.shape != (len(pos), H, 3, N):
                 raise Violation(f"bias: (b|1 h q k) is wanted, not {tuple(bias.shape)}")
 
 
-@promise("position")
+@contract("position")
 def what_it_does_to_a_token_depends_on_that_token_and_its_place_alone(entry: Entry) -> None:
+    """What a hook does to a token depends on that token and its position alone, as in a cached
+    step.
+    """
     for position in both(entry):
         x, pos = torch.randn(B, N, D), torch.arange(N)[None]
         whole, part = acts(position, x, pos), acts(position, x[:, 2:5], pos[:, 2:5])
         for hook, one in part.items():
-            same(
+            assert_same(
                 one,
                 whole[hook][:, 2:5, ..., 2:5] if hook == "bias" else whole[hook][:, 2:5],
                 f"{hook} of a part of the text",
             )
         bias = position.bias(pos[:, 4:], pos)
         if bias is not None:
-            same(
+            assert_same(
                 bias.expand(B, -1, -1, -1).transpose(1, 2),
                 whole["bias"][:, 4:],
                 "bias of the last queries, as in a cached step",
             )
 
 
-@promise("position")
+@contract("position")
 def rows_may_stand_at_places_of_their_own(entry: Entry) -> None:
+    """Each row may have positions of its own, ``(b n)``."""
     for position in both(entry):
         x, pos = torch.randn(B, N, D), torch.stack([torch.arange(N) + by for by in (0, 3, 20)])
         together = acts(position, x, pos)
@@ -104,14 +127,12 @@ def rows_may_stand_at_places_of_their_own(entry: Entry) -> None:
             for hook, one in acts(
                 position, x[row : row + 1], pos[row : row + 1], LENGTH[row : row + 1]
             ).items():
-                same(one, together[hook][row : row + 1], f"{hook} of one row alone")
+                assert_same(one, together[hook][row : row + 1], f"{hook} of one row alone")
 
 
-@promise("position")
+@contract("position")
 def places_are_told_apart(entry: Entry) -> None:
-    """Two places differ in at least one of the hooks; a bias tells distances apart, at least the
-    small ones.
-    """
+    """Two positions differ in at least one hook; a bias differs between the first few distances."""
     if not hooks(entry.name):
         return
     for position in both(entry):
@@ -125,15 +146,18 @@ def places_are_told_apart(entry: Entry) -> None:
             )  # the last query's view of what stands 0 to 5 places before it
         for i, j in combinations(range(n), 2):
             seen = [one for one in first.values() if j < len(one)]
-            if seen and all((one[i] - one[j]).abs().max() < 1e-5 for one in seen):
+            if seen and all((one[i] - one[j]).abs().max() <= CLEAR for one in seen):
                 raise Violation(f"places {i} and {j} are not told apart")
 
 
-@promise("position")
+@contract("position")
 def needs_length_says_the_truth(entry: Entry) -> None:
-    position, x, pos = make(entry), torch.randn(B, N, D), torch.arange(N)[None]
+    """``embed`` reads the length of the text exactly where ``needs_length`` is declared, and then
+    refuses a call without one.
+    """
+    position, x, pos = build_randomized(entry), torch.randn(B, N, D), torch.arange(N)[None]
     if "needs_length" in entry.traits:
-        differ(
+        assert_differs(
             position.embed(x, pos, LENGTH)[:, 1:],
             position.embed(x, pos, LENGTH + 9)[:, 1:],
             "claims to need the length, but ignores it",
@@ -143,7 +167,7 @@ def needs_length_says_the_truth(entry: Entry) -> None:
         except TfzooError:
             return
         raise Violation("claims to need the length, but takes none without a word")
-    same(
+    assert_same(
         position.embed(x, pos, LENGTH),
         position.embed(x, pos),
         "reads the length, but does not claim it",
@@ -151,14 +175,17 @@ def needs_length_says_the_truth(entry: Entry) -> None:
     )
 
 
-@promise("position")
+@contract("position")
 def bounded_says_the_truth(entry: Entry) -> None:
+    """Every position under ``max_length`` works; one at or over it is refused exactly where
+    ``bounded`` is declared.
+    """
     for position in both(entry):
         x = torch.randn(1, 2, D)
         for hook, one in acts(
             position, x, torch.tensor([[0, MOST - 1]]), torch.tensor([[MOST]])
         ).items():
-            finite(one, f"{hook} at the last place that max_length allows")
+            assert_finite(one, f"{hook} at the last place that max_length allows")
         try:
             far = acts(position, x, torch.tensor([[0, MOST]])) | acts(
                 position, x, torch.tensor([[10 * MOST, 100 * MOST]])
@@ -170,51 +197,62 @@ def bounded_says_the_truth(entry: Entry) -> None:
                 ) from None
             continue
         for hook, one in far.items():
-            finite(one, f"{hook} far beyond max_length")
+            assert_finite(one, f"{hook} far beyond max_length")
         if "bounded" in entry.traits:
             raise Violation("claims to be bounded, but stands at max_length and beyond")
 
 
-@promise("position")
+@contract("position")
 def turning_keeps_lengths_and_makes_products_depend_on_distance_alone(entry: Entry) -> None:
+    """Rotation keeps lengths, and products of rotated queries and keys depend on the distance
+    alone.
+    """
     for position in both(entry):
         q, k = torch.randn(1, 1, 1, C), torch.randn(1, 1, 1, C)
         near, far = (position.angles(torch.arange(8)[None] + by) for by in (0, 1000))
         if near is None or far is None:
             return
-        same(
+        assert_same(
             near(q.expand(1, 1, 8, C)).norm(dim=-1),
             q.norm(dim=-1).expand(1, 1, 8),
-            "lengths after a turn",
-            1e-5,
+            "lengths after a rotation",
+            exact_angles(near, 1),
         )
         products = [
             turn(q.expand(1, 1, 8, C)) @ turn(k.expand(1, 1, 8, C)).mT for turn in (near, far)
         ]
-        same(products[1], products[0], "products 1000 places later", 2e-3)
+        assert_same(
+            products[1], products[0], "products 1000 positions later", exact_angles(far, 1008)
+        )
         for distance in range(-6, 7):
             diagonal = products[0][0, 0].diagonal(distance)
-            same(diagonal, diagonal[:1].expand_as(diagonal), f"products at distance {distance}")
-        differ(
+            assert_same(
+                diagonal,
+                diagonal[:1].expand_as(diagonal),
+                f"products at distance {distance}",
+                exact_angles(near, 8),
+            )
+        assert_differs(
             products[0][0, :, 0, 1:2],
             products[0][0, :, 0, :1],
             "products at distances 0 and 1",
-            1e-6,
         )
 
 
-@promise("position")
+@contract("position")
 def angles_and_biases_are_as_exact_under_autocast(entry: Entry) -> None:
+    """Autocast changes no hook."""
     for position in both(entry):
         x, pos = torch.randn(1, 4, D), torch.tensor([[0, 1, 30, 47]])
         before = acts(position, x, pos, LENGTH[:1])
         with torch.autocast("cpu", torch.bfloat16):
             for hook, one in acts(position, x, pos, LENGTH[:1]).items():
-                same(one, before[hook], f"{hook} under autocast", 1e-6)
+                assert_same(one, before[hook], f"{hook} under autocast")
 
 
-@promise("position")
+@contract("position")
 def gradients_reach_every_parameter(entry: Entry) -> None:
+    """Gradients reach every parameter."""
     for position in both(entry):
         x, pos = torch.randn(B, N, D, requires_grad=True), torch.arange(N)[None]
         loss = torch.stack(
@@ -226,11 +264,5 @@ def gradients_reach_every_parameter(entry: Entry) -> None:
         found: tuple[Tensor | None, ...] = torch.autograd.grad(
             loss, [x, *position.parameters()], allow_unused=True
         )
-        for name, gradient in zip(
-            ["x", *(name for name, _ in position.named_parameters())], found, strict=True
-        ):
-            if name == "x" and gradient is None:
-                continue  # a bias alone
-            finite(gradient, f"gradient of {name}")
-            if not (gradient is not None and gradient.abs().max() > 1e-6):
-                raise Violation(f"no gradient reaches {name}")
+        names = ["x", *(name for name, _ in position.named_parameters())]
+        assert_gradients(dict(zip(names, found, strict=True)))

@@ -13,19 +13,23 @@ from torch import Tensor
 
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
 from tfzoo.masks import Mask
-from tfzoo.testing.promise import Violation
+from tfzoo.testing.contract import Violation
 from tfzoo.testing.samples import SIZES, lengths_to_valid
 
 B, N, FAR = 3, 7, 400
 DIM, HEADS, WIDTH = SIZES["dim"], SIZES["heads"], SIZES["head_dim"]
 
 
+def inputs() -> Mapping[str, Tensor]:
+    """One set of inputs in the default dtype, the same in every call."""
+    return _inputs(torch.get_default_dtype())
+
+
 @cache
-def inputs(seed: int = 7) -> Mapping[str, Tensor]:
-    """One set of inputs, the same in every call."""
-    draw = torch.Generator().manual_seed(seed)
-    found = {name: torch.randn(B, HEADS, N, WIDTH, generator=draw) for name in "qkv"}
-    found["x"] = torch.randn(B, N, DIM, generator=draw)
+def _inputs(dtype: torch.dtype) -> Mapping[str, Tensor]:
+    draw = torch.Generator().manual_seed(7)
+    found = {name: torch.randn(B, HEADS, N, WIDTH, generator=draw, dtype=dtype) for name in "qkv"}
+    found["x"] = torch.randn(B, N, DIM, generator=draw, dtype=dtype)
     found["valid"] = lengths_to_valid([7, 5, 2], N)
     found["length"] = torch.tensor([[7], [5], [2]])
     found["pos"] = torch.arange(N)[None]

@@ -1,4 +1,4 @@
-"""Small random components and inputs to hold promises against."""
+"""Small random components and inputs to hold contracts against."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from tfzoo.registry import KINDS, Entry, create
 from tfzoo.values import members
 
+COMPONENT_KINDS = ("attention", "norm", "position", "feedforward", "pooling")
+"""The kinds that are modules of a model."""
+
 SIZES: Mapping[str, Any] = {
     "dim": 16,
     "heads": 2,
@@ -22,14 +25,14 @@ SIZES: Mapping[str, Any] = {
 """What a model would supply."""
 
 
-def make(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) -> Any:
+def build_randomized(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) -> Any:
     """A component with every parameter and every running statistic drawn at random: a start of ones
     and zeros hides mistakes.
     """
-    return randomize(fresh(entry, options, **sizes))
+    return randomize(build(entry, options, **sizes))
 
 
-def fresh(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) -> Any:
+def build(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) -> Any:
     """A component as its constructor leaves it."""
     supplied = {
         key: value for key, value in {**SIZES, **sizes}.items() if key in KINDS[entry.kind].supplied

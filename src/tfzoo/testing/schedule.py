@@ -1,6 +1,4 @@
-"""What every learning-rate schedule promises."""
-
-# ruff: noqa: D103  # a promise is named after what it promises
+"""Contracts of every learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -9,15 +7,18 @@ import math
 from tfzoo.errors import BadOption
 from tfzoo.registry import Entry
 from tfzoo.testing.component import other_values
-from tfzoo.testing.promise import Violation, promise
-from tfzoo.testing.samples import SIZES, fresh
+from tfzoo.testing.contract import Violation, contract
+from tfzoo.testing.samples import SIZES, build
 
 UPDATES = (*range(1, 102), 1000, 4000, 10_000, 100_000)
 
 
-@promise("schedule")
+@contract("schedule")
 def a_factor_of_the_peak_at_every_update(entry: Entry) -> None:
-    factors = [fresh(entry).factor(update) for update in UPDATES]
+    """``factor(update)`` is between 0 and 1 for every update from 1 on, over 0 at the first and
+    over 0.9 at some.
+    """
+    factors = [build(entry).factor(update) for update in UPDATES]
     for update, factor in zip(UPDATES, factors, strict=True):
         if not (math.isfinite(factor) and 0 <= factor <= 1):
             raise Violation(f"factor({update}) = {factor}, which is not between 0 and 1")
@@ -27,36 +28,38 @@ def a_factor_of_the_peak_at_every_update(entry: Entry) -> None:
         raise Violation(f"far from the peak all the time: at most {max(factors)}")
 
 
-@promise("schedule")
+@contract("schedule")
 def the_same_update_has_the_same_factor(entry: Entry) -> None:
-    """Resuming asks for one update without those before it."""
-    used = fresh(entry)
+    """``factor`` depends on the update alone, so that training can resume."""
+    used = build(entry)
     for update in UPDATES:
         used.factor(update)
     for update in UPDATES:
-        if used.factor(update) != fresh(entry).factor(update):
+        if used.factor(update) != build(entry).factor(update):
             raise Violation(f"factor({update}) depends on what was asked before")
 
 
-@promise("schedule")
+@contract("schedule")
 def a_schedule_that_is_told_its_end_heeds_it(entry: Entry) -> None:
+    """A schedule that takes ``max_steps`` depends on it."""
     if "max_steps" in entry.supplied:
-        near, far = fresh(entry), fresh(entry, max_steps=2 * SIZES["max_steps"])
+        near, far = build(entry), build(entry, max_steps=2 * SIZES["max_steps"])
         if all(
             near.factor(update) == far.factor(update) for update in range(1, SIZES["max_steps"])
         ):
             raise Violation("max_steps is taken and not used")
 
 
-@promise("schedule")
+@contract("schedule")
 def every_option_changes_something(entry: Entry) -> None:
-    before = [fresh(entry).factor(update) for update in UPDATES]
+    """Every option changes some factor."""
+    before = [build(entry).factor(update) for update in UPDATES]
     for name, option in entry.options.items():
         changed = []
         for value in other_values(option):
             try:
                 changed.append(
-                    [fresh(entry, {name: value}).factor(update) for update in UPDATES] != before
+                    [build(entry, {name: value}).factor(update) for update in UPDATES] != before
                 )
             except BadOption:
                 continue

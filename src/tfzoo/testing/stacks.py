@@ -18,11 +18,11 @@ from tfzoo.blocks.stack import Stack
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
-from tfzoo.testing.promise import Result, Violation, alike, title, told
+from tfzoo.testing.contract import Result, Violation, first_line, reproducible, title
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.stack_promises import (
-    STACK_PROMISES,
-    StackPromise,
+from tfzoo.testing.stack_contracts import (
+    STACK_CONTRACTS,
+    StackContract,
     later_tokens_have_no_influence_while_training,
     turned_scores_depend_on_distance_alone,
 )
@@ -35,9 +35,9 @@ PLAIN: Mapping[str, str] = {
     kind: inspect.signature(Transformer).parameters[kind].default
     for kind in ("attention", "norm", "position", "feedforward")
 }
-"""What stands beside a component that is checked: a model's defaults."""
+"""A model's defaults, which stand beside a component that is checked."""
 
-GUARDS: Mapping[str, StackPromise] = {
+GUARDS: Mapping[str, StackContract] = {
     "leaky-norm": later_tokens_have_no_influence_while_training,
     "unrotatable-attention": turned_scores_depend_on_distance_alone,
 }
@@ -59,10 +59,8 @@ class Combination:
         parts = [self.side, self.attention, self.norm, self.position, self.residual]
         return "-".join(parts + [self.feedforward] * (self.feedforward != PLAIN["feedforward"]))
 
-    def build(self, allow: Collection[str] = (), layers: int = 2) -> Subject:
-        """A small model of it without dropout, every parameter drawn at random; raises Clash where
-        it is refused.
-        """
+    def module(self, allow: Collection[str] = (), layers: int = 2) -> Stack | Transformer:
+        """A small model of it without dropout; raises Clash where it is refused."""
         parts = {kind: getattr(self, kind) for kind in PLAIN}
         options = StackOptions(
             layers,
@@ -72,115 +70,154 @@ class Combination:
             residual=self.residual,
             **parts,
         )
-        module: Stack | Transformer
-        if self.side == "translator" and self.residual == "none":
-            layers = 1  # averages of averages are all alike, and then nothing depends on anything
-        if self.side == "translator":
-            given = {
-                key: value for key, value in vars(options).items() if key not in ("layers", "heads")
-            }
-            module = Transformer(
-                VOCABULARY, SIZES["dim"], SIZES["heads"], layers, **given, allow=list(allow)
-            )
-        else:
-            module = Stack(SIZES["dim"], options, causal=self.side == "decoder", allow=allow)
+        if self.side != "translator":
+            return Stack(SIZES["dim"], options, causal=self.side == "decoder", allow=allow)
+        given = {
+            key: value for key, value in vars(options).items() if key not in ("layers", "heads")
+        }
+        # Without residual connections, two layers average so much that nothing depends on anything.
+        layers = min(layers, 1) if self.residual == "none" else layers
+        return Transformer(
+            VOCABULARY, SIZES["dim"], SIZES["heads"], layers, **given, allow=list(allow)
+        )
+
+    def build(self, allow: Collection[str] = ()) -> Subject:
+        """:meth:`module` with every parameter drawn at random, in evaluation mode."""
+        module = self.module(allow)
         randomize(module)
         return Subject(module.eval())
 
 
-def combinations(**fixed: str) -> Iterator[Combination]:
-    """All there are, or those with one component given: ``combinations(norm="rms")``."""
-    axes = [
-        [fixed[kind]] if kind in fixed else registry(kind).names()
-        for kind in ("attention", "norm", "position")
-    ]
-    for side, attention, norm, position, residual in product(SIDES, *axes, RESIDUALS):
-        yield Combination(side, attention, norm, position, residual)  # type: ignore[arg-type]
+def combinations() -> Iterator[Combination]:
+    """All there are."""
+    axes = [registry(kind).names() for kind in ("attention", "norm", "position")]
+    feedforwards = registry("feedforward").names()
+    for chosen in product(SIDES, *axes, RESIDUALS, feedforwards):
+        yield Combination(*chosen)  # type: ignore[arg-type]
 
 
-def neighbours(entry: Entry) -> Iterator[Combination]:
-    """Those in which a component meets each other one, the rest being plain."""
+def neighbours(entry: Entry, partners: str = "own") -> Iterator[Combination]:
+    """Those in which a component meets each other one, the rest being the defaults."""
     for side in SIDES:
         base = Combination(side, residual="pre", **{**PLAIN, entry.kind: entry.name})
         yield base
         for residual in RESIDUALS[1:]:
             yield replace(base, residual=residual)
-        for kind in PLAIN.keys() - {entry.kind}:
-            for name in registry(kind).names():
-                if name != PLAIN[kind]:
-                    yield replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the side
+        for kind, name in others(entry, PLAIN, partners):
+            yield replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the side
+
+
+def others(entry: Entry, defaults: Mapping[str, str], partners: str) -> Iterator[tuple[str, str]]:
+    """Kind and name of every component of the other kinds, but for the defaults: tfzoo's own, or
+    all registered ones where ``partners`` is ``all``.
+    """
+    for kind in sorted(defaults.keys() - {entry.kind}):
+        known = registry(kind)
+        for name in known.names() if partners == "all" else known.own_names():
+            if name != defaults[kind]:
+                yield kind, name
 
 
 class Buildable(Protocol):
-    """A choice of components that a small model can be made of; raises Clash where it is refused."""
+    """A choice of components that a small model is built of; raises Clash where it is refused."""
 
     def build(self, allow: Collection[str] = ()) -> Subject: ...
 
 
 def build_allowing(combination: Buildable) -> tuple[list[str], Subject | None]:
-    """The rules by which a combination is refused, one after the other, and the model that allowing
-    them gives, if it can be.
+    """The rules by which a combination is refused, in the order in which they are met, and the
+    model that allowing all of them gives, or None where one of them cannot be allowed.
     """
     allow: list[str] = []
-    while True:
-        try:
-            return allow, combination.build(allow)
-        except Clash as clash:
-            if clash.rule in allow:
-                return allow, None
-            allow.append(clash.rule)
+    with reproducible():
+        while True:
+            try:
+                return allow, combination.build(allow)
+            except Clash as clash:
+                if clash.rule in allow:
+                    return allow, None
+                allow.append(clash.rule)
 
 
-def broken(
-    subject: Subject, allow: Collection[str] = (), promises: Sequence[StackPromise] = STACK_PROMISES
+def violations(
+    subject: Subject,
+    allow: Collection[str] = (),
+    contracts: Sequence[StackContract] = STACK_CONTRACTS,
 ) -> dict[str, str]:
-    """The promises that a model does not keep, and how.
+    """The contracts that a model violates, by title, and how.
 
-    A rule that is allowed must be there for a reason: the promise that it guards is kept out, and
-    has to fail.
+    A rule in ``allow`` must be there for a reason: the contract that it guards has to fail, and
+    counts as violated where it holds.
     """
     found = {}
     guarded = {GUARDS[rule].__name__: rule for rule in allow}
-    for promise in promises:
-        rule = guarded.get(promise.__name__)
-        with alike(1), torch.no_grad():
+    for contract in contracts:
+        rule = guarded.get(contract.__name__)
+        with reproducible(1), torch.no_grad():
             try:
-                promise(subject)
+                contract(subject)
             except Exception as error:
                 if rule is None or not isinstance(error, Violation):
-                    found[title(promise)] = told(error)
+                    found[title(contract)] = first_line(error)
             else:
                 if rule is not None:
-                    found[title(promise)] = f"kept, so {rule} refuses it without need"
+                    found[title(contract)] = f"holds, so {rule} refuses it without need"
     return found
 
 
-def in_stacks(entry: Entry) -> Iterator[Result]:
-    """The promises of stacks that hold a component, a result each."""
-    return kept(neighbours(entry), STACK_PROMISES, "in stacks")
+def in_stacks(entry: Entry, partners: str = "own") -> Iterator[Result]:
+    """The contracts of stacks that hold a component, a result each."""
+    return results(entry, neighbours(entry, partners), PLAIN, STACK_CONTRACTS, "in stacks")
 
 
-def kept(
-    combinations: Iterable[Any], promises: Sequence[StackPromise], where: str
+def results(
+    entry: Entry,
+    combinations: Iterable[Any],
+    defaults: Mapping[str, str],
+    contracts: Sequence[StackContract],
+    where: str,
 ) -> Iterator[Result]:
-    """The promises of many models, a result each."""
-    failures: dict[str, list[str]] = {title(promise): [] for promise in promises}
+    """The contracts of many models that hold a component, a result each.
+
+    What a model violates with the default in place of the component as well is the fault of a
+    partner, which is named.
+    """
+    failures: dict[str, list[str]] = {title(contract): [] for contract in contracts}
+    partners: list[str] = []
     counts: Counter[str] = Counter()
     for combination in combinations:
-        with alike():
-            try:
-                allow, subject = build_allowing(combination)
-            except Exception as error:
-                failures.setdefault("it can be built", []).append(f"{combination}: {told(error)}")
-                continue
-        counts[f"{allow[0]} {'allowed' if subject else 'refused'}" if allow else "ran"] += 1
-        for name, how in (broken(subject, allow, promises) if subject else {}).items():
-            failures[name].append(f"{combination}: {how}")
-    for name, found in failures.items():
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        yield Result(f"{where}, {name}", not found, found[0] + more if found else "")
-    yield Result(
-        f"{where} of every other component",
-        True,
-        ", ".join(f"{n} {what}" for what, n in counts.items()),
-    )
+        outcome, found = examine(combination, contracts)
+        counts[outcome] += 1
+        without = replace(combination, **{entry.kind: defaults[entry.kind]})
+        again = examine(without, contracts)[1] if found and without != combination else {}
+        for name, how in found.items():
+            if name in again:
+                guilty = " and ".join(
+                    f"{kind} {getattr(combination, kind)!r}"
+                    for kind in sorted(defaults.keys() - {entry.kind})
+                    if getattr(combination, kind) != defaults[kind]
+                )
+                partners.append(f"{guilty} with tfzoo's own components: {name}: {again[name]}")
+            else:
+                failures.setdefault(name, []).append(f"{combination}: {how}")
+    for name, lines in failures.items():
+        yield Result(f"{where}, {name}", not lines, first_of(lines))
+    if partners:
+        yield Result(f"{where}, the fault of a partner", True, first_of(partners))
+    told = ", ".join(f"{n} {what}" for what, n in counts.items())
+    yield Result(f"{where} of every other component", True, told)
+
+
+def examine(combination: Any, contracts: Sequence[StackContract]) -> tuple[str, dict[str, str]]:
+    """Whether a combination ran, was allowed or was refused, and what it violates."""
+    try:
+        allow, subject = build_allowing(combination)
+    except Exception as error:
+        return "not built", {"it can be built": first_line(error)}
+    outcome = f"{allow[0]} {'allowed' if subject else 'refused'}" if allow else "ran"
+    return outcome, violations(subject, allow, contracts) if subject else {}
+
+
+def first_of(lines: Sequence[str]) -> str:
+    """The first of several messages, and how many more there are."""
+    return "".join(lines[:1]) + (f" (and {len(lines) - 1} more)" if len(lines) > 1 else "")

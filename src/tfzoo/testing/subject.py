@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -49,6 +50,13 @@ class Subject:
             for table in self.embeddings:
                 table.copy_(torch.randn_like(table) / (2 * self.scale))
             self.soften()
+
+    def copy(self, dtype: torch.dtype = torch.float64) -> Subject:
+        """Another model with the same parameters, in another dtype."""
+        other = deepcopy(self)
+        other.module.to(dtype)
+        other.embedding = self.embedding.to(dtype)
+        return other
 
     @property
     def stacks(self) -> list[Stack]:

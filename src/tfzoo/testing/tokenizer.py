@@ -1,14 +1,12 @@
-"""What every tokenizer promises."""
-
-# ruff: noqa: D103  # a promise is named after what it promises
+"""Contracts of every tokenizer."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tfzoo.registry import Entry
-from tfzoo.testing.promise import Violation, promise
-from tfzoo.testing.samples import fresh
+from tfzoo.testing.contract import Violation, contract
+from tfzoo.testing.samples import build
 
 LINES = [
     f"a small cat number {n} sat on mat number {n % 7}, and the dog saw it." for n in range(300)
@@ -20,35 +18,39 @@ FIRST = 4
 
 def trained(entry: Entry) -> Any:
     """A tokenizer that knows LINES."""
-    tokenizer = fresh(entry)
+    tokenizer = build(entry)
     tokenizer.train(LINES)
     return tokenizer
 
 
-@promise("tokenizer")
+@contract("tokenizer")
 def decoding_gives_back_what_was_encoded(entry: Entry) -> None:
+    """``decode`` gives back the text that ``encode`` got."""
     tokenizer = trained(entry)
     for text, back in zip(NEW, tokenizer.decode(tokenizer.encode(NEW)), strict=True):
         if text != back:
             raise Violation(f"{text!r} comes back as {back!r}")
 
 
-@promise("tokenizer")
+@contract("tokenizer")
 def ids_are_in_the_vocabulary_and_leave_out_the_special_ones(entry: Entry) -> None:
+    """``encode`` gives ids of the vocabulary without special ids; ``decode`` drops special ids."""
     tokenizer = trained(entry)
     for text, ids in zip(NEW, tokenizer.encode(NEW), strict=True):
         if not all(FIRST <= one < len(tokenizer) for one in ids):
             raise Violation(
-                f"{text!r} is encoded as {ids}, with a vocabulary of {len(tokenizer)} of which the first {FIRST} are special"
+                f"{text!r} is encoded as {ids}, with a vocabulary of {len(tokenizer)} "
+                f"of which the first {FIRST} are special"
             )
     padded = [[2, *ids, 3, 0, 0] for ids in tokenizer.encode(NEW)]
     if tokenizer.decode(padded) != NEW:
         raise Violation("special ids are not left out in decoding")
 
 
-@promise("tokenizer")
+@contract("tokenizer")
 def the_state_restores_it(entry: Entry) -> None:
-    tokenizer, other = trained(entry), fresh(entry)
+    """``state`` is a string from which ``restore`` makes a tokenizer that encodes the same."""
+    tokenizer, other = trained(entry), build(entry)
     other.restore(tokenizer.state())
     if not isinstance(tokenizer.state(), str):
         raise Violation("state() is not a string")
@@ -56,7 +58,8 @@ def the_state_restores_it(entry: Entry) -> None:
         raise Violation("a restored tokenizer encodes otherwise")
 
 
-@promise("tokenizer")
+@contract("tokenizer")
 def training_twice_gives_the_same(entry: Entry) -> None:
+    """Training twice on the same lines gives the same tokenizer."""
     if trained(entry).encode(NEW) != trained(entry).encode(NEW):
         raise Violation("two trainings on the same lines encode otherwise")

@@ -1,6 +1,4 @@
-"""What every stack promises, whatever it is made of."""
-
-# ruff: noqa: D103  # a promise is named after what it promises
+"""Contracts of every stack and translator, whatever its components."""
 
 from __future__ import annotations
 
@@ -10,31 +8,38 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from tfzoo.testing.contract import EXACT, Violation, assert_differs, assert_finite, assert_same
 from tfzoo.testing.gradients import gradients_reach_every_parameter
-from tfzoo.testing.promise import Violation, differ, finite, same
-from tfzoo.testing.samples import randomize
+from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject, hooks, left
 
-StackPromise = Callable[[Subject], None]
+StackContract = Callable[[Subject], None]
 REAL = TEXT != 0
+ROUNDINGS = 8
+"""Autocast rounds the input, the weight, the output and the sum after each product: four times as
+often as the weights alone are, and twice that is allowed.
+"""
 
 
 def padding_has_no_influence(subject: Subject) -> None:
+    """Other padding, more padding and padding on the left change no output of a real token."""
     before = subject(TEXT)[REAL]
     with subject.other_padding():
-        same(subject(TEXT)[REAL], before, "other padding on the right")
-        same(
+        assert_same(subject(TEXT)[REAL], before, "other padding on the right")
+        assert_same(
             subject(pad(TEXT, (0, 3)), source=pad(SOURCE, (0, 2)))[:, :6][REAL],
             before,
             "more padding on the right",
         )
         out = subject(left(TEXT), "left", left(SOURCE), "left")
-        same(out[left(TEXT) != 0], before, "padding on the left")
+        assert_same(out[left(TEXT) != 0], before, "padding on the left")
         more = subject(pad(left(TEXT), (2, 0)), "left", pad(left(SOURCE), (1, 0)), "left")
-        same(more[:, 2:][left(TEXT) != 0], before, "more padding on the left")
+        assert_same(more[:, 2:][left(TEXT) != 0], before, "more padding on the left")
 
 
 def padding_has_no_influence_while_training(subject: Subject) -> None:
+    """The same in training mode, also for running statistics."""
+
     def trained(ids: Tensor, source: Tensor) -> tuple[Tensor, list[Tensor]]:
         with subject.training():
             out = subject(ids, source=source)
@@ -43,19 +48,20 @@ def padding_has_no_influence_while_training(subject: Subject) -> None:
     before, statistics = trained(TEXT, SOURCE)
     with subject.other_padding():
         out, others = trained(pad(TEXT, (0, 2)), pad(SOURCE, (0, 2)))
-    same(out, before, "other and more padding while training")
+    assert_same(out, before, "other and more padding while training")
     for one, other in zip(others, statistics, strict=True):
-        same(one, other, "running statistics with other and more padding")
+        assert_same(one, other, "running statistics with other and more padding")
 
 
 def a_text_does_not_see_the_others_of_its_batch(subject: Subject) -> None:
+    """Another order of the batch, and a text alone, give the same outputs."""
     before = subject(TEXT)
-    same(
+    assert_same(
         subject(TEXT.flip(0), source=SOURCE.flip(0)).flip(0)[REAL],
         before[REAL],
         "another order of the batch",
     )
-    same(
+    assert_same(
         subject(TEXT[1:2, :4], "none", SOURCE[1:2, :3], "none"),
         before[1:2, :4],
         "alone and without padding",
@@ -63,42 +69,50 @@ def a_text_does_not_see_the_others_of_its_batch(subject: Subject) -> None:
 
 
 def a_token_has_influence_on_itself_and_whatever_may_look_at_it(subject: Subject) -> None:
-    """And on nothing else: token by token, in one batch of texts that differ in one token each."""
+    """A token has influence on itself and, in an encoder, on all others; in a decoder, on itself
+    and later ones alone.
+    """
     text = FULL[:1].repeat(7, 1)
     for t in range(6):
         text[t + 1, t] = 11
     out = subject(text, "none", SOURCE[:1].expand(7, -1), "none")
     off = (out[1:] - out[:1]).abs().amax(-1)  # (changed token, token that notices)
-    bound = 1e-4 * max(1.0, out.abs().max().item())
+    size = max(1.0, out.abs().max().item())
     for t in range(6):
         for i in range(6):
             hidden = subject.causal and i < t
-            if hidden and not off[t, i] <= bound:
+            if hidden and not off[t, i] <= EXACT * size:
                 raise Violation(f"token {i} sees token {t}, which comes later")
-            if not hidden and not off[t, i] > bound / 100:
+            if not hidden and not off[t, i] > 10 * EXACT * size:
                 raise Violation(f"token {i} does not see token {t}: {off[t, i].item():.2g}")
 
 
 def later_tokens_have_no_influence_while_training(subject: Subject) -> None:
+    """In a decoder, no output depends on a later token in training mode."""
     if subject.causal:
         changed = TEXT.clone()
         changed[0, 4:] = 11
         with subject.training():
             before = subject(TEXT)
             after = subject(changed)
-        same(after[:, :4][REAL[:, :4]], before[:, :4][REAL[:, :4]], "another end while training")
+        assert_same(
+            after[:, :4][REAL[:, :4]], before[:, :4][REAL[:, :4]], "another end while training"
+        )
 
 
 def one_token_at_a_time_equals_all_at_once(subject: Subject) -> None:
+    """Decoding with a cache, in steps of one or more tokens, equals one pass over the text."""
     if not subject.causal:
         return
     full = subject(FULL, "none")
     for pieces in ((1, 1, 1, 1, 1, 1), (2, 1, 3)):
         cache = subject.init_cache()
         steps = [subject.decode_step(piece, cache) for piece in torch.split(FULL, list(pieces), 1)]
-        same(torch.cat(steps, 1), full, f"steps of {', '.join(map(str, sorted(set(pieces))))}")
+        assert_same(
+            torch.cat(steps, 1), full, f"steps of {', '.join(map(str, sorted(set(pieces))))}"
+        )
     cache = subject.init_cache(left(SOURCE), "left")
-    same(
+    assert_same(
         subject.decode_step(FULL[:, :1], cache),
         full[:, :1],
         "first step, source padded on the left",
@@ -106,7 +120,7 @@ def one_token_at_a_time_equals_all_at_once(subject: Subject) -> None:
 
 
 def a_cache_follows_its_rows(subject: Subject) -> None:
-    """Beams move, sentences finish: what goes on is as if it had been alone from the start."""
+    """After reordering beams and keeping some sentences, each row goes on as if it were alone."""
     if not subject.causal:
         return
     cache, text, sentence = subject.init_cache(), FULL[:, :2], torch.arange(3)
@@ -120,7 +134,7 @@ def a_cache_follows_its_rows(subject: Subject) -> None:
         new = torch.arange(len(rows))[:, None] + 4
         text = torch.cat([text, new], 1)
         out = subject.decode_step(new, cache)
-        same(
+        assert_same(
             out,
             subject(text, "none", SOURCE[sentence])[:, -1:],
             f"after select({rows})" + f" and keep({keep})" * (keep is not None),
@@ -128,6 +142,7 @@ def a_cache_follows_its_rows(subject: Subject) -> None:
 
 
 def order_matters_if_and_only_if_there_are_positions(subject: Subject) -> None:
+    """Outputs depend on the order of tokens exactly where the position acts."""
     order = torch.tensor([3, 0, 4, 2, 1])
     text, moved = FULL[:1], FULL[:1].clone()
     moved[:, :5] = moved[:, order]
@@ -150,69 +165,104 @@ def order_matters_if_and_only_if_there_are_positions(subject: Subject) -> None:
             )
     for after, before, what in pairs:
         if acts:
-            differ(after, before, f"{what}, although position {subject.position.name!r} acts", 1e-5)
+            assert_differs(
+                after, before, f"{what}, although position {subject.position.name!r} acts"
+            )
         else:
-            same(after, before, f"{what}, without positions")
+            assert_same(after, before, f"{what}, without positions")
 
 
 def turned_scores_depend_on_distance_alone(subject: Subject) -> None:
+    """With rotary angles alone, moving all positions by one distance changes nothing."""
     if hooks(subject.position.name) == {"angles"}:
         before = subject(TEXT)
         with subject.shifted(11):
-            same(subject(TEXT)[REAL], before[REAL], "all positions 11 later", 1e-3)
+            assert_same(
+                subject(TEXT)[REAL], before[REAL], "all positions 11 later", angles(subject)
+            )
+
+
+def angles(subject: Subject) -> float:
+    """The bound where rotary angles have the last word: those of fp32 are rounded in proportion to
+    the position, up to 17 here, and products sum over the channels of a head.
+    """
+    rotation = subject.stacks[-1].position.angles(torch.arange(2)[None])
+    eps = torch.finfo(rotation.cos.dtype if rotation is not None else torch.float64).eps
+    return max(EXACT, 17 * SIZES["head_dim"] * eps)
 
 
 def the_source_is_read(subject: Subject) -> None:
+    """Every source token has influence on a translator's output."""
     if len(subject.stacks) > 1:
         before = subject(FULL[:1], "none", SOURCE[:1])
         for place in range(5):
             source = SOURCE[:1].clone()
             source[:, place] = 11
-            differ(
+            assert_differs(
                 subject(FULL[:1], "none", source)[0],
                 before[0],
                 f"source token {place} has no influence",
-                1e-6,
             )
 
 
 def texts_of_nothing_but_padding_are_harmless(subject: Subject) -> None:
+    """A text without a real token gives finite outputs and gradients."""
     ids, source = TEXT.clone(), SOURCE.clone()
     ids[2], source[2], source[1] = 0, 0, 0
     parameters = list(subject.module.parameters())
-    finite(subject(ids, "right", source), "output")
+    assert_finite(subject(ids, "right", source), "output")
     with subject.training(), torch.enable_grad():
         out = subject(left(ids), "left", source)
-        finite(out, "output while training")
+        assert_finite(out, "output while training")
         for gradient in torch.autograd.grad(out.square().mean(), parameters, allow_unused=True):
             if gradient is not None:
-                finite(gradient, "gradient")
+                assert_finite(gradient, "gradient")
 
 
 def half_precision_under_autocast_is_close(subject: Subject) -> None:
-    before = subject(
-        FULL, "none", FULL, "none"
-    )  # long texts: a norm over two tokens makes differences of any size large
+    """Under bf16 autocast, outputs are off by no more than a few roundings of the weights cost."""
+    # Long texts: a norm over two tokens makes differences of any size large.
+    exact = subject(FULL, "none", FULL, "none")
+    rounded, single = subject.copy(), subject.copy(torch.float32)
+    for parameter in rounded.module.parameters():
+        parameter.copy_(parameter.bfloat16())
     with torch.autocast("cpu", torch.bfloat16):
-        out = subject(FULL, "none", FULL, "none")
-    off = (out - before).norm() / before.norm()
-    if not off < 0.15:
-        raise Violation(f"bfloat16 is off by {off.item():.0%}")
+        out = single(FULL, "none", FULL, "none").double()
+    off, once = (out - exact).norm(), (rounded(FULL, "none", FULL, "none") - exact).norm()
+    if not off <= ROUNDINGS * once + torch.finfo(torch.bfloat16).eps * exact.norm():
+        raise Violation(f"bfloat16 is off by {(off / exact.norm()).item():.0%}")
+
+
+def weights_of_every_dtype_train(subject: Subject) -> None:
+    """With weights in bf16, fp16 and fp32, a training step gives finite outputs and gradients."""
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        low = subject.copy(dtype)
+        low.module.train()
+        with torch.enable_grad():
+            out = low(TEXT)
+            if out.dtype != dtype:
+                raise Violation(f"weights in {dtype}, output in {out.dtype}")
+            assert_finite(out, f"output in {dtype}")
+            out.float().square().mean().backward()  # type: ignore[no-untyped-call]
+        for name, parameter in low.module.named_parameters():
+            if parameter.grad is not None:
+                assert_finite(parameter.grad, f"gradient of {name} in {dtype}")
 
 
 def the_state_dict_holds_all(subject: Subject) -> None:
+    """The state dict restores the model, running statistics included."""
     before = subject(TEXT)
     saved = {name: value.clone() for name, value in subject.module.state_dict().items()}
     subject.module.train()
     subject(FULL)  # moves running statistics
     randomize(subject.module.eval())
-    differ(subject(TEXT)[:1], before[:1], "other parameters")
+    assert_differs(subject(TEXT)[:1], before[:1], "other parameters")
     subject.module.load_state_dict(saved)
     if not torch.equal(subject(TEXT), before):
         raise Violation("the state dict of before brings back another model")
 
 
-STACK_PROMISES: tuple[StackPromise, ...] = (
+STACK_CONTRACTS: tuple[StackContract, ...] = (
     padding_has_no_influence,
     padding_has_no_influence_while_training,
     a_text_does_not_see_the_others_of_its_batch,
@@ -226,5 +276,6 @@ STACK_PROMISES: tuple[StackPromise, ...] = (
     texts_of_nothing_but_padding_are_harmless,
     gradients_reach_every_parameter,
     half_precision_under_autocast_is_close,
+    weights_of_every_dtype_train,
     the_state_dict_holds_all,
 )

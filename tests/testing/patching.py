@@ -1,0 +1,103 @@
+"""Run changed source in a process that has loaded tfzoo already.
+
+A change inside a function replaces the code of that function, wherever it is referred to. A change
+outside (a default, a decorator, a constant) makes the process import tfzoo again.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "tfzoo"
+
+
+def apply(file: str, source: str) -> None:
+    """Make this process run ``source`` in place of a file under ``src/tfzoo``."""
+    path = SOURCE / file
+    name = "tfzoo." + file.removesuffix(".py").replace("/", ".")
+    new = compile(source, str(path), "exec")
+    if name in sys.modules:
+        old = compile(path.read_text("utf-8"), str(path), "exec")
+        if _replace(list(_changed(old, new)), str(path)):
+            return
+        for loaded in [one for one in sys.modules if one.partition(".")[0] in ("tfzoo", "tests")]:
+            del sys.modules[loaded]
+    sys.meta_path.insert(0, _Finder(name, path, new))
+
+
+def _changed(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType | None]]:
+    """Pairs of changed functions; with None where what runs at import changed, too."""
+    inner = [code for code in old.co_consts if isinstance(code, CodeType)]
+    others = [code for code in new.co_consts if isinstance(code, CodeType)]
+    if [one.co_name for one in inner] != [one.co_name for one in others] or _itself(old) != _itself(
+        new
+    ):
+        yield old, None
+        return
+    for one, other in zip(inner, others, strict=True):
+        if one.co_flags & 2:  # a function has fast locals, a class body or a module has not
+            if _deep(one) != _deep(other):
+                yield one, other
+        else:
+            yield from _changed(one, other)
+
+
+def _itself(code: CodeType) -> tuple[Any, ...]:
+    consts = tuple(repr(one) for one in code.co_consts if not isinstance(one, CodeType))
+    return code.co_code, consts, code.co_names, code.co_varnames, code.co_freevars
+
+
+def _deep(code: CodeType) -> tuple[Any, ...]:
+    inner = tuple(_deep(one) for one in code.co_consts if isinstance(one, CodeType))
+    return *_itself(code), inner
+
+
+def _replace(pairs: list[tuple[CodeType, CodeType | None]], path: str) -> bool:
+    """Give every function with an old code the new one; False where that cannot be."""
+    if any(new is None or new.co_freevars != old.co_freevars for old, new in pairs):
+        return False
+    functions = [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, FunctionType) and one.__code__.co_filename == path
+    ]
+    for old, new in pairs:
+        found = [one for one in functions if one.__code__ == old]
+        if not found or new is None:
+            return False
+        for function in found:
+            function.__code__ = new
+    return True
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds one module with other source than its file has."""
+
+    def __init__(self, name: str, path: Path, code: CodeType) -> None:
+        self.name, self.path, self.code = name, path, code
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> Any:
+        if fullname != self.name:
+            return None
+        loader = _Loader(fullname, str(self.path), self.code)
+        return importlib.util.spec_from_file_location(fullname, self.path, loader=loader)
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, code: CodeType) -> None:
+        super().__init__(name, path)
+        self.changed = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.changed

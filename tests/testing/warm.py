@@ -1,0 +1,20 @@
+"""What a process loads before checks are forked from it."""
+
+import lightning.pytorch  # noqa: F401
+import pytest  # noqa: F401
+import torch
+import torch._inductor
+
+import tests.testing.rules  # noqa: F401
+import tfzoo.search
+import tfzoo.tasks.classification
+import tfzoo.tasks.translation  # noqa: F401
+from tfzoo.registry import KINDS, registry
+from tfzoo.testing.runner import contracts
+from tfzoo.testing.samples import COMPONENT_KINDS
+
+torch.set_num_threads(1)
+for kind in KINDS:
+    contracts(kind)
+    for name in registry(kind).names() if kind in COMPONENT_KINDS else ():
+        registry(kind).entry(name)
