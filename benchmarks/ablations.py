@@ -1,9 +1,12 @@
-"""What the packaged sweeps showed: writes docs/ablations.md from recipes/ablations/*.yaml and the
-runs beside them.
+"""Write docs/ablations.md from recipes/ablations/*.yaml and the .csv files beside them.
 
-tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm     # takes over its
-runs.csv python benchmarks/ablations.py                                                      # from
-what is there
+Replace the runs of one sweep, then write the page:
+
+    tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm
+
+Write the page only:
+
+    python benchmarks/ablations.py
 """
 
 from __future__ import annotations
@@ -29,25 +32,26 @@ PAGE = ROOT / "docs/ablations.md"
 HEAD = """\
 # What the packaged sweeps showed
 
-Each puts a published claim to the test, on data that is made up on the spot, with small models and short trainings: what holds here may not
-hold at scale, and what does not may. All were run on 2 cores (AMD EPYC) with `--jobs 2`, one thread a run; the runs lie beside the sweep
-files as `.csv`. `python benchmarks/ablations.py` makes this page from them.
+Each sweep tests a published claim on generated data, with small models and short trainings. What
+holds here need not hold at scale, and what does not hold here may. All were run on 2 cores (AMD
+EPYC) with `--jobs 2`, one thread per run; the runs are in the `.csv` files beside the sweep files.
+`python benchmarks/ablations.py` generates this page from them.
 
-Mean over the seeds ± half of its 95 % interval; ▲ better and ▼ worse than the baseline, in bold, after Holm's correction
-([how a sweep is judged](judging.md)). Tokens a second and memory are medians; other work shared the machine, so compare them within a
-table alone.
+Mean over the seeds ± half the width of its 95 % confidence interval; ▲ better and ▼ worse than the
+baseline, which is bold, after Holm's correction ([how a sweep is judged](judging.md)). Tokens per
+second and memory are medians. Other work shared the machine, so compare them only within a table.
 """
 
 
 def page() -> str:
-    """The whole text."""
+    """The text of the page."""
     return "\n".join(
         [HEAD, *(line for file in sorted(SWEEPS.glob("*.yaml")) for line in section(file))]
     )
 
 
 def section(file: Path) -> Iterator[str]:
-    """One sweep: its claim, what was found, and the numbers."""
+    """One sweep: its claim, what was found, and a table."""
     plan = parse(file, read_yaml(file))
     rows = read_csv(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
@@ -73,7 +77,7 @@ def section(file: Path) -> Iterator[str]:
 def table(
     plan: Plan, rows: list[dict[str, Any]], metrics: list[Metric], judged: list[list[Judged]]
 ) -> Iterator[str]:
-    """A line a cell."""
+    """A line per cell."""
     axes = [axis.rpartition(".")[2] for axis in plan.axes]
     scores = [f"{one.name} {'↓' if one.mode == 'min' else '↑'}" for one in metrics]
     yield f"| {' | '.join([*axes, *scores, 'parameters', 'tokens/s', 'memory'])} |"
@@ -99,11 +103,12 @@ def table(
             f"{format_mean(one.mean, one.low, one.high)} {SIGNS.get(one.verdict, '')}".strip()
             for one in cells
         ]
-        yield f"| {' | '.join([*fields, f'{cost[0]:,.0f}', f'{cost[1]:,.0f}', format_memory(cost[2])])} |"
+        fields += [f"{cost[0]:,.0f}", f"{cost[1]:,.0f}", format_memory(cost[2])]
+        yield f"| {' | '.join(fields)} |"
 
 
 def found(file: Path) -> str:
-    """What the head of a sweep file says was measured."""
+    """The text after ``Measured:`` in the head of a sweep file."""
     head = "\n".join(
         line.lstrip("# ") for line in file.read_text("utf-8").splitlines() if line.startswith("#")
     )
@@ -111,7 +116,7 @@ def found(file: Path) -> str:
 
 
 def main() -> None:
-    """Take over the runs of folders, then write the page."""
+    """Copy the runs of the given folders, then write the page."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,19 +1,18 @@
-"""What a sweep can tell: how often tests call something where nothing is true, how often intervals
-hold, how large an effect must be.
+"""Family-wise error rate, coverage and power of five tests on simulated sweeps.
 
     python benchmarks/power.py              # the tables of docs/judging.md; half a minute
     python benchmarks/power.py --sweeps 20000
 
-Simulated sweeps of five cells, the first of them the baseline: four comparisons, corrected by Holm.
-A cell scores its mean, plus what its seed does to all cells (a standard deviation of 2), plus noise
-of its own (of 1, unless a row says otherwise). The tests:
+Each simulated sweep has five cells, the first of them the baseline: four comparisons with Holm's
+correction. The score of a cell is its mean, plus an effect of the seed on all cells (standard
+deviation 2), plus noise of its own (standard deviation 1 unless a row says otherwise). The tests:
 
-- paired t: of the differences seed by seed (Student 1908), which is what `tfzoo` does;
+- paired t: of the differences by seed (Student 1908), which `tfzoo` uses;
 - Welch t: of the two cells without pairing (Welch 1947);
-- two-way: cell and seed as a model of all cells with one common variance;
+- two-way: analysis of variance with factors cell and seed and one common variance;
 - two-way, own variances: the same with a variance for each cell (Grubbs 1948) and degrees of
   freedom by Satterthwaite (1946);
-- moderated t: paired, with variances drawn to a common one by empirical Bayes (Smyth 2004, as in
+- moderated t: paired, with variances shrunk to a common one by empirical Bayes (Smyth 2004, as in
   limma).
 """
 
@@ -46,7 +45,7 @@ def paired(y: Floats) -> Found:
 
 
 def two_variances(y: Floats, variances: Floats) -> Found:
-    """Of independent cells: their sum, with Satterthwaite's degrees of freedom."""
+    """The difference of two independent cells, with Satterthwaite's degrees of freedom."""
     own, base, n = variances[:, 1:], variances[:, :1], y.shape[2]
     return (
         differences(y).mean(2),
@@ -115,7 +114,7 @@ TESTS: dict[str, Callable[[Floats], Found]] = {
     "moderated t": moderated,
 }
 EVEN = (1, 1, 1, 1, 1)
-WORLDS = {  # spread of each cell's noise, part of the seed's effect that each cell has, whether the noise is lopsided
+WORLDS = {  # standard deviation of each cell's noise, its part of the seed's effect, skewed noise
     "equal, no effect of the seed": (EVEN, (0, 0, 0, 0, 0), False),
     "equal": (EVEN, EVEN, False),
     "one cell 4 times as noisy": ((1, 1, 1, 1, 4), EVEN, False),
@@ -131,9 +130,9 @@ WORLDS = {  # spread of each cell's noise, part of the seed's effect that each c
 def simulate(sweeps: int, seeds: int, world: str = "equal", effect: float = 0.0) -> Floats:
     """``(sweeps, cells, seeds)``; the second cell is better by ``effect``."""
     random = np.random.default_rng([seeds, list(WORLDS).index(world), round(100 * effect)])
-    spread, shared, lopsided = WORLDS[world]
+    spread, shared, skewed = WORLDS[world]
     shape = (sweeps, CELLS, seeds)
-    noise = random.exponential(size=shape) - 1 if lopsided else random.standard_normal(shape)
+    noise = random.exponential(size=shape) - 1 if skewed else random.standard_normal(shape)
     y = (
         noise * np.array(spread)[:, None]
         + 2 * random.standard_normal((sweeps, 1, seeds)) * np.array(shared)[:, None]
@@ -143,7 +142,7 @@ def simulate(sweeps: int, seeds: int, world: str = "equal", effect: float = 0.0)
 
 
 def judged(found: Found) -> tuple[Floats, NDArray[np.bool_]]:
-    """Corrected p, and whether each interval holds 0."""
+    """Corrected p, and whether each interval contains 0."""
     d, error, free = found
     return holm(2 * special.stdtr(free, -np.abs(d) / error)), np.abs(d) <= special.stdtrit(
         free, 1 - ALPHA / 2
@@ -152,7 +151,8 @@ def judged(found: Found) -> tuple[Floats, NDArray[np.bool_]]:
 
 def choice(sweeps: int, seeds: int) -> None:
     print(
-        f"\n{seeds} seeds, nothing true: sweeps with a false call, in % (intervals that hold 0, of the worst comparison, in %)\n"
+        f"\n{seeds} seeds, no true difference: family-wise error rate in % "
+        "(lowest coverage of an interval in %)\n"
     )
     print("| | " + " | ".join(TESTS) + " |\n|---" + "|---" * len(TESTS) + "|")
     for world in WORLDS:
@@ -164,13 +164,14 @@ def choice(sweeps: int, seeds: int) -> None:
     for effect in (2, 3, 4):
         y = simulate(sweeps, seeds, "equal", effect)
         row = [f"{100 * (judged(test(y))[0][:, 0] < ALPHA).mean():.0f}" for test in TESTS.values()]
-        print(f"| **found** of an effect of {effect}, equal | " + " | ".join(row) + " |")
+        print(f"| **power** for an effect of {effect}, equal | " + " | ".join(row) + " |")
 
 
 def powers(sweeps: int) -> None:
     effects, counts = (0.5, 1, 1.5, 2, 3, 4, 6), (3, 4, 5, 6, 8, 10, 15, 20)
     print(
-        "\nPaired t with Holm for four comparisons: a true effect that is found, in %, by its size and the number of seeds\n"
+        "\nPower in % of the paired t test with Holm's correction for four comparisons, "
+        "by size of the effect and number of seeds\n"
     )
     print(
         "| effect | "

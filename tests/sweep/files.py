@@ -1,4 +1,4 @@
-"""Sweep files for tests, and a stand-in for training that takes no time."""
+"""Sweep files for tests, and a replacement for training that takes no time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ METRIC = {"name": "val/loss", "mode": "min"}
 
 
 def sweep_file(folder: Path, **changes: Any) -> Path:
-    """The least sweep of tiny runs, with changes; None leaves a key out. ``overrides`` are added."""
+    """The smallest sweep of tiny runs, with changes: None omits a key, ``overrides`` are added."""
     tree = {
         "recipe": "translation/numbers",
         "axes": AXES,

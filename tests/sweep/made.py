@@ -68,7 +68,8 @@ def make(
         "budget": {"steps": 300},
         "threads": 1,
         "tune": None,
-        "claim": "RMS norm is as good as layer norm (Zhang and Sennrich 2019), and rotary positions extrapolate.",
+        "claim": "RMS norm is as good as layer norm (Zhang and Sennrich 2019), "
+        "and rotary positions extrapolate.",
     }
     (folder / "sweep.yaml").write_text(yaml.safe_dump(file, sort_keys=False), "utf-8")
     return folder

@@ -43,7 +43,10 @@ def sizes(name: str) -> dict[str, int]:
 
 
 def test_there_are_ten() -> None:
-    wanted = "embedding_scale feedforward heads norm position query_key residual scale similarity temperature"
+    wanted = (
+        "embedding_scale feedforward heads norm position "
+        "query_key residual scale similarity temperature"
+    )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
 

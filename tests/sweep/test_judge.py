@@ -271,8 +271,8 @@ def test_an_axis_over_a_grid_with_holes_says_which() -> None:
     verdicts = judge(table, GRID, {}, "val/loss", "min")
     rms = of(verdicts, "rms")
     assert (
-        rms.notes[0]
-        == "unbalanced: averaged over 2 of 3 settings of position, without alibi, where one side has no scores"
+        rms.notes[0] == "unbalanced: averaged over 2 of 3 settings of position, without alibi, "
+        "where one side has no scores"
     )
     assert rms.notes[1] == "unbalanced: seed 3 is averaged over 1 of 2 settings of position"
     assert "1 of the grid's 6 cells are missing" in verdicts.notes

@@ -156,7 +156,8 @@ def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
         "--mount",
         "sh",
         "-c",
-        f"mount -t tmpfs none {blind} && exec ray start --address={cluster.address} --num-cpus=1 --block",
+        f"mount -t tmpfs none {blind} && "
+        f"exec ray start --address={cluster.address} --num-cpus=1 --block",
     ]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     node = subprocess.Popen(hidden, env={**os.environ, "PATH": path}, process_group=0)

@@ -108,7 +108,8 @@ def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(
 
 
 OVERLAPS = """svg => {
-  const boxes = [...svg.querySelectorAll("text")].map(e => [e.textContent, e.getBoundingClientRect()]);
+  const texts = [...svg.querySelectorAll("text")];
+  const boxes = texts.map(e => [e.textContent, e.getBoundingClientRect()]);
   return boxes.flatMap(([a, x], i) => boxes.slice(i + 1).filter(([b, y]) =>
     Math.min(x.right, y.right) - Math.max(x.left, y.left) > 0.5 &&
     Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top) > 0.5).map(([b]) => [a, b]));

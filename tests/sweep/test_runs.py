@@ -11,7 +11,10 @@ from tests.sweep.made import LEAKY, make
 from tfzoo.errors import BadRun
 from tfzoo.sweep.runs import FILE, SweepFolder, explained, read_csv, table, write_csv
 
-FIXED = "parameters train_tokens steps tokens_per_second decoded_per_second train_seconds peak_memory checkpoint_path run_folder hostname"
+FIXED = (
+    "parameters train_tokens steps tokens_per_second decoded_per_second train_seconds "
+    "peak_memory checkpoint_path run_folder hostname"
+)
 
 
 @pytest.fixture

@@ -13,8 +13,11 @@ import pytest
 
 from tfzoo.sweep import supervisor
 
-GUARD = [sys.executable, "-I", "-S", supervisor.__file__]
-DRIVER = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, process_group=0); time.sleep(100)"
+SUPERVISOR = [sys.executable, "-I", "-S", supervisor.__file__]
+DRIVER = (
+    "import subprocess, sys, time;"
+    "subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, process_group=0); time.sleep(100)"
+)
 FAMILY = "sleep 1000 & echo $! > {0}/worker; echo $$ > {0}/command; wait"
 
 
@@ -42,7 +45,7 @@ def gone(*pids: int) -> bool:
 
 def test_the_command_and_its_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, *GUARD, "sh", "-c", FAMILY.format(tmp_path)]
+        [sys.executable, "-c", DRIVER, *SUPERVISOR, "sh", "-c", FAMILY.format(tmp_path)]
     )
     family = number(tmp_path / "worker"), number(tmp_path / "command")
     assert all(map(alive, family))
@@ -51,9 +54,9 @@ def test_the_command_and_its_workers_end_with_a_driver_that_is_killed(tmp_path: 
     assert gone(*family)
 
 
-def test_the_command_ends_with_a_guard_that_is_killed(tmp_path: Path) -> None:
+def test_the_command_ends_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     watched = subprocess.Popen(
-        [*GUARD, "sh", "-c", FAMILY.format(tmp_path)], stdin=subprocess.PIPE, process_group=0
+        [*SUPERVISOR, "sh", "-c", FAMILY.format(tmp_path)], stdin=subprocess.PIPE, process_group=0
     )
     command = number(tmp_path / "command")
     watched.kill()
@@ -69,14 +72,16 @@ def test_the_command_ends_with_a_guard_that_is_killed(tmp_path: Path) -> None:
 )
 def test_it_ends_as_the_command_did(script: str, code: int) -> None:
     watched = subprocess.Popen(
-        [*GUARD, "sh", "-c", f"ulimit -c 0; {script}"], stdin=subprocess.PIPE, process_group=0
+        [*SUPERVISOR, "sh", "-c", f"ulimit -c 0; {script}"], stdin=subprocess.PIPE, process_group=0
     )
     assert watched.wait(20) == code
 
 
 def test_a_signal_reaches_the_command(tmp_path: Path) -> None:
     script = f"trap 'exit 75' TERM; echo $$ > {tmp_path}/command; while :; do sleep 0.05; done"
-    watched = subprocess.Popen([*GUARD, "sh", "-c", script], stdin=subprocess.PIPE, process_group=0)
+    watched = subprocess.Popen(
+        [*SUPERVISOR, "sh", "-c", script], stdin=subprocess.PIPE, process_group=0
+    )
     number(tmp_path / "command")
     watched.terminate()
     assert watched.wait(20) == 75

@@ -20,6 +20,7 @@ from tfzoo.sweep import state, supervisor
 from tfzoo.sweep.folder import SWEEP
 from tfzoo.sweep.state import STOPPED, Run, Status
 
+IS_POSIX = os.name == "posix"
 CHECKPOINT_SECONDS = 60.0
 """Seconds that a stopped run has for its last checkpoint."""
 MAX_TRIES = 3
@@ -142,7 +143,7 @@ def load_library(extra: str, name: str) -> Any:
     Raises:
         BadOption: it cannot be imported, or this is Windows.
     """
-    if os.name != "posix":
+    if not IS_POSIX:
         raise BadOption(f"--engine {extra} needs Linux or macOS: on Windows leave --engine out")
     try:
         return import_module(name)

@@ -1,0 +1,68 @@
+"""What POSIX alone has is not needed to import sweeps, nor to train on one machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tfzoo
+from tests.sweep.files import Trainings, sweep_file
+from tfzoo.errors import BadOption
+from tfzoo.sweep import cell, job, local, state
+from tfzoo.sweep.plan import load
+
+IMPORTS = """
+import os, signal, sys
+import torch, filelock  # which know Windows themselves
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+for name in ("killpg", "fork", "sched_getaffinity", "setsid", "getpgid"):
+    delattr(os, name)
+for name in ("SIGKILL", "SIGUSR1", "SIGUSR2", "SIGHUP", "pause"):
+    delattr(signal, name)
+import importlib, pkgutil, tfzoo.sweep
+names = [m.name for m in pkgutil.walk_packages(tfzoo.sweep.__path__, "tfzoo.sweep.")]
+for name in names:
+    importlib.import_module(name)
+print(len(names))
+"""
+
+
+def test_every_module_of_sweeps_imports_without_posix() -> None:
+    env = {**os.environ, "PYTHONPATH": str(Path(tfzoo.__file__).parents[1])}
+    ran = subprocess.run(
+        [sys.executable, "-c", IMPORTS], capture_output=True, text=True, env=env, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 30
+
+
+def test_a_sweep_trains_where_there_are_no_process_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainings = Trainings(monkeypatch)
+    monkeypatch.setattr(local, "HANDLED", [signal.SIGINT, signal.SIGTERM])
+    plan = load(sweep_file(tmp_path))
+    runs = state.planned_runs(plan, tmp_path)
+    assert local.run(plan, tmp_path, runs, 1, lambda run, status: None) == 0
+    assert len(trainings.trained) == 4
+
+
+def test_without_process_groups_a_training_is_stopped_by_its_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    monkeypatch.delattr(os, "killpg")
+    cell.send(child, cell.SIGKILL)
+    assert child.wait(20) == 1, "its standard input ended"
+
+
+def test_an_engine_is_refused_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "IS_POSIX", False)
+    with pytest.raises(BadOption, match="--engine slurm needs Linux or macOS"):
+        job.load_library("slurm", "submitit")
