@@ -99,7 +99,7 @@ def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(
         "tfzoo sweep norms.yaml --jobs 2",
         "torch 2.13.0+cpu",
         "AMD EPYC",
-        "300 steps a run",
+        "300 steps per run",
     ):
         assert words in text
     page.set_viewport_size({"width": 390, "height": 800})

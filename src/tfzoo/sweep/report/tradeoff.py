@@ -20,7 +20,7 @@ ABOVE, BELOW = 12.0, 5.0
 """Extent of a label above and below its base line."""
 OFFSETS = [
     (dx * reach, dy * reach + 4, anchor)
-    for reach in (1.0, 1.8, 2.8, 4.0, 5.5)
+    for reach in (1.0, 1.6, 2.3, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 12.0)
     for dx, dy, anchor in (
         (10.0, 0.0, "start"),
         (-10.0, 0.0, "end"),
@@ -83,8 +83,9 @@ def frame(x: Scale, y: Scale) -> Iterator[Markup]:
 
 
 def labels(points: Sequence[Point]) -> Iterator[Markup]:
-    """The titles of the marks, each at the first position where it overlaps nothing, with a line to
-    its mark if that is not beside it. A title without a free position is shown on hover only.
+    """The titles of the marks, each at the first position where it overlaps no mark and no other
+    title, with a line to its mark if it is not beside it. A title without a free position is shown
+    on hover only.
     """
     marks: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for *_, x, y in points]
     taken: list[Box] = []
@@ -93,19 +94,18 @@ def labels(points: Sequence[Point]) -> Iterator[Markup]:
         for dx, dy, anchor in OFFSETS:
             left = x + dx - {"start": 0.0, "end": width, "middle": width / 2}[anchor]
             box = (left, y + dy - ABOVE, left + width, y + dy + BELOW)
-            inside = box[0] >= LEFT and box[2] <= WIDTH and TOP <= box[1] <= HEIGHT - BOTTOM - ABOVE
-            far = abs(dx) > 10 or abs(dy - 4) > 16
-            end = (x + dx, y + dy - ABOVE if dy > 4 else y + dy + BELOW)
+            inside = left >= LEFT and box[2] <= WIDTH and TOP <= box[1] <= HEIGHT - BOTTOM - ABOVE
+            end = (x + dx, box[1] if dy > 4 else box[3])
             leader = (min(x, end[0]), min(y, end[1]), max(x, end[0]) + 1, max(y, end[1]))
-            if not inside or any(overlap(box, other) for other in (*marks, *taken)):
+            new = [box, leader] if abs(dx) > 10 or abs(dy - 4) > 16 else [box]
+            covered = any(overlap(mine, other) for mine in new for other in taken)
+            if not inside or covered or any(overlap(box, other) for other in marks):
                 continue
-            if far and any(overlap(leader, other) for other in taken):
-                continue
-            taken += [box, leader] if far else [box]
-            if far:
+            taken += new
+            if len(new) > 1:
                 yield line(x, y, *end, "leader")
-            kind = KINDS[one.verdict]
-            yield tag("text", title, x=x + dx, y=y + dy, text_anchor=anchor, class_=f"label {kind}")
+            words = {"x": x + dx, "y": y + dy, "text_anchor": anchor}
+            yield tag("text", title, **words, class_=f"label {KINDS[one.verdict]}")
             break
 
 
