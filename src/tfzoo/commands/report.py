@@ -1,4 +1,4 @@
-"""tfzoo report FOLDER...: what a sweep showed, again."""
+"""tfzoo report FOLDER...: write the report of a sweep."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from tfzoo.errors import TfzooError
 from tfzoo.terminal import print_result, relative_path
 
 EPILOG = """\
-Written into the first folder: report.html (one page, opens offline), report.md (the same as text), runs.csv (one row per run).
-Several folders of the same sweep, such as other seeds from another machine, are put together.
+Files written into the first folder: report.html (one page, opens offline), report.md (its text
+and tables), runs.csv (one row per run). Several folders of the same sweep, such as other seeds from
+another machine, are merged.
 
   tfzoo report runs/position
   tfzoo report runs/position /elsewhere/position --metric test/long/exact
@@ -16,19 +17,19 @@ Several folders of the same sweep, such as other seeds from another machine, are
 
 
 def run(args: list[str]) -> int:
-    """Judge and write; print what the sweep showed."""
+    """Compare, print the verdicts, and write the report."""
     words = Words(
         "report",
-        "What a sweep showed: the means, the differences and their certainty, the pictures.",
+        "Write the report of a sweep: means, differences with confidence intervals, plots.",
         EPILOG,
     )
     words.add_argument(
-        "folders", nargs="+", metavar="FOLDER", help="of a sweep; it need not be finished"
+        "folders", nargs="+", metavar="FOLDER", help="of a sweep, which need not be finished"
     )
     words.add_argument(
         "--metric",
         metavar="NAME",
-        help="judge by this column of runs.csv instead of the sweep's own metrics",
+        help="compare by this column of runs.csv instead of the sweep's metrics",
     )
     given = words.read(args)
     if given is None:

@@ -1,5 +1,5 @@
 "use strict";
-// A click on a column's title sorts the table by it; another one, the other way. What has no value stays last.
+// A click on a title sorts by its column, a second click in reverse. Empty values stay last.
 for (const table of document.querySelectorAll("table.cells")) {
   const heads = [...table.tHead.rows[0].cells];
   const body = table.tBodies[0];
