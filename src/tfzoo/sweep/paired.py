@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -86,13 +87,22 @@ def power(size: float, spread: float, seeds: int, comparisons: int = 1) -> float
     ``P(|Z + shift| > bar S)`` over quantiles of ``S``, the square root of a chi-square variable
     over its degrees of freedom. SciPy's noncentral t is NaN in its far tails.
     """
-    from scipy.special import chdtri, ndtr, stdtrit
+    from scipy.special import ndtr, stdtrit
 
     free, shift = seeds - 1, abs(size) * seeds**0.5 / spread
-    bar = -stdtrit(free, ALPHA / comparisons / 2) * np.sqrt(
-        chdtri(free, (np.arange(NODES) + 0.5) / NODES) / free
-    )
+    bar = -stdtrit(free, ALPHA / comparisons / 2) * chi_quantiles(free)
     return float(np.mean(ndtr(shift - bar) + ndtr(-shift - bar)))
+
+
+@lru_cache(maxsize=128)
+def chi_quantiles(free: int) -> Floats:
+    """``NODES`` equally likely values of the square root of a chi-square variable over its degrees
+    of freedom.
+    """
+    from scipy.special import chdtri
+
+    found: Floats = np.sqrt(chdtri(free, (np.arange(NODES) + 0.5) / NODES) / free)
+    return found
 
 
 def seeds_needed(size: float, spread: float, comparisons: int = 1) -> int | None:
