@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from markupsafe import Markup
 
@@ -84,25 +85,30 @@ def frame(x: Scale, y: Scale) -> Iterator[Markup]:
 
 def labels(points: Sequence[Point]) -> Iterator[Markup]:
     """The titles of the marks, each at the first position where it overlaps no mark and no other
-    title, with a line to its mark if it is not beside it. A title without a free position is shown
-    on hover only.
+    title, with a line to its mark if it is not beside it. Lines cross titles only if there is no
+    other position; a title without any is shown on hover only.
     """
     marks: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for *_, x, y in points]
-    taken: list[Box] = []
+    titles: list[Box] = []
+    leaders: list[Box] = []
     for title, one, x, y in points:
         width = text_width(title)
-        for dx, dy, anchor in OFFSETS:
+        for crossing, (dx, dy, anchor) in product((False, True), OFFSETS):
             left = x + dx - {"start": 0.0, "end": width, "middle": width / 2}[anchor]
             box = (left, y + dy - ABOVE, left + width, y + dy + BELOW)
             inside = left >= LEFT and box[2] <= WIDTH and TOP <= box[1] <= HEIGHT - BOTTOM - ABOVE
             end = (x + dx, box[1] if dy > 4 else box[3])
             leader = (min(x, end[0]), min(y, end[1]), max(x, end[0]) + 1, max(y, end[1]))
-            new = [box, leader] if abs(dx) > 10 or abs(dy - 4) > 16 else [box]
-            covered = any(overlap(mine, other) for mine in new for other in taken)
-            if not inside or covered or any(overlap(box, other) for other in marks):
+            far = abs(dx) > 10 or abs(dy - 4) > 16
+            hidden = any(overlap(box, other) for other in (*marks, *titles))
+            crossed = any(overlap(box, other) for other in leaders) or (
+                far and any(overlap(leader, other) for other in titles)
+            )
+            if not inside or hidden or (crossed and not crossing):
                 continue
-            taken += new
-            if len(new) > 1:
+            titles.append(box)
+            if far:
+                leaders.append(leader)
                 yield line(x, y, *end, "leader")
             words = {"x": x + dx, "y": y + dy, "text_anchor": anchor}
             yield tag("text", title, **words, class_=f"label {KINDS[one.verdict]}")
