@@ -19,6 +19,7 @@ from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs import summary
 from tfzoo.sweep import job, plan, ray, runs, state
 from tfzoo.sweep.job import Ended, RetryPolicy
+from tfzoo.sweep.resources import gpus_per_run, threads_per_run
 
 MEASURED = (
     "tokens_per_second",
@@ -205,23 +206,26 @@ def test_a_run_is_over_when_its_folder_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
-    (run,), account = sweep.runs, RetryPolicy()
+    (run,), policy = sweep.runs, RetryPolicy()
     for _ in range(10):
-        assert account.settle(run, None) is None, (
+        assert policy.settle(run, None) is None, (
             "lost machines are no failure of the run, however many"
         )
     with_lock = Ended("maple", 1, "another is at it")
     run.folder.mkdir(parents=True)
     with state.lock(run.folder):
         for _ in range(10):
-            assert account.settle(run, with_lock) is None
+            assert policy.settle(run, with_lock) is None
     silent = Ended("maple", 1, "No module named tfzoo")
-    assert [account.settle(run, silent) for _ in range(job.MAX_TRIES)] == [None, None, "failed"]
+    assert [policy.settle(run, silent) for _ in range(job.MAX_TRIES)] == [None, None, "failed"]
     assert state.failure(run.folder)["reason"] == "on maple: No module named tfzoo (exit code 1)"
-    assert account.settle(run, None) == "failed"
+    assert policy.settle(run, None) == "failed"
 
 
-def test_gpus_are_asked_for_where_runs_train_on_them(tmp_path: Path) -> None:
+def test_gpus_are_requested_if_runs_train_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     metric = {"name": "val/loss", "mode": "min"}
     tree = {
         "recipe": "translation/numbers",
@@ -231,6 +235,8 @@ def test_gpus_are_asked_for_where_runs_train_on_them(tmp_path: Path) -> None:
         "devices": 2,
     }
     drawn = plan.parse(tmp_path / "tiny.yaml", tree)
-    assert (job.gpus(drawn), job.threads(drawn)) == (2, 1)
+    assert (gpus_per_run(drawn), threads_per_run(drawn)) == (2, 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert threads_per_run(drawn) == 3
     drawn.cells[0].recipes[""] = {"trainer": {"accelerator": "cpu"}}
-    assert job.gpus(drawn) == 0
+    assert gpus_per_run(drawn) == 0

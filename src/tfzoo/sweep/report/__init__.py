@@ -16,19 +16,19 @@ def write(folders: Sequence[str | Path]) -> list[Path]:
     """Write the report of one or more folders of a sweep into the first; returns its files.
 
     Raises:
-        BadRun: a folder is no sweep's, or of another sweep than the first.
+        BadRun: a folder is not a sweep's, or of another sweep than the first.
     """
     return save(gather(folders))
 
 
 def save(results: Results) -> list[Path]:
-    """Write what was found into the first folder, each file whole or not at all."""
+    """Write the files into the first folder, each whole or not at all."""
     top = results.folders[0].path
     write_csv(results.rows, top / FILE)
     paths = [top / FILE]
     for name, text in (("report.html", page(results)), ("report.md", markdown(results))):
-        draft = top / f"{name}.tmp"
-        draft.write_text(text, "utf-8")
-        os.replace(draft, top / name)
+        temporary = top / f"{name}.tmp"
+        temporary.write_text(text, "utf-8")
+        os.replace(temporary, top / name)
         paths.append(top / name)
     return paths
