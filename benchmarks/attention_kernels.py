@@ -1,6 +1,6 @@
-"""What the hand-written attention kernels of a CPU are worth: training steps with and without them.
+"""What batched products are worth on a CPU: training steps with them and with plain products.
 
-    python benchmarks/attention_kernels.py --pairs 20 >> benchmarks/attention_kernels.md
+    python benchmarks/attention_kernels.py --pairs 16 > benchmarks/attention_kernels.md
 
 Steps of the two ways alternate, batch by batch, in one process and on one model. Time is that of
 the processor on one thread, so that other work on the machine does not count.
@@ -20,7 +20,7 @@ import tfzoo
 from tfzoo.attention import _inner_products
 from tfzoo.models.initialise import initialise
 
-WAYS = {"kernels": _inner_products.eager, "plain": lambda *_: False}
+WAYS = {"batched": _inner_products.batched_products_apply, "plain": lambda *_: False}
 
 
 def main() -> None:
@@ -32,6 +32,14 @@ def main() -> None:
     parser.add_argument("--mean", type=float, default=14.0)
     parser.add_argument("--attention-dropout", type=float, nargs="+", default=[0.0, 0.1])
     options = parser.parse_args()
+    print("# Batched products in attention, training step\n")
+    print(
+        f"Model of `benchmarks/training_step.py`, batches of {options.tokens} target tokens; "
+        f"torch {torch.__version__}, {torch.get_num_threads()} thread(s), {options.pairs} pairs.\n"
+    )
+    print("    python benchmarks/attention_kernels.py --pairs", options.pairs, "\n")
+    print("| dim | layers | mean length | attention dropout | plain / batched, time | interval |")
+    print("|---|---|---|---|---|---|")
     for dropout in options.attention_dropout:
         print(row(options, dropout), flush=True)
 
@@ -51,7 +59,7 @@ def row(options: argparse.Namespace, dropout: float) -> str:
     made = batches(20, 8000, options.tokens, options.mean)
 
     def seconds(way: str, index: int) -> float:
-        _inner_products.eager = WAYS[way]
+        _inner_products.batched_products_apply = WAYS[way]
         began = time.process_time()
         our_loss(model, *made[index % len(made)]).backward()
         optimizer.step()
@@ -64,7 +72,9 @@ def row(options: argparse.Namespace, dropout: float) -> str:
     for index in range(options.pairs):
         for way in sorted(WAYS, reverse=bool(index % 2)):
             times[way].append(seconds(way, index))
-    ratios = [plain / ours for plain, ours in zip(times["plain"], times["kernels"], strict=True)]
+    ratios = [
+        plain / batched for plain, batched in zip(times["plain"], times["batched"], strict=True)
+    ]
     low, high = stats.t.interval(0.95, len(ratios) - 1, statistics.mean(ratios), stats.sem(ratios))
     return (
         f"| {options.dim} | {options.layers}+{options.layers} | {options.mean:g} | {dropout:g} "

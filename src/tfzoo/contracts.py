@@ -1,4 +1,4 @@
-"""What a component of each kind promises.
+"""The interface of each kind of component.
 
 One alphabet of shapes, in docstrings, einops patterns and tests::
 
@@ -23,9 +23,7 @@ from tfzoo.rotation import Rotation
 
 
 class Component(nn.Module):
-    """A registered part. ``entry`` holds its name, paper, options and traits;
-    :func:`tfzoo.register` sets it.
-    """
+    """A registered module. :func:`tfzoo.register` sets ``entry``: name, paper, options, traits."""
 
     entry: ClassVar[Entry]
 
@@ -48,12 +46,12 @@ class Attention(Component):
         where = f"attention class {cls.__qualname__}"
         if "keys" in vars(cls):
             raise BadComponent(
-                f"{where}: keys(k) is called prepare_keys(k) since tfzoo 0.2, and scores(q, k) takes "
-                "plain keys: write prepare_keys(k) and prepared_scores(q, k)"
+                f"{where}: keys(k) is called prepare_keys(k) since tfzoo 0.2, and scores(q, k) "
+                "takes plain keys: write prepare_keys(k) and prepared_scores(q, k)"
             )
         if "prepare_keys" in vars(cls) and "prepared_scores" not in vars(cls):
             raise BadComponent(
-                f"{where}: it overrides prepare_keys and not prepared_scores, which scores its result"
+                f"{where}: it overrides prepare_keys, so it must override prepared_scores too"
             )
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
@@ -121,12 +119,13 @@ class Attention(Component):
 
 
 class Norm(Component):
-    """``(b n d), (b n) -> (b n d)``. Statistics in fp32; the output has the input's dtype.
+    """``(b n d), (b n) -> (b n d)``. Statistics in fp32 or better; the output has the input's
+    dtype.
 
-    Only a norm with a trait ``mixes_tokens`` reads ``valid`` (True at real tokens, None when all
-    are): ``mixes_tokens:training`` (batch: running statistics afterwards) or
-    ``mixes_tokens:always`` (instance). The trait ``centres_texts`` says that the mean over the
-    tokens of a text comes out the same whatever the text is.
+    ``valid`` is True at real tokens, None where all are; only a norm that mixes tokens reads it.
+    Traits: ``mixes_tokens:training`` (batch: running statistics afterwards),
+    ``mixes_tokens:always`` (instance), and ``centres_texts``: the mean of the output over the
+    tokens of a sequence is the same for every sequence.
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -134,12 +133,11 @@ class Norm(Component):
 
 
 class Position(Component):
-    """Where a token stands. The model calls all three hooks; what a component overrides is what it
-    is.
+    """Positional encoding. The model calls all three hooks; a component overrides those it needs.
 
-    Positions are ``(1 n)`` for right-padded text and ``(b n)`` only where they differ between rows.
-    The trait ``needs_length`` asks for the sentence's own length in :meth:`embed`; ``bounded`` says
-    that no position may reach ``max_length``.
+    Positions are ``(1 n)`` for right-padded sequences and ``(b n)`` where they differ between rows.
+    Traits: ``needs_length`` (:meth:`embed` needs the length of each sequence) and ``bounded``
+    (every position must be under ``max_length``).
     """
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
@@ -147,14 +145,14 @@ class Position(Component):
         return x
 
     def angles(self, pos: Tensor) -> Rotation | None:
-        """By what the queries and keys of self-attention are turned, before the cache: ``(b|1 n)``;
-        fp32 also under autocast.
+        """The rotation of queries and keys of self-attention, applied before the cache: ``(b|1
+        n)``; in fp32 or better, also under autocast.
         """
         return None
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-        """What is added to self-attention scores: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; shared by
-        all layers.
+        """Added to the scores of self-attention: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; shared by all
+        layers.
         """
         return None
 
@@ -163,7 +161,7 @@ class FeedForward(Component):
     """``(b n d) -> (b n d)``, each token by itself. ``dropout`` is the probability in force on the
     hidden layer.
 
-    The trait ``identity`` says that it changes nothing, so that a layer leaves the sublayer out.
+    The trait ``identity`` says that the output is the input; a layer then has no such sublayer.
     """
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
@@ -171,12 +169,11 @@ class FeedForward(Component):
 
 
 class Pooling(Component):
-    """``(b n d), (b n) -> (b d)``: one vector of each text, made of its real tokens (``valid``,
-    None when all are). No token gives zeros.
+    """``(b n d), (b n) -> (b d)``: one vector per sequence. A sequence of no token gives zeros.
 
-    Two traits: ``ordered`` says that it makes a difference in which order the tokens stand,
-    ``averages`` that nothing but their mean and their number do. Sums in fp32; the output has the
-    input's dtype.
+    ``valid`` is True at real tokens, None where all are. Sums in fp32 or better; the output has the
+    input's dtype. Traits: ``ordered`` (the output depends on the order of the tokens) and
+    ``averages`` (it depends on nothing but their mean and number).
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -184,9 +181,7 @@ class Pooling(Component):
 
 
 class Cache(Protocol):
-    """What a decoder keeps between steps, in the order of its rows. Search uses it, models provide
-    it.
-    """
+    """What a decoder keeps between steps. Models provide it, search uses it."""
 
     def reorder(self, rows: Tensor) -> None:
         """Keep these rows, in this order (may repeat): hypotheses that go on, beams that move."""

@@ -1,6 +1,4 @@
-"""Dropout, with random numbers drawn four at a time on a CPU, where drawing them is what takes the
-time.
-"""
+"""Dropout. On a CPU, drawing random numbers takes most of the time, so four are drawn at once."""
 
 from __future__ import annotations
 
@@ -9,6 +7,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from tfzoo.custom_autograd import custom_functions_apply
 
 STEPS = 2**16
 
@@ -26,24 +26,24 @@ def dropout(x: Tensor, p: float) -> Tensor:
     if p == 0.0:
         return x
     steps = round(p * STEPS)
-    if x.device.type != "cpu" or not 0 < steps < STEPS or torch.compiler.is_compiling():
+    if x.device.type != "cpu" or not 0 < steps < STEPS or not custom_functions_apply(x):
         return F.dropout(x, p)
-    return Dropout.apply(x, steps)  # type: ignore[no-any-return,no-untyped-call]
+    return DropoutFunction.apply(x, steps)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def draw(x: Tensor, steps: int) -> Tensor:
     """Ones and zeros (``int8``) in the shape of ``x``: zero with probability ``steps / 2**16``.
 
-    64 random bits at a time, read as four 16-bit numbers: one decision each. Converted in place and
-    in int16 because that is vectorised, which making a bool is not.
+    64 random bits are read as four 16-bit numbers, one per entry. The comparison writes int16 in
+    place because PyTorch vectorises that, and not a comparison that returns bool.
     """
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     numbers = bits.view(torch.int16)[: x.numel()].view(x.shape)
     return numbers.ge_(steps - STEPS // 2).to(torch.int8)
 
 
-class Dropout(torch.autograd.Function):
-    """What is kept is remembered in one byte an entry."""
+class DropoutFunction(torch.autograd.Function):
+    """Dropout that keeps its mask in one byte per entry."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, steps: int) -> Tensor:
@@ -58,7 +58,5 @@ class Dropout(torch.autograd.Function):
 
 
 def apply(x: Tensor, kept: Tensor, scale: float) -> Tensor:
-    """``x * kept * scale``; the bytes become numbers first, which is faster than a product of mixed
-    types.
-    """
+    """``x * kept * scale``. Converting the mask first is faster than a product of mixed dtypes."""
     return kept.to(x.dtype).mul_(x).mul_(scale)

@@ -18,7 +18,8 @@ class UnknownName(TfzooError):
     def __init__(self, what: str, name: str, known: Iterable[str], look: str = "") -> None:
         self.name = name
         super().__init__(
-            f"no {what} named {name!r}.{did_you_mean(name, known)} Known: {listing(known)}{look and f' ({look})'}"
+            f"no {what} named {name!r}.{did_you_mean(name, known)} "
+            f"Known: {listing(known)}{look and f' ({look})'}"
         )
 
 
@@ -59,8 +60,10 @@ class NotFinite(TfzooError):
 
     def __init__(self, steps: int, first: str) -> None:
         super().__init__(
-            f"training stopped: loss or gradient was not finite in {steps} step{'s' * (steps != 1)} in a row, none of which was taken; "
-            f"first not finite: {first}. Lower optim.lr, set trainer.gradient_clip_val, or use trainer.precision 32-true"
+            f"training stopped: loss or gradient was not finite in {steps} "
+            f"step{'s' * (steps != 1)} in a row, none of which was taken; "
+            f"first not finite: {first}. Lower optim.lr, set trainer.gradient_clip_val, "
+            "or use trainer.precision 32-true"
         )
 
 

@@ -41,7 +41,8 @@ class Mask:
     ) -> None:
         if keys is not None and keys.dtype != torch.bool:
             raise BadOption(
-                f"Mask: keys must be boolean, True at real tokens, not {keys.dtype}: pass keys.bool()"
+                f"Mask: keys must be boolean, True at real tokens, not {keys.dtype}: "
+                "pass keys.bool()"
             )
         if start is not None and start < 0:
             raise BadOption(f"Mask: start must be 0 or more, not {start}")

@@ -200,7 +200,7 @@ RECORDED = {
 
 @pytest.mark.parametrize(("case_id", "name"), list(RECORDED.items()))
 def test_agrees_with_recorded_peers(case_id: str, name: str) -> None:
-    """Outputs in float64, but for Llama, which computes in fp32; gradients were recorded in fp32."""
+    """In float64, but for Llama, which computes in fp32; gradients were recorded in fp32."""
     case, arrays = load(f"norm/{case_id}")
     norm = create("norm", {"name": name, "eps": case["config"]["eps"]}, dim=case["config"]["dim"])
     norm.load_state_dict({key: arrays[f"param.{key}"] for key in norm.state_dict()})

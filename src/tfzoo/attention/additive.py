@@ -1,4 +1,4 @@
-"""A small network as score."""
+"""A small network as score (Bahdanau attention)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tfzoo.values import positive
 
 @register("attention", "additive", paper="arXiv:1409.0473, section A.1.2")
 class Additive(Attention):
-    """A layer of tanh between query and key: ``softmax(v^T tanh(W q + U k)) values``, one ``W``,
+    """A network of one hidden layer as score: ``softmax(v^T tanh(W q + U k)) values``, one ``W``,
     ``U`` and ``v`` per head.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``W`` and ``U`` are ``(h c a)``, ``v``
     is ``(h a)``; ``a`` is ``hidden``.
 
     Bahdanau et al. 2015, appendix A.1.2. They start ``W`` and ``U`` from N(0, 0.001^2) and ``v``
-    from zero (appendix B.1), and so does this. In fp32 whatever the autocast dtype, and without a
-    ``(b h q k a)`` tensor, forward or backward.
+    from zero (appendix B.1), and so does this. Scores are computed in fp32 or better, without a
+    tensor of ``(b h q k a)`` in the forward or the backward.
 
     Options:
         hidden: width of the hidden layer; None is the width of a head.

@@ -1,4 +1,4 @@
-"""Inner products through a trained matrix."""
+"""Inner products through a trained matrix (Luong's "general")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directions only."""
+"""Cosine similarity as score."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tfzoo.values import positive
 
 @register("attention", "cosine", paper="arXiv:2010.04245, eq. 4", traits={"rotatable"})
 class Cosine(Attention):
-    """Compare directions only: ``softmax(scale * cos(q, k)) v``, one trained scale per head.
+    """Cosine similarity as score: ``softmax(scale * cos(q, k)) v``, one trained scale per head.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``scale`` is ``(h 1 1)``.
 
-    Henry et al. 2020 start the scale at ``log2(L^2 - L)`` for texts of length ``L``, 10 at about 32
-    tokens.
+    Henry et al. 2020 start the scale at ``log2(L^2 - L)`` for sequences of length ``L``: 10 at
+    about 32 tokens.
 
     Options:
-        scale: where the trained scale of each head starts.
+        scale: initial value of the trained scale of each head.
 
     Raises:
         BadOption: ``scale`` not over 0.

@@ -1,4 +1,4 @@
-"""Plain inner products as scores, without a scale."""
+"""Unscaled inner products as scores."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from tfzoo.registry import register
     "attention", "dot_product", paper="arXiv:1508.04025, section 3.1 (dot)", traits={"rotatable"}
 )
 class DotProduct(Attention):
-    """Inner products as they are: ``softmax(q k^T) v``, no scale.
+    """Unscaled inner products as scores: ``softmax(q k^T) v``.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
 
-    The scores grow with the width of a head, and nothing here or in the initialisation hides that:
-    Vaswani et al. 2017 (section 3.2.1) added a scale because of it. Luong et al. 2015 call this
-    score "dot".
+    Luong et al. 2015 call this score "dot". It grows with the width of a head, which is why Vaswani
+    et al. 2017 (section 3.2.1) added a scale. No initialisation compensates for it here.
 
     >>> import torch
     >>> from tfzoo.registry import create

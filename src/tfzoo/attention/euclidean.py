@@ -1,4 +1,4 @@
-"""Distance instead of inner product."""
+"""Squared distance as score."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tfzoo.registry import register
 
 @register("attention", "euclidean", paper="arXiv:2006.04710, section 3.2", traits={"rotatable"})
 class Euclidean(Attention):
-    """Near keys weigh more: ``softmax(-|q - k|^2 / sqrt(c)) v``.
+    """Negative squared distance as score: ``softmax(-|q - k|^2 / sqrt(c)) v``.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
 
     Kim et al. 2021 score by squared distance, so that attention is Lipschitz (they also tie the
     projections of queries and keys: ``share_query_key``). ``|q|^2`` is the same for all keys of a
-    query, so the softmax cancels it and what is left costs as much
-    as a dot product. In fp32 whatever the autocast dtype: squares lose what differences need.
+    query, so the softmax cancels it, and the rest costs as much as a dot product. Computed in fp32
+    or better: in bf16 the difference of large squares is lost.
 
     >>> import torch
     >>> from tfzoo.registry import create

@@ -14,13 +14,13 @@ from tfzoo.registry import register
 
 @register("attention", "scaled_dot_product", paper="arXiv:1706.03762, eq. 1", traits={"rotatable"})
 class ScaledDotProduct(Attention):
-    """Inner products by the root of the head's width: ``softmax(q k^T / sqrt(c)) v``.
+    """Inner products divided by the root of the head's width: ``softmax(q k^T / sqrt(c)) v``.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
 
     Vaswani et al. 2017, section 3.2.1: inner products of ``c`` independent channels have a standard
-    deviation of ``sqrt(c)``, and dividing by it keeps the softmax out of its flat ends. PyTorch's
-    fused kernel or plain products, whichever is faster.
+    deviation of ``sqrt(c)``; dividing by it keeps the gradient of the softmax large. Computed by
+    PyTorch's fused kernel or by batched products, whichever is faster.
 
     >>> import torch
     >>> from tfzoo.registry import create

@@ -1,1 +1,1 @@
-"""Position-wise layers, one a file."""
+"""Position-wise layers, one per file."""

@@ -15,10 +15,10 @@ from tfzoo.values import positive
 class GELU(FeedForward):
     """Two layers with a smooth rectifier between: ``gelu(x W + b) V + c``, ``gelu(z) = z Phi(z)``.
 
-    Shapes: ``(b n d) -> (b n d)``; hidden ``(b n f)``, on which dropout acts.
+    Shapes: ``(b n d) -> (b n d)``; dropout acts on the hidden layer ``(b n f)``.
 
-    Hendrycks and Gimpel 2016, section 2: ``Phi`` is the normal distribution function, taken
-    exactly. Matrices start uniform by Glorot's rule, biases at zero.
+    Hendrycks and Gimpel 2016, section 2: ``Phi`` is the distribution function of the normal
+    distribution, without approximation. Matrices start uniform by Glorot's rule, biases at zero.
 
     Options:
         hidden: width ``f`` of the hidden layer; None is ``4 d``.

@@ -10,7 +10,7 @@ from tfzoo.registry import register
 
 @register("feedforward", "none", traits={"identity"})
 class NoFeedForward(FeedForward):
-    """Change nothing: ``x``; a layer leaves the sublayer out.
+    """Identity: ``x``; a layer then has no feed-forward sublayer.
 
     Shapes: ``(b n d) -> (b n d)``. Options: none.
 

@@ -15,7 +15,7 @@ from tfzoo.values import positive
 class ReLU(FeedForward):
     """Two layers with a rectifier between: ``max(0, x W + b) V + c``.
 
-    Shapes: ``(b n d) -> (b n d)``; hidden ``(b n f)``, on which dropout acts.
+    Shapes: ``(b n d) -> (b n d)``; dropout acts on the hidden layer ``(b n f)``.
 
     Vaswani et al. 2017, section 3.3. Matrices start uniform by Glorot's rule, biases at zero, as in
     their code.

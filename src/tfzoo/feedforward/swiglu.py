@@ -15,13 +15,13 @@ from tfzoo.values import positive
 class SwiGLU(FeedForward):
     """A gated layer: ``(silu(x W) * x V) U``, ``silu(z) = z sigmoid(z)``, no biases.
 
-    Shapes: ``(b n d) -> (b n d)``; hidden ``(b n f)``, on which dropout acts.
+    Shapes: ``(b n d) -> (b n d)``; dropout acts on the hidden layer ``(b n f)``.
 
     Shazeer 2020, eq. 6. Each matrix starts uniform by Glorot's rule.
 
     Options:
-        hidden: width that the plain layer of as many parameters would have; None is ``4 d``. ``f``
-            is two thirds of it, rounded.
+        hidden: width of the hidden layer of an ungated network with as many parameters; None is
+            ``4 d``. ``f`` is two thirds of it, rounded.
 
     Raises:
         BadOption: ``hidden`` under 1.

@@ -1,1 +1,1 @@
-"""Normalisations, one a file."""
+"""Normalisations, one per file."""

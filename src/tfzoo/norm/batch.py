@@ -1,4 +1,4 @@
-"""Each channel over all tokens of a batch."""
+"""Batch norm over the tokens of a batch."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from tfzoo.values import positive
 
 @register("norm", "batch", paper="arXiv:1502.03167, algorithm 1", traits={"mixes_tokens:training"})
 class Batch(Norm):
-    """Each channel over the real tokens of the batch: ``(x - mean) / sqrt(var + eps) * weight +
-    bias``.
+    """Normalise each channel over the real tokens of the batch: ``(x - mean) / sqrt(var + eps) *
+    weight + bias``.
 
     Shapes: ``(b n d), (b n) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and
-    zero (Ioffe and Szegedy 2015). Statistics in fp32 over the real tokens of all devices; padded
-    places give zero. Outside training the running statistics are used (their variance unbiased, as
-    in ``nn.BatchNorm1d``); fewer than two real tokens do not move them.
+    zero (Ioffe and Szegedy 2015). Statistics in fp32 or better over the real tokens of all devices;
+    the output is 0 at padding. Outside training the running statistics are used (their variance is
+    unbiased, as in ``nn.BatchNorm1d``); a batch of fewer than two real tokens does not change them.
 
     Options:
-        eps: keeps the root away from zero.
-        momentum: how far each batch moves the running statistics.
+        eps: added to the variance.
+        momentum: weight of the batch in the running statistics.
 
     Raises:
         BadOption: ``eps`` or ``momentum`` not over 0, or ``momentum`` over 1.
 
     >>> import torch
     >>> from tfzoo.registry import create
-    >>> x, valid = torch.tensor([[[1.0], [3.0]], [[5.0], [99.0]]]), torch.tensor([[True, True], [True, False]])
+    >>> x = torch.tensor([[[1.0], [3.0]], [[5.0], [99.0]]])
+    >>> valid = torch.tensor([[True, True], [True, False]])
     >>> norm = create("norm", "batch", dim=1)
     >>> norm(x, valid).detach().flatten()
     tensor([-1.2247,  0.0000,  1.2247,  0.0000])
@@ -94,8 +95,7 @@ class Batch(Norm):
             step = (count > 1.0).to(self.running_mean.dtype) * self.momentum
             variance = squares / (count - 1.0).clamp(min=1.0)
             for running, seen in ((self.running_mean, mean), (self.running_var, variance)):
-                # A step that is not finite is left out, but what is running would never be finite
-                # again.
+                # The optimiser skips a step that is not finite. The running statistics skip it too.
                 running.lerp_(torch.where(seen.isfinite(), seen.to(running.dtype), running), step)
         return mean, squares / count.clamp(min=1.0)
 
@@ -108,7 +108,7 @@ def over_devices(x: Tensor) -> Tensor:
 
 
 class Sum(torch.autograd.Function):
-    """Every device's term goes into every device's sum, so the gradients are summed as well."""
+    """The sum over devices; its gradient is the sum of the devices' gradients."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

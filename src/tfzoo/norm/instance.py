@@ -1,4 +1,4 @@
-"""Each channel over the tokens of one text."""
+"""Instance norm over the tokens of a sequence."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tfzoo.values import positive
     traits={"mixes_tokens:always", "centres_texts"},
 )
 class Instance(Norm):
-    """Each channel over the real tokens of its own text: ``(x - mean) / sqrt(var + eps) * weight +
-    bias``.
+    """Normalise each channel over the real tokens of its sequence: ``(x - mean) / sqrt(var + eps) *
+    weight + bias``.
 
     Shapes: ``(b n d), (b n) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and
-    zero (Ulyanov et al. 2016). Statistics in fp32 over real tokens only, variance biased; padded
-    places give zero. A text of one token gives ``bias``.
+    zero (Ulyanov et al. 2016). Statistics in fp32 or better over real tokens only, with the biased
+    variance; the output is 0 at padding. A sequence of one token gives ``bias``.
 
     Options:
-        eps: keeps the root away from zero.
+        eps: added to the variance.
 
     Raises:
         BadOption: ``eps`` not over 0.

@@ -1,4 +1,4 @@
-"""Each token by its own mean and variance."""
+"""Layer norm."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tfzoo.values import positive
 
 @register("norm", "layer", paper="arXiv:1607.06450, eq. 4")
 class Layer(Norm):
-    """Each token by its own mean and variance: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+    """Normalise each token over its channels: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Shapes: ``(b n d) -> (b n d)``; ``weight`` and ``bias`` are ``(d)`` and start at one and zero
     (Ba et al. 2016, section 3.1). Statistics in fp32 or better.
 
     Options:
-        eps: keeps the root away from zero.
+        eps: added to the variance.
 
     Raises:
         BadOption: ``eps`` not over 0.

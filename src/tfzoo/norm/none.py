@@ -10,7 +10,7 @@ from tfzoo.registry import register
 
 @register("norm", "none")
 class NoNorm(Norm):
-    """Change nothing: ``x``.
+    """Identity: ``x``.
 
     Shapes: ``(b n d) -> (b n d)``. Options: none.
 

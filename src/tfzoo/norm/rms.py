@@ -1,4 +1,4 @@
-"""Each token by its own size."""
+"""RMS norm."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tfzoo.values import positive
 
 @register("norm", "rms", paper="arXiv:1910.07467, eq. 4")
 class RMS(Norm):
-    """Each token by its own root mean square: ``x / sqrt(mean(x^2) + eps) * weight``.
+    """Divide each token by its root mean square: ``x / sqrt(mean(x^2) + eps) * weight``.
 
     Shapes: ``(b n d) -> (b n d)``; ``weight`` is ``(d)`` and starts at one (Zhang and Sennrich
-    2019, section 3). Computed in fp32 or better and rounded once, at the end, as in ``F.rms_norm``; Llama rounds
-    before the weight as well.
+    2019, section 3). Computed in fp32 or better and rounded once, at the end, as in
+    ``F.rms_norm``; Llama rounds before the weight as well.
 
     Options:
-        eps: keeps the root away from zero.
+        eps: added to the mean square.
 
     Raises:
         BadOption: ``eps`` not over 0.

@@ -1,1 +1,1 @@
-"""One vector of a text."""
+"""Poolings, one per file: one vector per sequence."""

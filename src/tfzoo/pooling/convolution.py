@@ -1,4 +1,4 @@
-"""The best match of each of many short patterns."""
+"""The largest response of each convolution filter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfzoo.registry import register
 from tfzoo.values import positive
 
 LONGEST = 100
-"""Tokens of a run: a stranger's recipe is not to ask for filters of a million widths."""
+"""Limit of ``longest``, so that no recipe can ask for filters of a million widths."""
 
 
 @register(
@@ -22,23 +22,23 @@ LONGEST = 100
     traits={"ordered"},
 )
 class Convolution(Pooling):
-    """How well each filter matches where it matches best, along runs of ``w`` tokens, projected:
+    """The largest response of each convolution filter over the sequence, projected:
     ``max(0, max_i <f, x[i : i + w]>) P``.
 
     Shapes: ``(b n d), (b n) -> (b d)``; for each width ``w`` from ``shortest`` to ``longest`` there
     are ``filters`` of ``(d w)``.
 
-    Kim 2014, eq. 2 and 3, with a rectifier; Peters et al. 2018 project what the filters found to
-    the width of the model. Runs reach over both ends of a text, where there is zero, so that one
-    shorter than ``w`` has some too. Without biases, so that runs of nothing but padding match by
-    zero, the least there is, and a text of no token gives zeros. All start uniform by Glorot's
-    rule. On an NVIDIA GPU PyTorch rounds what a convolution is given to TF32, unless
-    ``torch.backends.cudnn.allow_tf32`` says otherwise.
+    Kim 2014, eq. 2 and 3, with a rectifier; Peters et al. 2018 project the responses to the width
+    of the model. Both ends of a sequence are padded by zeros, so one shorter than ``w`` has a
+    response too. There are no biases, so the response to padding is 0, the smallest there is, and
+    a sequence of no token gives zeros. All weights start uniform by Glorot's rule. On an NVIDIA GPU
+    PyTorch rounds the inputs of a convolution to TF32 unless ``torch.backends.cudnn.allow_tf32`` is
+    False.
 
     Options:
         shortest: width of the narrowest filters, in tokens.
         longest: width of the widest.
-        filters: how many of each width.
+        filters: number of filters of each width.
 
     Raises:
         BadOption: ``shortest`` or ``filters`` under 1, ``longest`` under ``shortest`` or over 100.
@@ -56,7 +56,8 @@ class Convolution(Pooling):
         positive("pooling 'convolution'", shortest=shortest, filters=filters)
         if not shortest <= longest <= LONGEST:
             raise BadOption(
-                f"pooling 'convolution': longest={longest} must be from shortest={shortest} to {LONGEST}"
+                f"pooling 'convolution': longest={longest} must be from shortest={shortest} "
+                f"to {LONGEST}"
             )
         widths = range(shortest, longest + 1)
         self.filters = nn.ParameterList(torch.empty(filters, dim, width) for width in widths)

@@ -1,4 +1,4 @@
-"""The first of a text's tokens."""
+"""The first token of a sequence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tfzoo.registry import register
 
 @register("pooling", "first", paper="arXiv:1810.04805, section 3", traits={"ordered"})
 class First(Pooling):
-    """The first real token, on which attention then gathers what the text says: ``x_1``.
+    """The first real token: ``x_1``.
 
-    Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A text of no token gives
-    zeros. Options: none.
+    Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A sequence of no token
+    gives zeros. Options: none.
 
     >>> import torch
     >>> from tfzoo.registry import create

@@ -1,4 +1,4 @@
-"""The largest of each channel."""
+"""The maximum of each channel."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tfzoo.registry import register
 
 @register("pooling", "max", paper="arXiv:1408.5882, section 2")
 class Max(Pooling):
-    """The largest number of each channel among the real tokens: ``max_i x_i``.
+    """The maximum of each channel over the real tokens: ``max_i x_i``.
 
-    Shapes: ``(b n d), (b n) -> (b d)``. A text of no token gives zeros. Options: none.
+    Shapes: ``(b n d), (b n) -> (b d)``. A sequence of no token gives zeros. Options: none.
 
     >>> import torch
     >>> from tfzoo.registry import create

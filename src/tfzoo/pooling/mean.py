@@ -1,4 +1,4 @@
-"""The average of a text's tokens."""
+"""The mean of a sequence's tokens."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tfzoo.registry import register
 
 @register("pooling", "mean", paper="arXiv:1607.01759, section 2", traits={"averages"})
 class Mean(Pooling):
-    """The average of the real tokens: ``sum_i x_i / n``.
+    """The mean of the real tokens: ``sum_i x_i / n``.
 
-    Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32; padding counts nowhere. A text of no token
+    Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32 or better. A sequence of no token
     gives zeros. Options: none.
 
     >>> import torch

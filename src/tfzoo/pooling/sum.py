@@ -1,4 +1,4 @@
-"""The sum of a text's tokens."""
+"""The sum of a sequence's tokens."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tfzoo.registry import register
 
 @register("pooling", "sum", paper="arXiv:1703.06114, theorem 2", traits={"averages"})
 class Sum(Pooling):
-    """The sum of the real tokens, which knows how many there are: ``sum_i x_i``.
+    """The sum of the real tokens: ``sum_i x_i``.
 
-    Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32. A text of no token gives zeros. Options:
-    none.
+    Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32 or better. A sequence of no token gives
+    zeros. Options: none.
 
     >>> import torch
     >>> from tfzoo.registry import create

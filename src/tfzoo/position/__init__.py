@@ -1,1 +1,1 @@
-"""Positional encodings, one a file."""
+"""Positional encodings, one per file."""

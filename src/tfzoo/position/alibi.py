@@ -12,15 +12,15 @@ from tfzoo.registry import register
 
 @register("position", "alibi", paper="arXiv:2108.12409, section 3")
 class ALiBi(Position):
-    """Take off scores what distance costs: ``scores - slope * |k_pos - q_pos|``, a fixed slope per
-    head.
+    """Subtract a penalty that grows with distance: ``scores - slope * |k_pos - q_pos|``, a fixed
+    slope per head.
 
-    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``. Nothing is trained; no length is too
-    long.
+    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``. Nothing is trained; there is no
+    longest length.
 
     Press et al. 2022, section 3: ``slope`` of head ``i`` is ``2^(-8i/h)``; where ``h`` is no power
     of two, the slopes of the next lower power and then every other one of the next higher, as in
-    their code. Both directions cost alike in an encoder.
+    their code. In an encoder both directions have the same penalty.
 
     >>> import torch
     >>> from tfzoo.registry import create

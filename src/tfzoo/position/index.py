@@ -1,4 +1,4 @@
-"""The plain position number."""
+"""The position number itself."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from tfzoo.registry import register
 
 @register("position", "index")
 class Index(Position):
-    """Add the position number along one trained direction: ``x + pos * direction``.
+    """Add the position number times a trained vector: ``x + pos * direction``.
 
     Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``; ``direction`` is ``(d)`` and starts from
     N(0, 0.02^2).
 
-    What people did before sinusoids, kept as a baseline: the number grows with the text. It is
-    multiplied by a vector because one and the same number on all channels would be cancelled by the
-    next layer norm.
+    A baseline from before sinusoids; its size grows with the position. It is multiplied by a vector
+    because the next layer norm would cancel the same number on all channels.
 
     >>> import torch
     >>> from tfzoo.registry import create

@@ -1,4 +1,4 @@
-"""A vector per place."""
+"""A trained vector per position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfzoo.registry import register
 
 @register("position", "learned", paper="arXiv:1705.03122, section 3.1", traits={"bounded"})
 class Learned(Position):
-    """Add a trained vector for each place: ``x + table[pos]``.
+    """Add a trained vector for each position: ``x + table[pos]``.
 
     Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``; ``table`` is ``(max_length d)``, and no
     position may reach ``max_length``.

@@ -8,10 +8,10 @@ from tfzoo.registry import register
 
 @register("position", "none")
 class NoPosition(Position):
-    """Leave order out: ``x``; an encoder then treats a text as a bag of tokens.
+    """No positions: ``x``; an encoder then sees a bag of tokens.
 
-    Overrides no hook. A causal decoder still learns something of order from how many tokens it may
-    see.
+    Overrides no hook. A causal decoder still knows the order in part, because each token sees
+    another number of tokens.
 
     >>> import torch
     >>> from tfzoo.registry import create

@@ -1,4 +1,4 @@
-"""A trained number per distance."""
+"""A trained bias per distance (T5)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class RelativeBias(Position):
     Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; ``table`` is ``(buckets h)`` and starts
     from N(0, 1/d), as in T5's code.
 
-    Raffel et al. 2020, section 2.1. Half of the buckets hold one distance each, the others grow by
-    equal factors up to ``max_distance``; all that is farther shares the last one. Where text is
-    read in both directions each side has half of the buckets; a causal stack has them all for the
-    past.
+    Raffel et al. 2020, section 2.1. Half of the buckets hold one distance each, the others widen
+    geometrically up to ``max_distance``; all larger distances share the last one. In an encoder
+    each direction has half of the buckets; in a causal stack the past has all of them.
 
     Options:
-        buckets: how many numbers a head has.
-        max_distance: from where on distances are the same.
+        buckets: number of buckets.
+        max_distance: distances from here on share one bucket.
 
     Raises:
-        BadOption: too few buckets, or a ``max_distance`` that they already cover one by one.
+        BadOption: too few buckets, or ``max_distance`` is not over the largest distance that has a
+            bucket of its own.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -47,12 +47,12 @@ class RelativeBias(Position):
         super().__init__()
         self.side = buckets if causal else buckets // 2
         if self.side < 2 or (buckets % 2 and not causal):
-            raise BadOption(
-                f"position 'relative_bias': buckets must be {'2 or more' if causal else 'even, 4 or more'}, not {buckets}"
-            )
+            needed = "2 or more" if causal else "even, 4 or more"
+            raise BadOption(f"position 'relative_bias': buckets must be {needed}, not {buckets}")
         if max_distance <= self.side // 2:
             raise BadOption(
-                f"position 'relative_bias': max_distance must be over {self.side // 2} with {buckets} buckets, not {max_distance}"
+                f"position 'relative_bias': max_distance must be over {self.side // 2} "
+                f"with {buckets} buckets, not {max_distance}"
             )
         self.dim, self.causal, self.max_distance = dim, causal, max_distance
         self.table = nn.Parameter(torch.empty(buckets, heads))
@@ -65,6 +65,7 @@ class RelativeBias(Position):
         """The bucket of each ``k_pos - q_pos``."""
         near = self.side // 2
         far = distance.clamp(max=0).neg() if self.causal else distance.abs()
+        # In fp32 as in T5, so that a distance at the edge of a bucket falls into the same one.
         growth = torch.log(far.clamp(min=1).float() / near) / math.log(self.max_distance / near)
         grown = near + (growth * (self.side - near)).long()
         bucket = torch.where(far < near, far, grown.clamp(max=self.side - 1))

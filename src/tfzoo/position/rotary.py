@@ -23,8 +23,8 @@ class Rotary(Position):
     Overrides ``angles``: ``(b|1 n)`` to the :class:`~tfzoo.rotation.Rotation` of ``(b h n c)``.
     Nothing is trained.
 
-    Su et al. 2021, sections 3.2.2 and 3.4.2. Angles in fp32, in float64 after ``.double()``; in bf16
-    they would be visibly wrong from position 58 on.
+    Su et al. 2021, sections 3.2.2 and 3.4.2. Angles in fp32, or in float64 after ``.double()``; in
+    bf16 they would be visibly wrong from position 58 on.
 
     Options:
         base: the slowest pair has a period of about ``2 pi base`` tokens.
@@ -55,7 +55,8 @@ class Rotary(Position):
         positive("position 'rotary'", base=base)
         if head_dim % 2:
             raise BadOption(
-                f"position 'rotary' rotates pairs of channels, so the width of a head must be even, not {head_dim}: set head_dim"
+                f"position 'rotary' rotates pairs of channels, so the width of a head must be "
+                f"even, not {head_dim}: set head_dim"
             )
         self.head_dim, self.base, self.layout = head_dim, base, layout
         # Empty; tells the dtype that the module was moved to.

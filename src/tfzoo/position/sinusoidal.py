@@ -1,4 +1,4 @@
-"""Waves of geometrically growing length."""
+"""Sines and cosines of geometrically growing wavelength."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from tfzoo.values import positive
 
 @register("position", "sinusoidal", paper="arXiv:1706.03762, section 3.5")
 class Sinusoidal(Position):
-    """Add waves of growing length: ``x[2i] + sin(pos / base^(2i/d))``, ``x[2i+1] + cos(pos /
-    base^(2i/d))``.
+    """Add sines and cosines of growing wavelength: ``x[2i] + sin(pos / base^(2i/d))``, ``x[2i+1] +
+    cos(pos / base^(2i/d))``.
 
-    Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``. Nothing is trained; no length is too long.
+    Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``. Nothing is trained; there is no longest
+    length.
 
     Vaswani et al. 2017, section 3.5, sines and cosines interleaved as printed there. Angles in
     fp32 or better.
 
     Options:
-        base: the longest wave is ``2 pi base`` tokens long.
+        base: the longest wavelength is about ``2 pi base`` tokens.
 
     Raises:
         BadOption: ``base`` not over 0, or ``dim`` is odd.

@@ -1,4 +1,4 @@
-"""How far into the text a token stands."""
+"""The position relative to the length of the sequence."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from tfzoo.registry import register
 
 @register("position", "unit_interval", traits={"needs_length"})
 class UnitInterval(Position):
-    """Add how far into its own text a token stands, along one trained direction: ``x + (pos /
+    """Add the position relative to the length of the sequence, times a trained vector: ``x + (pos /
     length) * direction``.
 
     Overrides ``embed``: ``(b n d), (b|1 n), (b 1) -> (b n d)``; ``direction`` is ``(d)`` and starts
     from N(0, 1/d).
 
-    What people did before sinusoids, kept as a baseline: the step between neighbours depends on the
-    text's length, so a decoder, which does not know it yet, cannot have it. It is multiplied by a
-    vector because one and the same number on all channels would be cancelled by the next layer
-    norm.
+    A baseline from before sinusoids. The step between neighbours depends on the length, so a
+    decoder cannot use it: it does not know the length yet. It is multiplied by a vector because the
+    next layer norm would cancel the same number on all channels.
 
     Raises:
         BadOption: ``embed`` is called without ``length``.
@@ -31,7 +30,8 @@ class UnitInterval(Position):
     >>> from tfzoo.registry import create
     >>> position = create("position", "unit_interval", dim=1)
     >>> _ = position.direction.data.fill_(1.0)
-    >>> position.embed(torch.zeros(1, 4, 1), torch.arange(4)[None], torch.tensor([[4]])).detach().flatten()
+    >>> x, pos, length = torch.zeros(1, 4, 1), torch.arange(4)[None], torch.tensor([[4]])
+    >>> position.embed(x, pos, length).detach().flatten()
     tensor([0.0000, 0.2500, 0.5000, 0.7500])
     """
 
@@ -46,7 +46,8 @@ class UnitInterval(Position):
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
         if length is None:
             raise BadOption(
-                "position 'unit_interval' divides by the text's length: embed(x, pos, length) needs all three"
+                "position 'unit_interval' divides by the length of the sequence: "
+                "embed(x, pos, length) needs all three"
             )
         part = pos.to(compute_dtype(x, self.direction)) / length.clamp(min=1)
         return x + (part[..., None] * self.direction).to(x.dtype)
