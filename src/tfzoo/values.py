@@ -1,4 +1,4 @@
-"""Values of options: of plain types, converted from what YAML and command lines make of them."""
+"""Values of options: plain types, converted from what YAML and the command line deliver."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ class Option:
     default: Any
 
     def convert(self, value: Any) -> Any:
-        """The value as its annotation wants it; raises ``ValueError`` when it cannot be, or is no
-        finite number.
+        """``value`` converted to the annotated type.
 
-        YAML reads ``1e-4`` as a string and ``no`` as False, and a command line has only strings.
+        YAML reads ``1e-4`` as a string and ``no`` as False; a command line has only strings.
+
+        Raises:
+            ValueError: no conversion exists, or the number is not finite.
         """
         converted = convert(value, self.annotation)
         if isinstance(converted, float) and not isfinite(converted):
@@ -35,8 +37,10 @@ class Option:
 
 
 def convert(value: Any, annotation: Any) -> Any:
-    """``value`` as ``annotation`` (bool, int, float, str, Literal, None, or a union of them) wants
-    it, or ValueError.
+    """``value`` converted to ``annotation``: bool, int, float, str, Literal, None, or a union.
+
+    Raises:
+        ValueError: no conversion exists.
     """
     choices = members(annotation)
     for choice in choices:  # an exact match first: in `int | str`, "3" is a string and 3 a number
@@ -53,7 +57,7 @@ def convert(value: Any, annotation: Any) -> Any:
 
 
 def convert_one(value: Any, choice: Any) -> Any:
-    """``value`` as one type or literal wants it, or ValueError."""
+    """``value`` converted to one type or literal; ValueError where it cannot be."""
     text = str(value).strip().lower()
     if choice is type(None) and text in ("none", "null", "~"):
         return None
@@ -79,7 +83,7 @@ def convert_one(value: Any, choice: Any) -> Any:
 
 
 def positive(component: str, **options: float | None) -> None:
-    """Raise BadOption unless each of a component's options is a number over 0, or None."""
+    """Raise BadOption unless each of these options is a number over 0, or None."""
     for name, value in options.items():
         if value is not None and not value > 0:
             raise BadOption(f"{component}, option {name!r}: {value} must be over 0")
@@ -120,7 +124,7 @@ def check_range(
 
 
 def members(annotation: Any) -> tuple[Any, ...]:
-    """The types and literal values that an annotation admits."""
+    """The types and literal values of an annotation."""
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(choice for part in get_args(annotation) for choice in members(part))
     if get_origin(annotation) is Literal:
@@ -129,7 +133,7 @@ def members(annotation: Any) -> tuple[Any, ...]:
 
 
 def is_plain(annotation: Any) -> bool:
-    """Whether an annotation is of the plain types that a recipe can hold."""
+    """Whether a recipe can hold values of this annotation."""
     return all(
         choice in PLAIN if isinstance(choice, type) else isinstance(choice, PLAIN)
         for choice in members(annotation)

@@ -40,12 +40,12 @@ class Cosine(Attention):
     def __init__(self, heads: int, *, scale: float = 10.0) -> None:
         super().__init__()
         positive("attention 'cosine'", scale=scale)
-        self.start = scale
+        self.initial_scale = scale
         self.scale = nn.Parameter(torch.empty(heads, 1, 1))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        nn.init.constant_(self.scale, self.start)
+        nn.init.constant_(self.scale, self.initial_scale)
 
     def prepare_keys(self, k: Tensor) -> Tensor:
         return direction(k)
