@@ -22,7 +22,7 @@ def test_examples_run(kind: str, name: str) -> None:
     result = doctest.testmod(importlib.import_module(entry.cls.__module__))
     assert result.attempted
     assert not result.failed
-    assert "`" in entry.summary, "the first line holds the formula"
+    assert "`" in entry.summary, "the first paragraph holds the formula"
     assert set(entry.options) <= {
         line.strip().partition(":")[0] for line in (entry.cls.__doc__ or "").splitlines()
     }, "every option is explained"

@@ -85,8 +85,8 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """The docstring's first line, which has the formula."""
-        return self.text.partition("\n")[0]
+        """The docstring's first paragraph, which has the formula, in one line."""
+        return " ".join(self.text.partition("\n\n")[0].split())
 
     def __str__(self) -> str:
         lines = [f"{self.kind} {self.name}  ({self.cls.__module__}.{self.cls.__qualname__})", ""]
