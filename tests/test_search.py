@@ -24,10 +24,11 @@ class Steps:
 
     t: int = 0
     sentences: Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.long))
-    pending: Tensor | None = None
+    previous: Tensor | None = None
 
     def reorder(self, rows: Tensor) -> None:
-        pass
+        if self.previous is not None:
+            self.previous = self.previous[rows]
 
     def keep_batch(self, sentences: Tensor) -> None:
         self.sentences = self.sentences[sentences]
@@ -91,20 +92,39 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(alpha: float, seed: i
         assert best[0].score == pytest.approx(score, rel=1e-9)
 
 
+@dataclass
+class Trigrams(Table):
+    """The next token depends on the last two, so that each row of the cache has its own past."""
+
+    def decode_step(self, tokens: Tensor, cache: Steps) -> Tensor:
+        logits = super().decode_step(tokens, cache)
+        previous = tokens if cache.previous is None else cache.previous
+        cache.previous = tokens
+        rows = cache.sentences.repeat_interleave(len(tokens) // len(cache.sentences))
+        return logits + self.tables[rows, cache.t - 1, previous].flip(-1)
+
+
+def next_log_p(table: Tensor, ids: list[int]) -> Tensor:
+    """What :class:`Trigrams` says after ``ids``, without padding and BOS."""
+    path = [BOS, BOS, *ids]
+    logits = table[len(ids), path[-1]] + table[len(ids), path[-2]].flip(-1)
+    logits[[0, BOS]] = -math.inf
+    return logits.log_softmax(-1)
+
+
 def restated(
     table: Tensor, limit: int, beam: int, alpha: float, n_best: int
 ) -> list[tuple[list[int], float, bool]]:
     """Beam search over one sentence of a table ``(t v v)``, on lists: ids, score and whether it
     ended. It goes on until ``beam`` hypotheses have ended.
     """
-    v = table.shape[-1]
     alive: list[tuple[float, list[int]]] = [(0.0, [])]
     found: list[tuple[list[int], float, bool]] = []
-    for t in range(limit):
+    for _ in range(limit):
         grown = [
-            (log_p + table[t, ids[-1] if ids else BOS, token].item(), [*ids, token])
+            (log_p + more, [*ids, token])
             for log_p, ids in alive
-            for token in range(v)
+            for token, more in enumerate(next_log_p(table, ids).tolist())
         ]
         grown = [one for one in sorted(grown, key=lambda one: -one[0]) if one[0] > -math.inf]
         for log_p, ids in grown[:beam]:
@@ -124,12 +144,12 @@ def test_search_is_what_its_restatement_finds(beam: int, n_best: int, alpha: flo
     """Several sentences with limits of their own, also where greedy and a narrow beam miss the
     best.
     """
-    for seed in range(8):
-        b, v = 6, 7
-        model = random_table(b, 14, v, seed)
-        if seed % 2:  # sentences that seldom end: the limits cut
-            model.tables[..., EOS] -= 4.0
-            model.tables = model.tables.log_softmax(-1)
+    for seed in range(6):
+        b, v = 6, 7  # EOS is the middle of 7, so that it stays itself where logits are flipped
+        generator = torch.Generator().manual_seed(seed)
+        tables = torch.randn(b, 14, v, v, generator=generator, dtype=torch.float64)
+        tables[..., EOS] -= seed % 2 * 2.0  # sentences that seldom end: the limits cut
+        model = Trigrams(tables, max_positions=14)
         source = torch.ones(b, 4, dtype=torch.long)
         for row in range(b):
             source[row, row % 4 + 1 :] = 0
@@ -153,6 +173,8 @@ def test_logits_that_give_no_next_token_are_one_clear_error(
     model.tables[1, step, :, 4] = wrong
     with pytest.raises(NoNextToken, match=r"sentence 1 of the batch.*NaN or \+inf"):
         search(model, torch.ones(3, 5, dtype=torch.long), Search(beam=beam))
+    if beam == 1:  # the sentence is decoded no further
+        assert model.steps == 15 - (4 - step)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -170,11 +192,22 @@ def test_what_a_model_says_after_an_impossible_prefix_does_not_matter() -> None:
     table[:, :, [BOS, 4]] = -math.inf
     table[:, :, [BOS, 4], 4] = table[:, :, [BOS, 4], EOS] = math.log(0.5)
     source = torch.ones(1, 3, dtype=torch.long)
-    found = search(
-        Table(table, max_positions=4), source, Search(beam=3, n_best=3, length_penalty=0.0)
-    )
-    assert [h.ids for h in found[0]] == [[], [4], [4, 4]]
-    assert [h.score for h in found[0]] == pytest.approx([math.log(0.5**n) for n in (1, 2, 3)])
+    for n_best in (3, 6):
+        options = Search(beam=6, n_best=n_best, length_penalty=0.0)
+        (found,) = search(Table(table, max_positions=4), source, options)
+        assert [h.ids for h in found] == [[4] * n for n in range(5)][:n_best]
+        assert [h.finished for h in found] == [True, True, True, True, False][:n_best]
+        scores = [math.log(0.5**n) for n in (1, 2, 3, 4, 4)][:n_best]
+        assert [h.score for h in found] == pytest.approx(scores)
+
+
+def test_a_sentence_is_dropped_once_nothing_is_left_to_extend() -> None:
+    table = torch.full((1, 30, 6, 6), -math.inf)
+    table[..., EOS] = 0.0
+    model = Table(table, max_positions=30)
+    (found,) = search(model, torch.ones(1, 9, dtype=torch.long), Search(beam=3, n_best=3))
+    assert [h.ids for h in found] == [[]]
+    assert model.steps == 1
 
 
 @pytest.mark.parametrize(
@@ -203,6 +236,18 @@ def test_a_sentence_is_dropped_once_nothing_can_enter_its_n_best() -> None:
     model.steps = 0
     search(model, torch.ones(1, 10, dtype=torch.long), Search(beam=4, n_best=2))
     assert 1 < model.steps <= 1 + 4
+
+
+def test_a_penalty_that_rewards_short_hypotheses_ends_the_search_early() -> None:
+    """alpha = -1: the end scores -1.0 after one token, and the rest -0.9 * 7/6 at best."""
+    table = torch.full((1, 30, 6, 6), -9.0)
+    table[..., EOS], table[..., 4] = -1.0, -0.9
+    table[..., 5] = math.log(1 - math.exp(-1.0) - math.exp(-0.9))
+    table[..., [0, 1, BOS]] = -math.inf
+    model = Table(table, max_positions=30)
+    found = search(model, torch.ones(1, 10, dtype=torch.long), Search(beam=4, length_penalty=-1.0))
+    assert found[0][0].ids == []
+    assert model.steps == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -177,7 +177,7 @@ def _beam(
         ends = token == EOS
         _collect_finished(found, alive, options, prefixes, parent, ends, top)
         # The best that do not end, in their order.
-        order = (ends | top.isneginf()).to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
+        order = ends.to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
         scores, parent, token = (x.gather(1, order) for x in (top, parent, token))
         scores = scores.masked_fill(ends.gather(1, order), float("-inf"))
         prefixes = torch.cat(

@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
 
 import tfzoo
+from tfzoo.registry import registry
 from tfzoo.testing.samples import randomize
 
 TINY: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 2, "dropout": 0.0}
@@ -143,3 +149,35 @@ def test_a_layer_is_compiled_in_one_graph_for_all_lengths(parts: dict[str, Any])
         text[1, n // 2 :] = 0
         close(run(text), model.encode(text))
     assert len(graphs) == 1
+
+
+EVERY_PART = [
+    {kind: name}
+    for kind in ("attention", "norm", "position", "feedforward")
+    for name in registry(kind).names()
+]
+
+
+@pytest.mark.parametrize("parts", EVERY_PART, ids=str)
+@pytest.mark.parametrize("padding", ["none", "right", "left"])
+def test_a_step_of_a_model_reads_no_tensor_on_the_host(parts: dict[str, Any], padding: str) -> None:
+    """Tensors of a GPU that have shapes and no values: reading one, or how many of its entries are
+    True, is an error.
+    """
+    side = {"encoder": parts, "dropout": 0.1, "attention_dropout": 0.1, "max_length": 8}
+    with FakeTensorMode(), torch.device("cuda"):
+        model = tfzoo.Transformer(20, **{**TINY, **side})
+        source, target = torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 4, dtype=torch.long)
+        how: Any = {"source_padding": padding, "target_padding": "right"}
+        model.train()(source, target, **how).sum().backward()
+        with torch.no_grad():
+            cache = model.eval().init_cache(source, padding=how["source_padding"])
+            model.decode_step(target[:, 0], cache)
+
+
+def test_reading_a_tensor_is_seen() -> None:
+    with FakeTensorMode(), torch.device("cuda"):
+        x = torch.zeros(3)
+        for read in (x.sum().item, (x > 0).nonzero, lambda: x[x > 0]):
+            with pytest.raises((DataDependentOutputException, DynamicOutputShapeException)):
+                read()

@@ -23,12 +23,13 @@ def checkpoint_activations(
     The second computation leaves the buffers of ``module`` alone, so that running statistics move
     once.
     """
-    return checkpoint(
+    output: Tensor = checkpoint(
         run,
         *given,
         use_reentrant=False,
         context_fn=lambda: (nullcontext(), buffers_restored(module)),
-    )  # type: ignore[no-any-return]
+    )
+    return output
 
 
 @contextmanager

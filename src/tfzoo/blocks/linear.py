@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 
 class Linear(nn.Linear):
@@ -14,18 +12,3 @@ class Linear(nn.Linear):
         nn.init.xavier_uniform_(self.weight)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
-
-
-def fused_projection(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
-    """``(linear(x) for linear in linears)`` as one matrix product.
-
-    The projections stay parameters of their own, so that their names and initial values do not
-    depend on whether they are fused.
-    """
-    if len(linears) == 1:
-        return (linears[0](x),)
-    weight = torch.cat([linear.weight for linear in linears])
-    bias = torch.cat([linear.bias for linear in linears])
-    return torch.split(
-        F.linear(x, weight, bias), [linear.out_features for linear in linears], dim=-1
-    )

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tfzoo.blocks.cache import KeyValueCache
 from tfzoo.blocks.context import Context
-from tfzoo.blocks.linear import Linear, fused_projection
+from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackOptions
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
@@ -93,16 +93,9 @@ class SelfAttention(MultiHead):
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
-        if self.key is None:
-            q, v = fused_projection(x, self.query, self.value)
-            k = q
-        else:
-            q, k, v = fused_projection(x, self.query, self.key, self.value)
-        q, k, v = (
-            self.split_heads(q, self.heads),
-            self.split_heads(k, self.kv_heads),
-            self.split_heads(v, self.kv_heads),
-        )
+        q = self.split_heads(self.query(x), self.heads)
+        k = q if self.key is None else self.split_heads(self.key(x), self.kv_heads)
+        v = self.split_heads(self.value(x), self.kv_heads)
         if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
         k = self.keys(k)
@@ -116,7 +109,8 @@ class CrossAttention(MultiHead):
 
     def memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the memory as they are cached: ``(b k d) -> (b h k *), (b h k e)``"""
-        k, v = fused_projection(memory, self.query if self.key is None else self.key, self.value)
+        k = self.query(memory) if self.key is None else self.key(memory)
+        v = self.value(memory)
         return self.keys(self.split_heads(k, self.kv_heads)), self.split_heads(v, self.kv_heads)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
@@ -125,15 +119,12 @@ class CrossAttention(MultiHead):
         With a cache, ``x`` has one row per hypothesis and the memory one per sentence. The
         hypotheses of a sentence are then taken as the queries of one text.
         """
-        seen = KeyValueCache() if context.cache is None else context.cache.source[layer]
-        if seen.k is None or seen.v is None:
+        cached = KeyValueCache() if context.cache is None else context.cache.source[layer]
+        k, v = cached.k, cached.v
+        if k is None or v is None:
             if context.memory is None:
-                raise ValueError("cross-attention needs a memory to look at")
-            seen.append(*self.memory(context.memory))
-        k, v = seen.k, seen.v
-        mask = context.memory_mask or Mask()
-        rows, n = x.shape[0], x.shape[1]
-        q = self.split_heads(
-            self.query(x).reshape(k.shape[0], -1, self.query.out_features), self.heads
-        )  # type: ignore[union-attr]
-        return self.attend(q, k, v, mask).reshape(rows, n, -1)  # type: ignore[arg-type]  # appended just above
+                raise ValueError("cross-attention needs a memory")
+            k, v = cached.append(*self.memory(context.memory))
+        q = self.query(x).reshape(k.shape[0], -1, self.query.out_features)
+        q = self.split_heads(q, self.heads)
+        return self.attend(q, k, v, context.memory_mask or Mask()).reshape(x.shape)

@@ -156,13 +156,14 @@ class Transformer(nn.Module):
         memory = self.encode(source, padding=source_padding)
         memory_mask = Mask(keys=self.valid(source, source_padding))
         x = self.target_embedding(target)
-        return self.decoder(
+        hidden: Tensor = self.decoder(
             x,
             self.valid(target, target_padding),
             target_padding,
             memory=memory,
             memory_mask=memory_mask,
-        )  # type: ignore[no-any-return]
+        )
+        return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
         """``(* d) -> (* v)``"""
