@@ -5,16 +5,12 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-)
 
 import tfzoo
 from tfzoo.registry import registry
@@ -160,24 +156,26 @@ EVERY_PART = [
 
 @pytest.mark.parametrize("parts", EVERY_PART, ids=str)
 @pytest.mark.parametrize("padding", ["none", "right", "left"])
-def test_a_step_of_a_model_reads_no_tensor_on_the_host(parts: dict[str, Any], padding: str) -> None:
-    """Tensors of a GPU that have shapes and no values: reading one, or how many of its entries are
-    True, is an error.
+def test_a_step_of_a_model_reads_no_tensor_on_the_host(
+    parts: dict[str, Any], padding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors without values stand in for those of a GPU: reading one, or how many of its entries
+    are True, is an error.
     """
+    monkeypatch.setattr(torch, "autocast", lambda *args, **named: nullcontext())  # not on meta
     side = {"encoder": parts, "dropout": 0.1, "attention_dropout": 0.1, "max_length": 8}
-    with FakeTensorMode(), torch.device("cuda"):
+    with torch.device("meta"):
         model = tfzoo.Transformer(20, **{**TINY, **side})
-        source, target = torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, 4, dtype=torch.long)
-        how: Any = {"source_padding": padding, "target_padding": "right"}
-        model.train()(source, target, **how).sum().backward()
-        with torch.no_grad():
-            cache = model.eval().init_cache(source, padding=how["source_padding"])
-            model.decode_step(target[:, 0], cache)
+    source, target = SOURCE.to("meta"), TARGET.to("meta")
+    how: Any = {"source_padding": padding, "target_padding": "right"}
+    model.train()(source, target, **how).sum().backward()
+    with torch.no_grad():
+        cache = model.eval().init_cache(source, padding=how["source_padding"])
+        model.decode_step(target[:, 0], cache)
 
 
 def test_reading_a_tensor_is_seen() -> None:
-    with FakeTensorMode(), torch.device("cuda"):
-        x = torch.zeros(3)
-        for read in (x.sum().item, (x > 0).nonzero, lambda: x[x > 0]):
-            with pytest.raises((DataDependentOutputException, DynamicOutputShapeException)):
-                read()
+    x = torch.zeros(3, device="meta")
+    for read in (x.sum().item, (x > 0).nonzero, lambda: x[x > 0]):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            read()
