@@ -21,9 +21,7 @@ import torch
 from scipy import stats
 
 from tfzoo.config.arguments import FLAGS, parse_arguments
-from tfzoo.config.config import resolve
-from tfzoo.config.loader import read_yaml
-from tfzoo.config.packaged import find
+from tfzoo.config.config import load_recipe, resolve
 from tfzoo.training.training import Training
 
 RECIPE = "translation/numbers"
@@ -74,12 +72,8 @@ def main() -> None:
             "--trainer.enable_progress_bar",
             "false",
         ]
-        path = find(RECIPE)
         job = resolve(
-            [(read_yaml(path), RECIPE)],
-            parse_arguments([*args, "--trainer.max_steps", "110"], FLAGS),
-            False,
-            path,
+            load_recipe(RECIPE), parse_arguments([*args, "--trainer.max_steps", "110"], FLAGS)
         )
         data = job.task.Data(**job.recipe["data"], seed=1)
         data.prepare_data()

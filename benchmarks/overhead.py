@@ -35,9 +35,7 @@ from scipy import stats
 
 import tfzoo
 from tfzoo.config.arguments import FLAGS, parse_arguments
-from tfzoo.config.config import resolve
-from tfzoo.config.loader import read_yaml
-from tfzoo.config.packaged import find
+from tfzoo.config.config import load_recipe, resolve
 from tfzoo.training.training import Training
 
 TURN = 5
@@ -176,8 +174,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[float]]:
         "false",
     ]
     args += ["--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", "20"]
-    path = find(options.recipe)
-    job = resolve([(read_yaml(path), options.recipe)], parse_arguments(args, FLAGS), False, path)
+    job = resolve(load_recipe(options.recipe), parse_arguments(args, FLAGS))
     data = job.task.Data(**job.recipe["data"], seed=1)
     data.prepare_data()
     data.setup("fit")

@@ -89,7 +89,7 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         ),
         (
             ["--trainer.callbacks+=EarlyStoping"],
-            ["no class named 'EarlyStoping'", "Did you mean 'EarlyStopping'"],
+            ["no callback named 'EarlyStoping'", "Did you mean 'EarlyStopping'"],
         ),
         (["--trainer.callbacks+=os.system"], ["'os.system'", "--trust"]),
         (["--trainer.default_root_dir", "/tmp"], ["--run FOLDER"]),
@@ -102,6 +102,23 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         (["--data.dataset.language", "fr"], ["'de' or 'zh'"]),
         (["--data.joint", "perhaps"], ["data.joint must be bool, not 'perhaps'"]),
         (["--seed", "one"], ["seed must be int, not 'one'"]),
+        (["--seed", "-1"], ["--seed", "seed=-1", "from 0"]),
+        (["--timeout", "-3"], ["--timeout", "timeout=-3", "from 1"]),
+        (["--timeout", "nan"], ["--timeout", "finite"]),
+        (["--train_tokens", "-5"], ["--train_tokens", "train_tokens=-5", "from 1"]),
+        (["--model.temperature", "inf"], ["--model.temperature", "finite number, not inf"]),
+        (["--model.init_std", "inf"], ["--model.init_std", "finite number, not inf"]),
+        (["--optim.lr", "inf"], ["--optim.lr", "finite number, not inf"]),
+        (["--optim.weight_decay", "nan"], ["--optim.weight_decay", "finite number, not nan"]),
+        (["--optim.betas", "[0.9, nan]"], ["--optim.betas", "finite number, not nan"]),
+        (["--search.length_penalty", "inf"], ["--search.length_penalty", "finite number"]),
+        (["--search.beam", "-1"], ["search", "beam=-1"]),
+        (["--data.max_tokens", "-1"], ["data", "max_tokens"]),
+        (["--data.workers", "-1"], ["data", "workers"]),
+        (
+            ["--trainer.callbacks", "EarlyStopping", "--trainer.callbacks.monitr", "val/loss"],
+            ["trainer.callbacks", "monitr"],
+        ),
         (["--task", "translaton"], ["no task 'translaton'", "Did you mean 'translation'"]),
         (["--config", "http://example.com/x.yaml"], ["--config reads files alone"]),
         (["--config", "none.yaml"], ["none.yaml", "No such file"]),
@@ -148,6 +165,35 @@ def test_what_lightning_refuses_is_refused_before_data_is_read(
     )
     section = option.removeprefix("--").partition(".")[0]
     assert refused("fit", NUMBERS, option, value).startswith(f"tfzoo: {section}: ")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--seed=-1", "--timeout=-3", "--timeout=inf", "--train_tokens=-5"),
+        *("--search.beam=0", "--search.length_penalty=nan", "--search.n_best=9"),
+        *("--model.temperature=inf", "--model.dropout=2", "--model.layers=-1"),
+        *("--data.max_tokens=0", "--data.workers=-1", "--data.max_length=0"),
+        *("--optim.lr=-1", "--optim.lr=inf", "--optim.schedule.warmup=-5"),
+        *("--trainer.max_steps=x", "--trainer.accumulate_grad_batches=0"),
+    ],
+)
+def test_no_data_is_read_for_a_value_that_no_training_can_have(
+    option: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tfzoo.data.module.TextData.prepare_data", lambda data: pytest.fail("data is prepared")
+    )
+    refused("fit", NUMBERS, option)
+
+
+def test_a_logger_that_is_not_installed_is_told_with_the_command_that_installs_it(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    message = refused("fit", NUMBERS, "--trainer.logger", "TensorBoardLogger")
+    assert message.endswith("pip install 'tfzoo[tensorboard]'")
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def recipe(tmp_path: Path) -> str:
         (["--model.norm", "rms", "--model.norm.eps", "1e-6"], {"name": "rms", "eps": 1e-6}),
         (["--model.norm.eps", "1e-6"], {"name": "layer", "eps": 1e-6}),  # an option keeps the name
         (["--model.norm", "{name: rms, eps: 1e-6}"], {"name": "rms", "eps": 1e-6}),
+        (["--model.norm.eps", "1e-6", "--model.norm", "rms"], {"name": "rms", "eps": 1e-6}),
         (["--model.norm={name: rms, eps: 1e-6}", "--model.norm=none"], "none"),
     ],
 )
@@ -79,6 +80,31 @@ def test_one_side_of_a_model_is_changed_alone(resolved: Resolved) -> None:
     assert model["norm"] == "rms"
     assert model["encoder"] == {"norm": {"name": "rms", "eps": 1e-3}, "layers": 1}
     assert model["decoder"] is None
+
+
+def test_options_of_one_side_can_be_given_in_any_order(resolved: Resolved) -> None:
+    args = ("--model.decoder.norm.eps", "1e-3", "--model.decoder.norm", "rms")
+    model = resolved("translation/numbers", *args)["model"]
+    assert model["decoder"] == {"norm": {"name": "rms", "eps": 1e-3}}
+
+
+@pytest.mark.parametrize("text", ["{step}", "{epoch}-{step}", "[best]", "null-model", "2024"])
+def test_an_option_that_is_a_text_stays_one(text: str, resolved: Resolved) -> None:
+    tree = resolved("translation/numbers", "--checkpoint.filename", text)
+    assert tree["checkpoint"]["filename"] == text
+
+
+def test_a_text_of_data_stays_one(resolved: Resolved) -> None:
+    args = ("--data.name", "owner/name", "--data.source", "{en}", "--data.train", "[a]")
+    data = resolved("translation/multi30k", *args)["data"]
+    assert (data["source"], data["train"]) == ("{en}", "[a]")
+
+
+def test_the_options_of_a_callback_can_be_given_one_by_one(resolved: Resolved) -> None:
+    args = ("--trainer.callbacks", "EarlyStopping", "--trainer.callbacks.monitor", "val/loss")
+    (callback,) = resolved("translation/numbers", *args)["trainer"]["callbacks"]
+    assert callback["class_path"].endswith("EarlyStopping")
+    assert callback["init_args"]["monitor"] == "val/loss"
 
 
 def test_a_config_file_lies_over_the_recipe_and_under_the_options(
@@ -142,6 +168,26 @@ def test_paths_of_data_become_absolute(
     assert resolved("translation/multi30k", "--data.root", "text")["data"]["root"] == str(
         tmp_path / "text"
     )
+
+
+def test_a_path_that_is_typed_is_relative_to_the_working_directory(
+    resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    args = ("--data.root", "../text", "--data.test.mine", "mine.tsv")
+    data = resolved("translation/multi30k", *args)["data"]
+    assert data["root"] == str(tmp_path / "text")
+    assert data["test"] == {"mine": str(tmp_path / "elsewhere" / "mine.tsv")}
+
+
+def test_a_path_in_a_file_is_relative_to_the_root_that_the_file_gives(
+    resolved: Resolved, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        f"task: translation\ndata: {{root: {tmp_path}, test: {{mine: mine.tsv}}}}\n", "utf-8"
+    )
+    assert resolved(str(tmp_path / "mine.yaml"))["data"]["test"] == {"mine": "mine.tsv"}
 
 
 def test_every_default_that_is_printed_is_the_models_own(resolved: Resolved) -> None:

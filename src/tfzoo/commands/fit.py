@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from tfzoo.config.arguments import FLAGS, parse_arguments
-from tfzoo.config.config import resolve
-from tfzoo.config.loader import read_yaml
-from tfzoo.config.packaged import find
+from tfzoo.config.config import help_text, load_recipe, resolve
+from tfzoo.config.loader import as_yaml
 from tfzoo.errors import BadRecipe
 from tfzoo.terminal import print_result
 
@@ -50,26 +48,17 @@ def run(args: Sequence[str]) -> int:
     folder, source = arguments.take("run"), arguments.take("from")
     shows, helps = arguments.take("print_config"), arguments.take("help")
     trust = arguments.take("trust") is not None
-    path = find(arguments.words[0])
-    tree = read_yaml(path)
-    if {"recipe", "axes"} & tree.keys():
+    recipe = load_recipe(arguments.words[0])
+    if {"recipe", "axes"} & recipe.tree.keys():
         raise BadRecipe(
-            f"{path} varies a recipe, which one training cannot: tfzoo sweep {arguments.words[0]}"
+            f"{recipe.origin} varies a recipe, which one training cannot: tfzoo sweep {arguments.words[0]}"
         )
-    untried = None if helps is not None else {"data"} if shows is not None else set()
-    job = resolve([(tree, _shown(path, arguments.words[0]))], arguments, trust, path, untried)
     if helps is not None:
-        print_result(job.parser.format_help())
+        print_result(help_text(recipe, arguments))
         return 0
     if shows is not None:
-        import yaml
-
-        print_result(yaml.safe_dump(job.recipe, sort_keys=False, allow_unicode=True).rstrip())
+        print_result(as_yaml(resolve(recipe, arguments, trust, unchecked={"data"}).recipe))
         return 0
     from tfzoo.training.fit import train
 
-    return train(job, folder, list(args), source)
-
-
-def _shown(path: Path, asked: str) -> str:
-    return str(path) if Path(asked).is_file() else f"{asked.removesuffix('.yaml')}.yaml"
+    return train(resolve(recipe, arguments, trust), folder, list(args), source)

@@ -1,8 +1,9 @@
-"""A recipe as a plain tree: read strictly, and policed before anything in it could run."""
+"""YAML, read strictly: a recipe as a tree of plain values."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ FILE = 2**18
 NODES = 10_000
 """Values in it, each counted as often as an alias repeats it."""
 DIGITS = 40
+
+
+class TooLarge(BadRecipe):
+    """A YAML text with more values, levels or digits than a recipe has."""
+
+
+class Limit(yaml.MarkedYAMLError):
+    """Where such a text was left."""
 
 
 class Loader(yaml.SafeLoader):
@@ -68,7 +77,7 @@ class Loader(yaml.SafeLoader):
 
     def _limit(self, broken: bool, problem: str, mark: Any) -> None:
         if broken:
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+            raise Limit(problem=problem, problem_mark=mark)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -106,7 +115,8 @@ def parse_yaml(text: str, where: str) -> Any:
         line = (
             f", line {error.problem_mark.line + 1}" if error.problem_mark and "\n" in text else ""
         )
-        raise BadRecipe(f"{where}{line}: {error.problem or 'not YAML'}") from None
+        kind = TooLarge if isinstance(error, Limit) else BadRecipe
+        raise kind(f"{where}{line}: {error.problem or 'not YAML'}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadRecipe(f"{where}: not YAML ({str(error).splitlines()[0]})") from None
 
@@ -134,3 +144,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(tree).__name__}"
         )
     return tree
+
+
+def as_yaml(tree: Mapping[str, Any]) -> str:
+    """A tree of plain values as the text of a recipe."""
+    text: str = yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True)
+    return text.rstrip()

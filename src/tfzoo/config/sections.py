@@ -32,8 +32,12 @@ TOP: dict[str, Any] = {
 which it has seen so many, if no other limit ends it before.
 """
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
-PLACES = frozenset({"dirpath", "default_root_dir"})
-"""What the run's folder says, not the recipe."""
+RANGES = {"seed": (0, 2**32 - 1), "timeout": (1, 2**31), "train_tokens": (1, 2**63 - 1)}
+"""The least and the most of each number at the top."""
+LIGHTNING = frozenset({"trainer", "checkpoint"})
+"""The sections that jsonargparse reads: Lightning's ``Trainer`` and ``ModelCheckpoint``."""
+FOLDERS = frozenset({"dirpath", "default_root_dir"})
+"""Arguments of Lightning that are given the run's folder."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,22 @@ class Section:
         return new
 
     def is_side(self, key: str) -> bool:
-        """Whether the key holds options of the same section again, as ``encoder: {norm: batch}``
-        does.
+        """Whether the key holds options of its own section, as ``encoder: {norm: batch}`` does."""
+        return key not in self.slots and dict[str, Any] in parts(self.hints[key])
+
+    def hint(self, key: str, inner: str = "") -> Any:
+        """The type of ``key`` or of the dotted name ``inner`` within it; ``str`` for an option of a
+        component, which the component converts, and ``Any`` where nothing is known.
         """
-        return (
-            bool(self.slots)
-            and key not in self.slots
-            and dict in (get_origin(part) for part in parts(self.hints[key]))
-        )
+        if not inner:
+            return self.hints[key]
+        if key in self.slots:
+            return str
+        first, _, rest = inner.partition(".")
+        if self.is_side(key):
+            return self.hint(first, rest) if first in self.hints else Any
+        values = [get_args(part)[1] for part in parts(self.hints[key]) if get_origin(part) is dict]
+        return values[0] if values else Any
 
 
 @cache
@@ -102,8 +114,8 @@ def sections(task: Any) -> dict[str, Section]:
     supplied = {
         "model": frozenset(task.sizes()),
         "data": frozenset({"seed"}),
-        "trainer": PLACES,
-        "checkpoint": PLACES,
+        "trainer": FOLDERS,
+        "checkpoint": FOLDERS,
     }
     return {key: section(cls, supplied.get(key, frozenset())) for key, cls in classes.items()}
 

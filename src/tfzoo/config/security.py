@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tfzoo.config.loader import TooLarge, parse_yaml
 from tfzoo.errors import BadRecipe
-from tfzoo.runs.bounds import leaves
+from tfzoo.runs.bounds import leaves, numbers
 
 OPEN = ("callbacks", "loggers", "strategies", "profilers", "plugins", "accelerators")
 
@@ -26,6 +27,34 @@ PASSED_ON = {"settings", "dict_kwargs"}
 ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
 OUTSIDE = re.compile(r"^[/~\\]|^[A-Za-z]:[/\\]|(?:^|[/\\])\.\.(?:$|[/\\])")
+
+
+def check_tree(tree: Mapping[str, Any], origin: str, trust: bool) -> None:
+    """Refuse what a stranger's recipe could do harm with: numbers that no machine has the memory for
+    and, without ``trust``, all that runs code.
+
+    Raises:
+        BadRecipe: naming the key.
+    """
+    numbers(tree, origin)
+    if not trust:
+        refuse_code(tree, origin)
+
+
+def check_option(key: str, text: str | None, trust: bool) -> None:
+    """Refuse an option of the command line as :func:`check_tree` does, read as YAML and as text."""
+    if text is None:
+        return
+    key = key.rstrip("+")
+    try:
+        value = parse_yaml(text, f"--{key}")
+    except TooLarge:
+        raise
+    except BadRecipe:  # a text is allowed to be no YAML; where it must be, its parser says so
+        value = text
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    check_tree(value, f"--{key}", trust)
 
 
 def refuse_code(tree: Mapping[str, Any], where: str) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.config.arguments import parse_arguments
-from tfzoo.config.config import resolve
-from tfzoo.config.loader import read_yaml
-from tfzoo.config.packaged import find
+from tfzoo.config.config import load_recipe, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
 from tfzoo.registry import create
@@ -47,16 +44,15 @@ def resolve_cell(plan: Plan, cell: Cell) -> tuple[str, dict[str, dict[str, Any]]
 
 def resolve_recipe(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:
     """The configuration, without the seed, with which ``tfzoo fit`` will train a cell."""
-    path = find(plan.recipe)
     recipe, *options = plan.fit_arguments(cell, tuned)
-    shown = recipe if Path(recipe).is_file() else f"{recipe.removesuffix('.yaml')}.yaml"
+    layer = load_recipe(recipe)
     try:
-        return resolve([(read_yaml(path), shown)], parse_arguments(options), False, path).recipe
+        return resolve(layer, parse_arguments(options)).recipe
     except Clash:
         raise
     except TfzooError as error:
         message = re.sub(r"\.? If you trust .*--trust", "", str(error))
-        where = "" if message.startswith(("--", shown)) else f"cell {cell.name}: "
+        where = "" if message.startswith(("--", layer.origin)) else f"cell {cell.name}: "
         error.args = (f"{plan.file}: {where}{message.removeprefix('--')}",)
         raise
 

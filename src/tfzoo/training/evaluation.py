@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.config.arguments import FLAGS, parse_arguments
-from tfzoo.config.config import Job, resolve
+from tfzoo.config.config import Config, resolve
+from tfzoo.config.merge import Layer
 from tfzoo.config.sections import task_class
 from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints, summary
@@ -23,14 +24,14 @@ class Trained:
     """The task of a checkpoint, ready, and the job that it was trained by with what was changed."""
 
     path: Path
-    job: Job
+    config: Config
     task: Any
     args: list[str]
     own: Mapping[str, str | None]
 
     def data(self) -> Any:
         """The data of the run, prepared with the run's own tokenizer."""
-        data = self.job.task.Data(**self.job.recipe["data"], seed=self.job.recipe["seed"])
+        data = self.config.task.Data(**self.config.recipe["data"], seed=self.config.recipe["seed"])
         setattr(data, self.task.tokenizer_of_data, self.task.tokenizer)
         data.prepare_data()
         data.setup("test")
@@ -92,21 +93,20 @@ def open_run(
     kept = checkpoint["tfzoo"]["recipe"]
     own = {**kept, "trainer": evaluation(kept.get("trainer") or {}), "checkpoint": {}}
     changed = {key for key, _ in arguments.options}
-    job = resolve(
-        [({"task": checkpoint["tfzoo"]["task"], **own}, str(path))], arguments, trust, path
-    )
+    recipe = Layer({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
+    config = resolve(recipe, arguments, trust)
     for section, key in (
         key.split(".")[:2]
         for key in sorted(changed)
         if "." in key and not key.startswith("trainer.")
     ):
-        before, now = (own.get(section) or {}).get(key), job.recipe[section].get(key)
+        before, now = (own.get(section) or {}).get(key), config.recipe[section].get(key)
         if before != now:
             notify(f"{section}.{key}: {now!r} here, {before!r} in training")
-    task = job.task.from_checkpoint(
-        {**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": job.recipe}}
+    task = config.task.from_checkpoint(
+        {**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": config.recipe}}
     )
-    return Trained(path, job, task, args, taken)
+    return Trained(path, config, task, args, taken)
 
 
 def evaluation(trainer: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def score(command: str, args: list[str], text: str) -> int:
     from tfzoo.training.progress import Bar
 
     data = trained.data()
-    used = trainer.make(trained.job.parser, trained.job.values, None, [Bar()])
+    used = trainer.make(trained.config, None, [Bar()])
     with launcher.launching([command, *args]):
         getattr(used, command)(trained.task, datamodule=data, verbose=False)
     found = {key: float(value) for key, value in used.callback_metrics.items()}

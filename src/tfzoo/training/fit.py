@@ -7,30 +7,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tfzoo.config.config import Job
+from tfzoo.config.config import Config
+from tfzoo.runs import config as run_config
 from tfzoo.terminal import notify, print_result, print_table, relative_path
 
 
-def train(job: Job, given: str | None, args: list[str], source: str | None = None) -> int:
+def train(config: Config, given: str | None, args: list[str], source: str | None = None) -> int:
     """Train, validate, test; returns the exit code. In a run's own folder go on with it, else begin
     with ``source``'s weights.
     """
-    from tfzoo.runs import config
     from tfzoo.runs.folder import choose, rank
     from tfzoo.training.launcher import launching
     from tfzoo.training.training import Training, refuse
 
-    folder = choose(job.name, given)
+    folder = choose(config.name, given)
     try:
-        found = going_on(folder, job)
-        refuse(job, folder)
-        data = job.task.Data(**job.recipe["data"], seed=job.recipe["seed"])
+        found = going_on(folder, config)
+        refuse(config, folder)
+        data = config.task.Data(**config.recipe["data"], seed=config.recipe["seed"])
         data.prepare_data()
         data.setup("fit")
-        task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
+        task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
         task.check(data)
         taken = begin(task, source) if source and not found else []
-        training = Training(job, folder, task, data, args, found)
+        training = Training(config, folder, task, data, args, found)
     except BaseException:
         with suppress(
             OSError
@@ -40,7 +40,7 @@ def train(job: Job, given: str | None, args: list[str], source: str | None = Non
                 folder.parent.rmdir()
         raise
     if not rank():
-        config.write(folder, job.recipe)
+        run_config.write(folder, config.recipe)
     notify(f"run: {relative_path(folder)}")
     if found:
         notify(f"goes on from {relative_path(found)}")
@@ -54,7 +54,7 @@ def train(job: Job, given: str | None, args: list[str], source: str | None = Non
         rows = training.rows()
         print_table(
             [(name, value) for name, value in rows],
-            f"{job.recipe['task']} {job.name}: {training.ended}",
+            f"{config.recipe['task']} {config.name}: {training.ended}",
         )
         if line := task.verdict(data, training.tested):
             print_result(line)
@@ -63,20 +63,20 @@ def train(job: Job, given: str | None, args: list[str], source: str | None = Non
     return code
 
 
-def going_on(folder: Path, job: Job) -> Path | None:
+def going_on(folder: Path, config: Config) -> Path | None:
     """The checkpoint to go on from, if the folder is that of a run with one.
 
     Raises:
         BadRun: the run has another configuration, or checkpoints of which none can be read.
     """
-    from tfzoo.runs import checkpoints, config
+    from tfzoo.runs import checkpoints
     from tfzoo.runs.folder import rank
 
     found = checkpoints.newest(folder)
     if found or (
-        not rank() and (folder / config.FILE).is_file()
+        not rank() and (folder / run_config.FILE).is_file()
     ):  # another process may be just writing it
-        config.check(folder, job.recipe)
+        run_config.check(folder, config.recipe)
     if not found:
         return None
     path, passed_over = found

@@ -12,7 +12,8 @@ from jsonargparse import Namespace
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
 
-from tfzoo.config.lightning import FILLED_IN, Parser, as_list
+from tfzoo.config.config import Config
+from tfzoo.config.lightning import FILLED_IN, as_list
 from tfzoo.errors import BadRecipe
 from tfzoo.runs import fsdp_strategy
 from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
@@ -21,8 +22,7 @@ from tfzoo.training import launcher, tracking
 
 
 def make(
-    used: Parser,
-    values: Namespace,
+    config: Config,
     folder: Path | None,
     callbacks: Sequence[L.Callback],
     loggers: Sequence[Any] = (),
@@ -34,14 +34,14 @@ def make(
         BadRecipe: Lightning refuses what the recipe asks for.
     """
     fsdp_strategy.register()
-    values = values.clone()
+    values = config.lightning.values.clone()
     if folder is None:
         values.trainer.logger = None
     for logger in as_list(values.trainer.logger):
         if isinstance(logger, Namespace):
             _place(logger, folder)
     with refusals("trainer"):
-        arguments = dict(used.instantiate(values).trainer)
+        arguments = dict(config.lightning.parser.instantiate(values).trainer)
         given = arguments.pop("logger")
         own = [one for one in as_list(given) if one and one is not True]
         unwanted = {

@@ -14,7 +14,7 @@ from typing import Any
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from tfzoo.config.config import Job
+from tfzoo.config.config import Config
 from tfzoo.errors import TfzooError
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.runs import checkpoints, summary
@@ -37,7 +37,7 @@ LASTS = {"every_n_train_steps", "train_time_interval"}
 
 
 class Training:
-    """A job in its folder: the Trainer with our callbacks, how it ended, and what is to be said of
+    """A config in its folder: the Trainer with our callbacks, how it ended, and what is to be said of
     it.
 
     With ``found``, a checkpoint of the same folder, it goes on from there.
@@ -45,15 +45,15 @@ class Training:
 
     def __init__(
         self,
-        job: Job,
+        config: Config,
         folder: Path,
         task: Any,
         data: Any,
         args: list[str],
         found: Path | None = None,
     ) -> None:
-        self.job, self.folder, self.task, self.data, self.args, self.found = (
-            job,
+        self.config, self.folder, self.task, self.data, self.args, self.found = (
+            config,
             folder,
             task,
             data,
@@ -64,8 +64,8 @@ class Training:
         self.tested: dict[str, float] = {}
         self.earlier = earlier(folder) if found else []
         self.parameters = sum(parameter.numel() for parameter in task.parameters())
-        settings = job.recipe["checkpoint"]
-        interval = job.values.checkpoint.train_time_interval
+        settings = config.recipe["checkpoint"]
+        interval = config.lightning.values.checkpoint.train_time_interval
         self.meter, file = Throughput(), MetricsFile(folder)
         self.finish = LastCheckpoint(
             folder / checkpoints.FOLDER,
@@ -73,14 +73,14 @@ class Training:
             interval
             if isinstance(settings.get("train_time_interval") and interval, timedelta)
             else None,
-            partial(self.meter.has_trained, job.recipe.get("train_tokens")),
+            partial(self.meter.has_trained, config.recipe.get("train_tokens")),
         )
         self.signals = Signals(self.finish)
         self.resume = Resume(self.finish, file)
-        self.best = keeper(job, folder / checkpoints.FOLDER)
+        self.best = keeper(config, folder / checkpoints.FOLDER)
         self.under_way = OutOfMemoryContext()
-        self.watch = Watchdog(job.recipe["timeout"], self._give_up)
-        explains = [Explain()] if job.recipe["explain"] else []
+        self.watch = Watchdog(config.recipe["timeout"], self._give_up)
+        explains = [Explain()] if config.recipe["explain"] else []
         callbacks = [
             *explains,
             Bar(),
@@ -92,7 +92,7 @@ class Training:
             self.best,
             self.finish,
         ]
-        self.trainer = trainer.make(job.parser, job.values, folder, callbacks, [file])
+        self.trainer = trainer.make(config, folder, callbacks, [file])
 
     def run(self) -> int:
         """Train and, on built-in data, test; write the summary. Returns the exit code."""
@@ -115,7 +115,7 @@ class Training:
         code = code if self._record("fit", self.facts()) else code or 1
         if (
             code == 0
-            and self.job.recipe["data"].get("dataset")
+            and self.config.recipe["data"].get("dataset")
             and not getattr(self.trainer, "fast_dev_run", False)
         ):
             self._test()
@@ -136,7 +136,7 @@ class Training:
         ):  # rows of an attempt that was killed before its first checkpoint
             self.resume.file.path.unlink(missing_ok=True)
         for logger in self.trainer.loggers:
-            logger.log_hyperparams({**self.job.recipe, "versions": summary.versions()})
+            logger.log_hyperparams({**self.config.recipe, "versions": summary.versions()})
         self.watch.start(self.trainer)
         try:
             self.trainer.fit(
@@ -281,25 +281,25 @@ def again(args: list[str], folder: str) -> str:
     return shlex.join(["tfzoo", "fit", *args, *([] if named else ["--run", folder])])
 
 
-def refuse(job: Job, folder: Path) -> None:
+def refuse(config: Config, folder: Path) -> None:
     """Raise what Lightning refuses of a recipe, before data is read.
 
     Raises:
         BadRecipe: one line that says what.
     """
-    keeper(job, folder)
-    trainer.make(job.parser, job.values, None, [])
+    keeper(config, folder)
+    trainer.make(config, None, [])
 
 
-def keeper(job: Job, folder: Path) -> ModelCheckpoint:
+def keeper(config: Config, folder: Path) -> ModelCheckpoint:
     """Keeps the best by ``checkpoint.monitor``, decided at each validation.
 
     Raises:
         BadRecipe: Lightning refuses the settings.
     """
-    given = {key: value for key, value in job.recipe["checkpoint"].items() if key not in LASTS}
+    given = {key: value for key, value in config.recipe["checkpoint"].items() if key not in LASTS}
     chosen = {
-        "monitor": job.task.monitor,
+        "monitor": config.task.monitor,
         "mode": "max",
         "save_on_train_epoch_end": False,
         **given,
