@@ -271,8 +271,8 @@ BUGS = (
     Bug(
         "an option of a component is accepted and not used",
         "attention/cosine.py",
-        "self.start = scale",
-        "self.start = 10.0",
+        "self.initial_scale = scale",
+        "self.initial_scale = 10.0",
         "attention cosine every_option_changes_something",
     ),
     Bug(
