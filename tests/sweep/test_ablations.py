@@ -28,7 +28,7 @@ def plan(name: str) -> Plan:
 def model(recipe: dict[str, Any]) -> Any:
     task = task_class(recipe["task"])
     with torch.device("meta"):
-        return task.Model(**task.sizes(data=recipe["data"]), **recipe["model"])
+        return task.Model(**task.model_arguments(data=recipe["data"]), **recipe["model"])
 
 
 def sizes(name: str) -> dict[str, int]:

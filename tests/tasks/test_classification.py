@@ -292,9 +292,9 @@ def test_confusion_matrices_are_drawn_after_a_test(
     data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
     task = task_of(data)
-    assert task.draw(tmp_path) == []
+    assert task.save_figures(tmp_path) == []
     trainer_in(tmp_path, enable_checkpointing=False).test(task, datamodule=data, verbose=False)
-    assert {path.name for path in task.draw(tmp_path)} >= {
+    assert {path.name for path in task.save_figures(tmp_path)} >= {
         "confusion.png",
         "confusion_test_odd.png",
     }
@@ -310,10 +310,10 @@ def test_confusion_matrices_are_drawn_after_a_test(
 def test_what_accuracy_is_worth_is_said_beside_it(data: tfzoo.ClassificationData) -> None:
     labels = [label for _, label in sentences(30, 2)]
     assert (
-        task_of(data).verdict(data, {"test/accuracy": 0.61})
+        task_of(data).compare_with_baselines(data, {"test/accuracy": 0.61})
         == f"majority {labels.count('NUM') / 30:.3f}  accuracy 0.610"
     )
-    assert task_of(data).verdict(data, {}) == ""
+    assert task_of(data).compare_with_baselines(data, {}) == ""
 
 
 class Album:

@@ -1,4 +1,4 @@
-"""How fast something is made."""
+"""Throughput counts the time inside of the ``with`` block alone."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from tfzoo.tasks.inference_throughput import InferenceThroughput
 
 
-def test_only_what_is_done_inside_counts() -> None:
-    pace = InferenceThroughput()
-    assert pace.per_second is None
-    with pace.timed(torch.device("cpu")):
+def test_only_the_time_inside_counts() -> None:
+    throughput = InferenceThroughput()
+    assert throughput.per_second is None
+    with throughput.timed(torch.device("cpu")):
         time.sleep(0.05)
     time.sleep(0.1)
-    pace.made += 10
-    assert 0.05 <= pace.seconds < 0.1
-    assert pace.per_second == pytest.approx(10 / pace.seconds)
+    throughput.items += 10
+    assert 0.05 <= throughput.seconds < 0.1
+    assert throughput.per_second == pytest.approx(10 / throughput.seconds)

@@ -158,7 +158,7 @@ class BigramTask(Task):
         self.sampling = how
 
     @classmethod
-    def sizes(
+    def model_arguments(
         cls, tokenizer: Letters | None = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         return {"vocab_size": 3 if tokenizer is None else len(tokenizer.known)}
@@ -183,7 +183,7 @@ class BigramTask(Task):
     def score(self, batch: Words, scores: Perplexity) -> None:
         scores.loss.update(self.loss(batch))
 
-    def rows(self, batch: Words) -> list[dict[str, Any]]:
+    def prediction_rows(self, batch: Words) -> list[dict[str, Any]]:
         found = [(text, text) for text in batch.source_text]
         for _ in range(self.sampling.letters):
             last = torch.tensor([self.tokenizer.known.index(longer[-1]) for _, longer in found])

@@ -181,5 +181,7 @@ def test_what_is_written_in_a_second_are_tokens_with_their_ends(
     )
     task = task_of(data)
     task.translate(["one", "two hundred and six"], Search(beam=2, n_best=2))
-    assert task.pace.made == sum(len(best[0].ids) + best[0].finished for best in found[0]) > 0
-    assert task.pace.per_second
+    assert (
+        task.throughput.items == sum(len(best[0].ids) + best[0].finished for best in found[0]) > 0
+    )
+    assert task.throughput.per_second

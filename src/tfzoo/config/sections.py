@@ -112,7 +112,7 @@ def sections(task: Any) -> dict[str, Section]:
         "checkpoint": ModelCheckpoint,
     }
     supplied = {
-        "model": frozenset(task.sizes()),
+        "model": frozenset(task.model_arguments()),
         "data": frozenset({"seed"}),
         "trainer": FOLDERS,
         "checkpoint": FOLDERS,

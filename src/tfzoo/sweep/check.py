@@ -81,7 +81,7 @@ def measured(recipe: Mapping[str, Any]) -> tuple[list[str], bool]:
 
     ``fit`` tests on built-in data only.
     """
-    names = task_class(recipe["task"]).measures
+    names = task_class(recipe["task"]).score_names
     sets = ["val"]
     spec = recipe["data"].get("dataset")
     splits = getattr(create("dataset", spec), "sizes", None) if spec else {}

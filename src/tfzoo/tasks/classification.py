@@ -46,8 +46,8 @@ class ClassificationTask(Task):
     tokenizer_of_data = "vocabulary"
     command = "classify"
     monitor = "val/accuracy"
-    measures = ("loss", "accuracy", "macro_f1", "calibration_error")
-    of_training = frozenset({"optim", "loss", "compute"})
+    score_names = ("loss", "accuracy", "macro_f1", "calibration_error")
+    training_settings = frozenset({"optim", "loss", "compute"})
     model: TransformerClassifier
     tokenizer: Vocabulary
     class_weights: Tensor
@@ -83,7 +83,7 @@ class ClassificationTask(Task):
         return list(self.tokenizer.labels)
 
     @classmethod
-    def sizes(
+    def model_arguments(
         cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         if tokenizer is None:
@@ -109,14 +109,14 @@ class ClassificationTask(Task):
             )
         self.class_weights.copy_(weights)
 
-    def limits(self) -> tuple[int | None, int | None]:
+    def max_positions(self) -> tuple[int | None, int | None]:
         return self.model.max_positions, self.model.max_positions
 
     def logits(self, batch: ClassificationBatch) -> Tensor:
         """Of each class: ``(b c)``."""
         return self.model(batch.tokens, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
 
-    def read(self, batch: ClassificationBatch) -> object:
+    def forward_batch(self, batch: ClassificationBatch) -> object:
         return self.logits(batch)
 
     def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
@@ -132,9 +132,9 @@ class ClassificationTask(Task):
         return ClassificationScores(len(self.labels))
 
     def score(self, batch: ClassificationBatch, scores: ClassificationScores) -> None:
-        with self.pace.timed(self.device):
+        with self.throughput.timed(self.device):
             logits = self.logits(batch)
-        self.pace.made += len(batch.label)
+        self.throughput.items += len(batch.label)
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         scores.update(logits, batch.label, smoothed, self.class_weights[batch.label])
 
@@ -155,7 +155,7 @@ class ClassificationTask(Task):
                 for logger in self.trainer.loggers:
                     show(logger, f"{name}/confusion", draw, self.trainer.global_step)
 
-    def verdict(self, data: Any, scores: Mapping[str, float]) -> str:
+    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
         """``majority 0.120  root operator 0.250  accuracy 0.610``: beside what is right without
         reading the text, or little of it.
         """
@@ -171,7 +171,7 @@ class ClassificationTask(Task):
             for what, share in {**said, "accuracy": scores["test/accuracy"]}.items()
         )
 
-    def draw(self, folder: Path) -> list[Path]:
+    def save_figures(self, folder: Path) -> list[Path]:
         """The confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png``
         where there are several.
         """
@@ -188,7 +188,7 @@ class ClassificationTask(Task):
             paths.append(path)
         return paths
 
-    def rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
+    def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         found = zip(batch.source_text, batch.label.tolist(), self._best(batch), strict=True)
         return [
             {

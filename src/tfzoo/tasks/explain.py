@@ -117,7 +117,7 @@ def look(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
             watched(task.model, found),
             trainer.precision_plugin.train_step_context(),
         ):
-            task.read(batch.first(ROWS))
+            task.forward_batch(batch.first(ROWS))
     finally:
         reshard(task.model)
     return {name: torch.stack(values).mean() for name, values in found.items()}

@@ -1,4 +1,4 @@
-"""How fast a task gives its answers while it is scored."""
+"""Throughput of inference while a task is evaluated."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ import torch
 
 
 class InferenceThroughput:
-    """What was made and how long that took: of a translator the tokens that it wrote, with ends; of
-    a classifier the labels that it gave.
+    """Items per second: for translation the generated tokens, EOS included; for classification the
+    classified texts.
 
-    >>> pace = Pace()
-    >>> with pace.timed(torch.device("cpu")):
-    ...     pace.made += 12
-    >>> pace.per_second > 0
+    >>> throughput = InferenceThroughput()
+    >>> with throughput.timed(torch.device("cpu")):
+    ...     throughput.items += 12
+    >>> throughput.per_second > 0
     True
     """
 
     def __init__(self) -> None:
-        self.made = 0
+        self.items = 0
         self.seconds = 0.0
 
     @contextmanager
     def timed(self, device: torch.device) -> Iterator[None]:
-        """Count the seconds of what is done inside, on an accelerator too, which works on after
-        Python has gone on.
+        """Count the seconds of the ``with`` block. An accelerator works asynchronously, so that its
+        queue is drained before and after.
         """
-        wait(device)
-        begun = perf_counter()
+        synchronize(device)
+        start = perf_counter()
         yield
-        wait(device)
-        self.seconds += perf_counter() - begun
+        synchronize(device)
+        self.seconds += perf_counter() - start
 
     @property
     def per_second(self) -> float | None:
-        """None where nothing was made."""
-        return self.made / self.seconds if self.made and self.seconds else None
+        """None if nothing was timed."""
+        return self.items / self.seconds if self.items and self.seconds else None
 
 
-def wait(device: torch.device) -> None:
-    """Until the device has done what it was given."""
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has finished its work."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)

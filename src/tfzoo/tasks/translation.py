@@ -51,7 +51,7 @@ class TranslationTask(Task):
     tokenizer_of_data = "tokenizers"
     command = "translate"
     monitor = "val/bleu"
-    measures = ("loss", "perplexity", "bleu", "chrf", "exact")
+    score_names = ("loss", "perplexity", "bleu", "chrf", "exact")
     model: Transformer
     tokenizer: TokenizerPair
 
@@ -76,7 +76,7 @@ class TranslationTask(Task):
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @classmethod
-    def sizes(
+    def model_arguments(
         cls, tokenizer: TokenizerPair | None = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         if tokenizer is None:
@@ -116,7 +116,7 @@ class TranslationTask(Task):
         )
         return smoothed, nll, len(batch.non_padding)
 
-    def read(self, batch: ParallelBatch) -> object:
+    def forward_batch(self, batch: ParallelBatch) -> object:
         return self.loss(batch)
 
     def training_step(self, batch: ParallelBatch, batch_idx: int) -> Tensor:
@@ -132,7 +132,7 @@ class TranslationTask(Task):
         super().on_validation_epoch_end()
         self._show_examples()
 
-    def limits(self) -> tuple[int | None, int | None]:
+    def max_positions(self) -> tuple[int | None, int | None]:
         return self.model.encoder.max_positions, self.model.decoder.max_positions
 
     def new_scores(self) -> TranslationScores:
@@ -148,7 +148,7 @@ class TranslationTask(Task):
             if index < EXAMPLES:  # the same sentences each time
                 self._examples[index] = (example[0], example[1], example[2])
 
-    def rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
+    def prediction_rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
         best = self.translations(
             batch.source_text, replace(self.search, n_best=1)
         )  # which also knows what to do with too long a text
@@ -193,9 +193,9 @@ class TranslationTask(Task):
         )
 
     def _search(self, source: Tensor, how: Search) -> list[list[Translation]]:
-        with self.pace.timed(self.device):
+        with self.throughput.timed(self.device):
             found = search(self.model, source, how)
-        self.pace.made += sum(len(best[0].ids) + best[0].finished for best in found)
+        self.throughput.items += sum(len(best[0].ids) + best[0].finished for best in found)
         texts = iter(
             self.tokenizer.target.decode([hypothesis.ids for best in found for hypothesis in best])
         )

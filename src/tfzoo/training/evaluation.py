@@ -81,7 +81,7 @@ def open_run(
             "checkpoint",
             "task",
             "seed",
-            *task_class(checkpoint["tfzoo"]["task"]).of_training,
+            *task_class(checkpoint["tfzoo"]["task"]).training_settings,
         }:
             raise TfzooError(
                 f"--{key}: the run is trained; only how it is used and on what can differ (data, search, trainer)"
@@ -139,7 +139,7 @@ def score(command: str, args: list[str], text: str) -> int:
     if folder := checkpoints.folder_of(trained.path):
         rows += [
             ("picture", relative_path(path))
-            for path in (trained.task.draw(folder) if not rank() else ())
+            for path in (trained.task.save_figures(folder) if not rank() else ())
         ]
     print_table(rows, f"{command} {relative_path(trained.path)}")
     return 0

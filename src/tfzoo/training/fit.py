@@ -56,7 +56,7 @@ def train(config: Config, given: str | None, args: list[str], source: str | None
             [(name, value) for name, value in rows],
             f"{config.recipe['task']} {config.name}: {training.ended}",
         )
-        if line := task.verdict(data, training.tested):
+        if line := task.compare_with_baselines(data, training.tested):
             print_result(line)
     except Exception:  # the training is what counts
         traceback.print_exc()

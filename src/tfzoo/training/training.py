@@ -197,7 +197,7 @@ class Training:
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
         self.tested = scores(self.trainer, "test/")
         if not rank():
-            self.task.draw(self.folder)
+            self.task.save_figures(self.folder)
             section = {"scores": self.tested, "checkpoint": str(path), "ended": "completed"}
             self._record("test", {**section, **summary.environment(["fit", *self.args])})
 
@@ -219,7 +219,8 @@ class Training:
             if self.best.best_model_score is not None
             else {},
             **self.meter.counts(),
-            "decoded_per_second": self.task.pace.per_second and round(self.task.pace.per_second, 1),
+            "decoded_per_second": self.task.throughput.per_second
+            and round(self.task.throughput.per_second, 1),
             "skipped": self.task.skipped,
             "parameters": self.parameters,
             "checkpoint": str(self.checkpoint) if self.checkpoint else None,

@@ -1,0 +1,126 @@
+"""The evaluating half of every task: scores of validation and test, and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import SumMetric
+
+from tfzoo.tasks.inference_throughput import InferenceThroughput
+from tfzoo.tasks.learner import Learner
+
+T = TypeVar("T")
+
+
+class Evaluator(Learner):
+    """A :class:`Learner` that scores each validation and test set.
+
+    A subclass writes :meth:`new_scores` and :meth:`score`, and :meth:`prediction_rows` for ``tfzoo
+    predict``. Scores are logged as ``val/NAME`` and ``test/NAME``, or ``test/SET/NAME`` for each of
+    several test sets, over all processes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.ModuleList()  # of each set
+        self.items = nn.ModuleList()
+        self.throughput = InferenceThroughput()  # of the last evaluation
+
+    def new_scores(self) -> nn.Module:
+        """Return the metrics of one set. Their ``compute()`` returns values by name, reduced over
+        all processes.
+        """
+        raise NotImplementedError
+
+    def score(self, batch: Any, scores: Any) -> None:
+        """Update the metrics of a set with a batch."""
+        raise NotImplementedError
+
+    def prediction_rows(self, batch: Any) -> list[dict[str, Any]]:
+        """Return the prediction for each item of a batch, with its input and reference: the columns
+        of ``tfzoo predict``.
+        """
+        raise NotImplementedError
+
+    def on_validation_start(self) -> None:
+        self._start_scoring(1)
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        self._score(batch, dataloader_idx)
+
+    def on_validation_epoch_end(self) -> None:
+        self._log_results("val", 0, prog_bar=True)
+
+    def on_validation_end(self) -> None:
+        self._restart_clock()  # training throughput excludes validation
+
+    def on_test_start(self) -> None:
+        self._start_scoring(max(len(self.test_names()), 1))
+
+    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        self._score(batch, dataloader_idx)
+
+    def on_test_epoch_end(self) -> None:
+        names = self.test_names()
+        for index in range(len(self.scores)):
+            # A single test set has no name of its own, nor has one that is called "test".
+            prefix = "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
+            self._log_results(prefix, index)
+
+    def test_names(self) -> list[str]:
+        """The names of the test sets; empty for a data module without ``test_names``."""
+        return list(getattr(getattr(self.trainer, "datamodule", None), "test_names", []))
+
+    def predictions(self, data: Any, name: str) -> list[dict[str, Any]]:
+        """:meth:`prediction_rows` of a whole test set, in its order."""
+        loader = data.test_dataloader()[data.test_names.index(name)]
+        return self.in_order(loader, self.prediction_rows)
+
+    @torch.no_grad()
+    def in_order(
+        self,
+        batches: Iterable[Any],
+        use: Callable[[Any], list[T]],
+        progress: Callable[[int], object] | None = None,
+    ) -> list[T]:
+        """Apply ``use`` to each batch in evaluation mode, and return its results in the order of
+        the items' ``index``. ``progress`` is called with the number of items of each finished batch.
+        """
+        found: dict[int, T] = {}
+        training = self.training
+        self.eval()
+        try:
+            for batch in batches:
+                found |= zip(batch.index, use(batch.to(self.device)), strict=True)
+                if progress is not None:
+                    progress(len(batch.index))
+        finally:
+            self.train(training)
+        return [found[index] for index in sorted(found)]
+
+    def _start_scoring(self, sets: int) -> None:
+        self.scores, self.items = nn.ModuleList(), nn.ModuleList()
+        self.throughput = InferenceThroughput()
+        for _ in range(sets):
+            self._add_set()
+
+    def _add_set(self) -> None:
+        self.scores.append(self.new_scores().to(self.device))
+        self.items.append(SumMetric().to(self.device))
+
+    def _score(self, batch: Any, dataloader: int) -> None:
+        while len(self.scores) <= dataloader:  # data without `test_names`
+            self._add_set()
+        self.score(batch, self.scores[dataloader])
+        self.items[dataloader].update(len(batch.index))  # type: ignore[operator]  # a metric has it
+
+    def _log_results(self, prefix: str, index: int, prog_bar: bool = False) -> None:
+        """Log the scores of a set and its number of items, over all processes."""
+        results: dict[str, Tensor] = self.scores[index].compute()  # type: ignore[operator]  # scores have it
+        self.log_dict(
+            {f"{prefix}/{name}": value for name, value in results.items()}, prog_bar=prog_bar
+        )
+        self.log(f"{prefix}/items", self.items[index].compute())  # type: ignore[operator]

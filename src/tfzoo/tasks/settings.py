@@ -1,0 +1,102 @@
+"""The settings of a task: what its constructor takes besides model and tokenizer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any, get_args, get_type_hints
+
+from tfzoo.errors import BadOption
+
+NOT_SETTINGS = ("self", "model", "tokenizer", "seed")
+
+
+def parameters(task: type, stop: type) -> dict[str, tuple[Any, Any]]:
+    """Annotation and default of each setting of a task's constructor, by name; those of its parent
+    too where ``**kwargs`` passes them on. ``stop`` is the first parent that has none.
+
+    Raises:
+        BadOption: an annotation that cannot be resolved.
+    """
+    found: dict[str, tuple[Any, Any]] = {}
+    for owner in task.__mro__:
+        if owner is stop:
+            break
+        init = vars(owner).get("__init__")
+        if init is None:
+            continue
+        try:
+            hints = get_type_hints(init)
+        except NameError as error:
+            raise BadOption(
+                f"{owner.__name__}: {error} in an annotation of its constructor; a checkpoint could "
+                "not restore its settings"
+            ) from None
+        kinds = inspect.signature(init).parameters
+        for name, one in kinds.items():
+            if name not in NOT_SETTINGS and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+                found.setdefault(name, (hints.get(name), one.default))
+        if not any(one.kind is one.VAR_KEYWORD for one in kinds.values()):
+            break
+    return found
+
+
+def sections(task: type, stop: type) -> dict[str, type]:
+    """The settings that are dataclasses, by name: each is a section of a recipe."""
+    return {
+        name: part
+        for name, (annotation, _) in parameters(task, stop).items()
+        for part in (get_args(annotation) or (annotation,))
+        if isinstance(part, type) and is_dataclass(part)
+    }
+
+
+def check(
+    task: type, stop: type, given: tuple[tuple[Any, ...], Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a checkpoint keeps of the arguments that a task was built with: its sections as dicts,
+    and its other settings.
+
+    Raises:
+        BadOption: a setting that a checkpoint could not restore.
+    """
+    positional, named = given
+    if len(positional) > 2:
+        raise BadOption(
+            f"{task.__name__}: settings are keyword arguments, after model and tokenizer"
+        )
+    known = parameters(task, stop)
+    classes = sections(task, stop)
+    kept: dict[str, Any] = {}
+    options = {
+        name: default
+        for name, (_, default) in known.items()
+        if name not in classes and is_plain(default)
+    }
+    for name, value in named.items():
+        if name in NOT_SETTINGS or (name in classes and value is None):
+            continue
+        if is_dataclass(value) and type(value) is classes.get(name):
+            kept[name] = asdict(value)  # type: ignore[arg-type]  # an instance
+        elif name not in classes and is_plain(value):
+            options[name] = value
+        else:
+            wanted = (
+                "annotate the parameter with its class"
+                if is_dataclass(value)
+                else ("a setting is a dataclass, or of numbers, strings, lists and dicts")
+            )
+            raise BadOption(
+                f"{task.__name__}: a checkpoint could not restore {name}={value!r:.60}; {wanted}"
+            )
+    return kept, options
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is of the types that a checkpoint can hold."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)

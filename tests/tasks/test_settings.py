@@ -1,0 +1,133 @@
+"""A task of one's own is saved and loaded with all of its settings, or refused when it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import tfzoo
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.errors import BadOption, BadRun
+from tfzoo.runs import checkpoints
+
+OLD = Path(__file__).parent.parent / "golden" / "classification_0_1.ckpt"
+
+
+@dataclass
+class Focus:
+    gamma: float = 2.0
+
+
+class Focal(tfzoo.ClassificationTask):
+    """A plain setting of its own; all others are passed on."""
+
+    def __init__(self, *args: Any, gamma: float = 2.0, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.gamma = gamma
+
+
+class Unannotated(tfzoo.ClassificationTask):
+    def __init__(self, model, tokenizer, *, gamma=2.0, **kwargs) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(model, tokenizer, **kwargs)
+        self.gamma = gamma
+
+
+class Sectioned(Focal):
+    """A dataclass, which the parent is not told of."""
+
+    def __init__(self, *args: Any, focus: Focus | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.gamma = (focus or Focus()).gamma
+
+
+class Callback(tfzoo.ClassificationTask):
+    def __init__(self, *args: Any, weigh: Callable[[Tensor], Tensor], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.weigh = weigh
+
+
+class Hidden(tfzoo.ClassificationTask):
+    """A dataclass without an annotation: its class cannot be found again."""
+
+    def __init__(self, *args, focus=None, **kwargs) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(*args, **kwargs)
+
+
+class Positional(tfzoo.ClassificationTask):
+    def __init__(self, model: Any, tokenizer: Any, gamma: float = 2.0, **kwargs: Any) -> None:
+        super().__init__(model, tokenizer, **kwargs)
+        self.gamma = gamma
+
+
+@pytest.fixture
+def parts() -> tuple[Any, Any]:
+    torch.manual_seed(0)
+    state = torch.load(OLD, weights_only=True)["tfzoo"]["tokenizer"]
+    vocabulary = Vocabulary.restore(state)
+    made = tfzoo.TransformerClassifier(268, classes=2, dim=4, heads=1, layers=1)
+    return made, vocabulary
+
+
+def saved(task: Any, path: Path) -> Path:
+    checkpoint: dict[str, Any] = {"state_dict": task.state_dict()}
+    task.on_save_checkpoint(checkpoint)
+    torch.save(checkpoint, path / "one.ckpt")
+    return path / "one.ckpt"
+
+
+@pytest.mark.parametrize(
+    ("task", "given"),
+    [
+        (Focal, {"gamma": 3.0}),
+        (Unannotated, {"gamma": 3.0}),
+        (Sectioned, {"focus": Focus(3.0)}),
+        (Positional, {"gamma": 3.0}),
+    ],
+)
+def test_a_subclass_keeps_its_settings_and_its_parents(
+    task: Any, given: dict[str, Any], parts: Any, tmp_path: Path
+) -> None:
+    made = task(*parts, **given, optim=tfzoo.Optim(lr=0.5, label_smoothing=0.3), seed=7)
+    again = task.load(saved(made, tmp_path))
+    assert (again.gamma, again.optim, again.seed) == (3.0, made.optim, 7)
+    assert again.recipe == made.recipe
+    twice = task.load(saved(again, tmp_path))
+    assert (twice.gamma, twice.optim.lr) == (3.0, 0.5)
+    assert task.load(saved(task(*parts), tmp_path)).gamma == 2.0
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda parts: Callback(*parts, weigh=torch.abs), "Callback: .* not restore weigh="),
+        (lambda parts: Hidden(*parts, focus=Focus(3.0)), "annotate the parameter with its class"),
+        (lambda parts: Positional(*parts, 3.0), "Positional: settings are keyword arguments"),
+    ],
+)
+def test_what_a_checkpoint_could_not_restore_is_refused_when_built(
+    build: Callable[[Any], Any], says: str, parts: Any
+) -> None:
+    with pytest.raises(BadOption, match=says) as error:
+        build(parts)
+    assert "\n" not in str(error.value)
+
+
+def test_a_class_without_the_setting_does_not_load_it(parts: Any, tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match="gamma"):
+        tfzoo.ClassificationTask.load(saved(Focal(*parts, gamma=3.0), tmp_path))
+
+
+def test_a_checkpoint_of_0_1_is_loaded() -> None:
+    """Written by tfzoo 0.1.0, with what that version answered."""
+    task = tfzoo.ClassificationTask.from_checkpoint(checkpoints.read(OLD, task="classification"))
+    assert (task.batches, task.optim.lr, task.optim.schedule) == (5, 0.01, "constant")
+    assert task.class_weights.tolist() == [1.0, 2.0]
+    (yes, p), (no, q) = task.classify(["good word", "bad word"])
+    assert (yes, no) == ("yes", "no")
+    assert (p, q) == pytest.approx((0.6876639723777771, 0.7576759457588196), rel=1e-5)
