@@ -9,7 +9,7 @@ import pytest
 
 import tfzoo
 from tfzoo.errors import BadOption
-from tfzoo.renamed import renamed, renamed_keys
+from tfzoo.renamed import metric_name, renamed, renamed_keys
 
 
 class Thing:
@@ -53,3 +53,11 @@ def test_a_recipe_of_0_1_is_read_with_a_hint(
     assert captured.err.count("old.yaml: `word_dropout` is now called `token_dropout`") == 1
     assert main(["fit", str(recipe), "--data.word_dropout", "0.3", "--print_config"]) == 0
     assert "token_dropout: 0.3" in capsys.readouterr().out
+
+
+def test_exact_is_exact_match() -> None:
+    assert metric_name("test/long/exact") == "test/long/exact_match"
+    assert metric_name("val/loss") == "val/loss"
+    assert metric_name("exact") == "exact"
+    with pytest.warns(FutureWarning, match="`val/exact` is now called `val/exact_match`"):
+        assert metric_name("val/exact", warn=True) == "val/exact_match"

@@ -46,6 +46,23 @@ def renamed_keys(cls: type) -> Mapping[str, str]:
     return found
 
 
+METRICS = {"exact": "exact_match"}
+"""The new names of metrics by their old ones."""
+
+
+def metric_name(name: str, warn: bool = False) -> str:
+    """The current name of a metric: ``test/long/exact_match`` for ``test/long/exact``. ``warn``
+    where a user typed it.
+    """
+    split, slash, last = name.rpartition("/")
+    if not slash or last not in METRICS:
+        return name
+    new = f"{split}/{METRICS[last]}"
+    if warn:
+        warnings.warn(hint(name, new), FutureWarning, stacklevel=2)
+    return new
+
+
 def hint(old: str, new: str) -> str:
     """What a user is told who types the old name."""
     return f"`{old}` is now called `{new}`; the old name works until tfzoo 0.3"

@@ -106,11 +106,11 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(
         "command",
     ):
         assert summary["fit"][key], key
-    assert {"test/bleu", "test/long/exact"} <= summary["test"]["scores"].keys()
+    assert {"test/chrf", "test/long/exact_match"} <= summary["test"]["scores"].keys()
     with (folder / "metrics.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert {"step", "train/loss", "train/lr", "val/bleu"} <= rows[0].keys()
-    assert sum(bool(row["val/bleu"]) for row in rows) == 2
+    assert {"step", "train/loss", "train/lr", "val/chrf"} <= rows[0].keys()
+    assert sum(bool(row["val/chrf"]) for row in rows) == 2
     out = capsys.readouterr()
     assert "tfzoo translate runs/numbers/1" in out.out
     assert "run: runs/numbers/1" in out.err
@@ -137,7 +137,7 @@ def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(args:
     steps = fitted()["fit"]["steps"]
     assert last["global_step"] == last["tfzoo"]["batches"] == steps
     rows = list(csv.DictReader(io.StringIO(Path("runs/numbers/1/metrics.csv").read_text("utf-8"))))
-    assert max(int(row["step"]) for row in rows if row["val/bleu"]) == steps - 1
+    assert max(int(row["step"]) for row in rows if row["val/chrf"]) == steps - 1
     assert any(
         state.get("best_model_path", "").endswith("best.ckpt")
         for state in last["callbacks"].values()
@@ -164,7 +164,7 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(
     assert fitted()["fit"]["ended"] == "interrupted"
     assert "test" not in fitted()
     assert signal.getsignal(number) == before
-    scored = "val/bleu" in fitted()["fit"]["scores"]
+    scored = "val/chrf" in fitted()["fit"]["scores"]
     assert scored == (number == signal.SIGINT), (
         "time for a validation is there after Ctrl-C, not after a kill"
     )

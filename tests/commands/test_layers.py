@@ -124,7 +124,7 @@ def test_what_print_config_prints_runs_unchanged(resolved: Resolved, tmp_path: P
             "--model.norm.eps",
             "1e-6",
             "--trainer.callbacks+=EarlyStopping",
-            "--trainer.callbacks.monitor=val/bleu",
+            "--trainer.callbacks.monitor=val/chrf",
         ),
         *(
             "--trainer.logger",

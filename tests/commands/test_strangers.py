@@ -40,14 +40,14 @@ TOUCH = "touch $MARKER"
 
 GOOD = {
     "plain": "model: {dim: 16, heads: 2}",
-    "a class of Lightning's": "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: val/bleu}}]}",
+    "a class of Lightning's": "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: val/chrf}}]}",
     "a class of Lightning's by its path": "trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.LearningRateMonitor}]}",
     "a class of Lightning's by its file": (
         "trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.lr_monitor.LearningRateMonitor}]}"
     ),
     "a logger": "trainer: {logger: {class_path: CSVLogger, init_args: {name: mine}}}",
     "aliases": "model: {encoder: &side {layers: 2, heads: 2}, decoder: *side, dim: 16}",
-    "a file name": "checkpoint: {filename: '{step}', monitor: val/exact}",
+    "a file name": "checkpoint: {filename: '{step}', monitor: val/exact_match}",
 }
 
 

@@ -275,4 +275,4 @@ def test_several_gpus_train_as_one(_: str, strategy: str, tmp_path: Path) -> Non
 def test_the_demo_reaches_99_percent(_: str) -> None:
     assert main(["fit", "translation/numbers", "--run", "run", "--trainer.devices", "1"]) == 0
     summary = json.loads(Path("run/summary.json").read_text("utf-8"))
-    assert summary["test"]["scores"]["test/exact"] >= 99, summary["test"]
+    assert summary["test"]["scores"]["test/exact_match"] >= 99, summary["test"]

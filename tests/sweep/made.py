@@ -64,7 +64,7 @@ def make(
         "baseline": {"model.norm": "layer", "model.position": "sinusoidal"},
         "seeds": list(seeds),
         "metric": {"name": "val/loss", "mode": "min"},
-        "also": [{"name": "test/long/exact", "mode": "max"}],
+        "also": [{"name": "test/long/exact_match", "mode": "max"}],
         "budget": {"steps": 300},
         "threads": 1,
         "tune": None,
@@ -84,7 +84,7 @@ def completed(run: Path, effect: float, seed: int) -> None:
     fit = {
         "ended": "completed",
         "attempts": [{"from": 0, "ended": "completed"}],
-        "scores": {"val/loss": loss, "val/exact": exact, "val/items": 1000.0},
+        "scores": {"val/loss": loss, "val/exact_match": exact, "val/items": 1000.0},
         "steps": 300,
         "tokens": 301_000,
         "seconds": 21.5,
@@ -97,7 +97,7 @@ def completed(run: Path, effect: float, seed: int) -> None:
         **surroundings(run),
     }
     test = {
-        "scores": {"test/loss": loss + 0.1, "test/long/exact": exact / 3},
+        "scores": {"test/loss": loss + 0.1, "test/long/exact_match": exact / 3},
         "ended": "completed",
         **surroundings(run),
     }
@@ -148,7 +148,7 @@ def curve(run: Path, loss: float, luck: random.Random) -> None:
     run.mkdir(parents=True, exist_ok=True)
     with (run / "metrics.csv").open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(
-            stream, ["step", "train/loss", "train/tokens_per_second", "val/loss", "val/exact"]
+            stream, ["step", "train/loss", "train/tokens_per_second", "val/loss", "val/exact_match"]
         )
         writer.writeheader()
         for step in range(19, 300, 20):
@@ -156,4 +156,4 @@ def curve(run: Path, loss: float, luck: random.Random) -> None:
             writer.writerow(
                 {"step": step, "train/loss": f"{level + 0.1:.6g}", "train/tokens_per_second": 19000}
             )
-            writer.writerow({"step": step, "val/loss": f"{level:.6g}", "val/exact": 1.0})
+            writer.writerow({"step": step, "val/loss": f"{level:.6g}", "val/exact_match": 1.0})

@@ -81,7 +81,9 @@ def test_position_varies_every_encoding_on_both_sides_where_it_can_stand() -> No
     for name, given in cells.items():
         assert given["encoder"]["position"] == name
         assert given["decoder"]["position"] == ("none" if name == "unit_interval" else name)
-    assert {"test/exact", "test/long/loss"} <= {metric.name for metric in plan("position").also}
+    assert {"test/exact_match", "test/long/loss"} <= {
+        metric.name for metric in plan("position").also
+    }
 
 
 def test_scale_starts_queries_and_keys_with_variance_one_at_every_width() -> None:

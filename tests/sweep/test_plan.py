@@ -131,8 +131,8 @@ def test_a_slip_in_the_file_is_an_error_that_names_the_fix(
         ),
         ({"metric": {"name": "val/accuracy", "mode": "max"}}, "no metric 'val/accuracy'"),
         (
-            {"also": [{"name": "test/longer/exact", "mode": "max"}]},
-            "Did you mean 'test/long/exact'?",
+            {"also": [{"name": "test/longer/exact_match", "mode": "max"}]},
+            "Did you mean 'test/long/exact_match'?",
         ),
     ],
 )
@@ -211,7 +211,7 @@ def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path: Path) -
     axes = {**AXES, "width": {"one head": {"model.head_dim": 8}, "default": {}}}
     changes = {
         "tune": {"key": "optim.lr", "values": [1e-3, 2e-3]},
-        "also": [{"name": "test/long/exact", "mode": "max"}],
+        "also": [{"name": "test/long/exact_match", "mode": "max"}],
     }
     plan = load(sweep_file(tmp_path, axes=axes, budget={"time": "00:10:00"}, devices=1, **changes))
     again = tmp_path / "again.yaml"

@@ -93,7 +93,7 @@ def test_runs_that_were_started_with_another_recipe_are_not_put_together(
 def test_another_metric_is_judged_in_its_direction(first: Path) -> None:
     for name, mode in (
         ("test/loss", "min"),
-        ("val/exact", "max"),
+        ("val/exact_match", "max"),
         ("tokens_per_second", "max"),
         ("peak_memory", "min"),
     ):
@@ -101,7 +101,7 @@ def test_another_metric_is_judged_in_its_direction(first: Path) -> None:
         assert (verdicts.metric, verdicts.mode) == (name, mode)
     assert [(one.metric, one.mode) for one in gather([first]).verdicts] == [
         ("val/loss", "min"),
-        ("test/long/exact", "max"),
+        ("test/long/exact_match", "max"),
     ]
     with pytest.raises(UnknownName, match=r"no metric named 'val/los'\. Did you mean 'val/loss'\?"):
         gather([first], "val/los")

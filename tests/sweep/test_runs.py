@@ -27,7 +27,7 @@ def test_each_run_has_a_row_in_the_order_of_the_plan(folder: Path) -> None:
     assert len(rows) == 11 * 5 + 1
     assert list(rows[0]) == [
         *("cell", "model.norm", "model.position", "seed", "tuned", "status", "reason"),
-        *("test/long/exact", "test/loss", "val/exact", "val/items", "val/loss"),
+        *("test/long/exact_match", "test/loss", "val/exact_match", "val/items", "val/loss"),
         *FIXED.split(),
     ]
     assert [row["seed"] for row in rows[:5]] == [1, 2, 3, 4, 5]

@@ -296,9 +296,6 @@ def test_scores_of_two_processes_are_those_of_one_over_the_same_items(
                 continue
             assert one[name][f"{name}/items"] == ITEMS
             assert one[name].get(f"{name}/chrf", 50.0) > 10.0, "nothing to compare"
-            assert one[name].get(f"{name}/bleu", 50.0) > (-1 if case.sharded else 0.1), (
-                "nothing to compare"
-            )
             assert one[name].get(f"{name}/accuracy", 0.75) > 0.55, "nothing to compare"
             for other in (results["first"][case], results["second"][case]):
                 if name in other:

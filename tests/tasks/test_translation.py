@@ -8,6 +8,7 @@ from typing import Any
 import lightning.pytorch as L
 import pytest
 import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
 
 import tfzoo
 from tfzoo.errors import BadData, BadOption, BadRun
@@ -57,11 +58,11 @@ def test_a_plain_trainer_logs_the_metrics_by_their_names(
         f"train/{name}" for name in ("loss", "perplexity", "lr", "grad_norm", "tokens_per_second")
     } <= logged
     trainer.validate(task, datamodule=data, verbose=False)
-    assert {f"val/{name}" for name in ("loss", "perplexity", "bleu", "chrf", "exact")} <= set(
+    assert {f"val/{name}" for name in ("loss", "perplexity", "chrf", "exact_match")} <= set(
         trainer.callback_metrics
     )
     trainer.test(task, datamodule=data, verbose=False)
-    assert {"test/bleu", "test/exact", "test/long/bleu", "test/long/exact"} <= set(
+    assert {"test/chrf", "test/exact_match", "test/long/chrf", "test/long/exact_match"} <= set(
         trainer.callback_metrics
     )
 
@@ -185,3 +186,20 @@ def test_what_is_written_in_a_second_are_tokens_with_their_ends(
         task.throughput.items == sum(len(best[0].ids) + best[0].finished for best in found[0]) > 0
     )
     assert task.throughput.per_second
+
+
+@pytest.mark.parametrize(("monitor", "message"), [("val/exact", ""), ("val/bleu", "not computed")])
+def test_a_monitored_score_is_computed_or_refused(
+    monitor: str, message: str, data: Any, tmp_path: Path
+) -> None:
+    """The references are numbers of one word; ``exact`` is the old name of ``exact_match``."""
+    best = ModelCheckpoint(tmp_path, monitor=monitor, mode="max")
+    trainer = trainer_in(tmp_path, max_steps=1, callbacks=[best], val_check_interval=1)
+    task = task_of(data)
+    if message:
+        with pytest.raises(BadOption, match=message):
+            trainer.fit(task, datamodule=data)
+    else:
+        with pytest.warns(FutureWarning, match="val/exact_match"):
+            trainer.fit(task, datamodule=data)
+        assert best.best_model_score is not None

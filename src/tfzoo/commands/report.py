@@ -12,7 +12,7 @@ and tables), runs.csv (one row per run). Several folders of the same sweep, such
 another machine, are merged.
 
   tfzoo report runs/position
-  tfzoo report runs/position /elsewhere/position --metric test/long/exact
+  tfzoo report runs/position /elsewhere/position --metric test/long/exact_match
 """
 
 

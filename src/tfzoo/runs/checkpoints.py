@@ -181,7 +181,10 @@ def with_current_names(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     callbacks = checkpoint.get("callbacks")
     if not isinstance(callbacks, Mapping):
         return dict(checkpoint)
-    states = {RENAMED.get(name, name): state for name, state in callbacks.items()}
+    states = {
+        RENAMED.get(name, name).replace("/exact'", "/exact_match'"): state
+        for name, state in callbacks.items()
+    }
     return {**checkpoint, "callbacks": states}
 
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from tfzoo.config.sections import TOP
 from tfzoo.errors import BadRecipe, did_you_mean, listing
+from tfzoo.renamed import metric_name
 from tfzoo.sweep import layout
 
 KEYS = (
@@ -149,7 +150,7 @@ class Fields:
                     f"{where} needs a name and a mode, min or max: "
                     f"{{name: val/loss, mode: min}}, not {dict(tree)!r}"
                 )
-            found.append((tree["name"], tree["mode"]))
+            found.append((metric_name(tree["name"], warn=True), tree["mode"]))
         if len({name for name, _ in found}) < len(found):
             self.refuse("metric and also: each name once")
         return found

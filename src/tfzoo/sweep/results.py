@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun, UnknownName
+from tfzoo.renamed import metric_name
 from tfzoo.sweep import effects
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.folder import differences
@@ -217,7 +218,9 @@ def metrics(
     Raises:
         UnknownName: no run has a number in this column.
     """
-    own = {str(one["name"]): one["mode"] for one in [file["metric"], *(file.get("also") or [])]}
+    judged = [file["metric"], *(file.get("also") or [])]
+    own = {metric_name(str(one["name"])): one["mode"] for one in judged}
+    chosen = chosen and metric_name(chosen, warn=True)
     if chosen is None:
         yield from own.items()
         return

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from tfzoo.errors import BadRun
+from tfzoo.renamed import metric_name
 from tfzoo.runs import summary
 from tfzoo.sweep import state, tune
 from tfzoo.sweep.folder import CELLS, SWEEP
@@ -209,7 +210,9 @@ def read_csv(path: Path) -> list[Row]:
         axes = names[1 : names.index("seed")] if "seed" in names else []
         return [
             {
-                key: text or None if key in (*TEXT_COLUMNS, *axes) else parse_value(text)
+                metric_name(key): text or None
+                if key in (*TEXT_COLUMNS, *axes)
+                else parse_value(text)
                 for key, text in row.items()
             }
             for row in reader

@@ -15,6 +15,7 @@ from uuid import uuid4
 import yaml
 from filelock import FileLock, Timeout
 
+from tfzoo.renamed import metric_name
 from tfzoo.runs import config, summary
 from tfzoo.sweep.plan import Cell, Plan
 
@@ -106,7 +107,8 @@ def configuration(folder: Path) -> dict[str, Any]:
 def scores(folder: Path) -> dict[str, float | None]:
     """All ``val/*`` and ``test/*`` scores of a run; None stands for one that was not finite."""
     found = summary.read(folder)
-    return {**found.get("fit", {}).get("scores", {}), **found.get("test", {}).get("scores", {})}
+    both = {**found.get("fit", {}).get("scores", {}), **found.get("test", {}).get("scores", {})}
+    return {metric_name(name): value for name, value in both.items()}
 
 
 def score(folder: Path, metric: str) -> float:

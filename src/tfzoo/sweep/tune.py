@@ -10,6 +10,7 @@ from typing import Any
 
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRun
+from tfzoo.renamed import metric_name
 from tfzoo.sweep import layout, state
 from tfzoo.sweep.plan import Metric, Plan
 from tfzoo.sweep.state import Run, Status
@@ -38,7 +39,7 @@ def metric(run: Run, plan: Plan) -> Metric:
     recipe = next(iter(run.cell.recipes.values()))
     checkpoint: dict[str, Any] = recipe["checkpoint"]
     monitor = checkpoint.get("monitor") or task_class(recipe["task"]).monitor
-    return Metric(monitor, checkpoint.get("mode", "max"))
+    return Metric(metric_name(monitor), checkpoint.get("mode", "max"))
 
 
 def tuned(run: Run, plan: Plan) -> Run | None:

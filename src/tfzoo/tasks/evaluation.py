@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import SumMetric
 
+from tfzoo.renamed import metric_name
 from tfzoo.tasks.inference_throughput import InferenceThroughput
 from tfzoo.tasks.learner import Learner
 
@@ -28,6 +29,14 @@ class Evaluator(Learner):
         self.scores = nn.ModuleList()  # of each set
         self.items = nn.ModuleList()
         self.throughput = InferenceThroughput()  # of the last evaluation
+
+    def setup(self, stage: str) -> None:
+        """Let callbacks monitor a metric by its old name."""
+        super().setup(stage)
+        for callback in self.trainer.callbacks:  # type: ignore[attr-defined]  # a Trainer has them
+            monitor = getattr(callback, "monitor", None)
+            if isinstance(monitor, str):
+                callback.monitor = metric_name(monitor, warn=True)  # type: ignore[attr-defined]
 
     def new_scores(self) -> nn.Module:
         """Return the metrics of one set. Their ``compute()`` returns values by name, reduced over

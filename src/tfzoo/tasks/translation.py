@@ -12,13 +12,14 @@ from tfzoo.data.inference_batches import translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
+from tfzoo.errors import BadOption
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.cross_entropy import cross_entropy
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import SMALL, Task
-from tfzoo.tasks.translation_scores import TranslationScores
+from tfzoo.tasks.translation_scores import MIN_WORDS, CorpusScores, TranslationScores
 
 EXAMPLES = 4
 
@@ -51,7 +52,7 @@ class TranslationTask(Task):
     tokenizer_of_data = "tokenizers"
     command = "translate"
     monitor = "val/bleu"
-    score_names = ("loss", "perplexity", "bleu", "chrf", "exact")
+    score_names = ("loss", "perplexity", "bleu", "chrf", "exact_match")
     model: Transformer
     tokenizer: TokenizerPair
 
@@ -131,6 +132,24 @@ class TranslationTask(Task):
     def on_validation_epoch_end(self) -> None:
         super().on_validation_epoch_end()
         self._show_examples()
+
+    def check(self, data: Any) -> None:
+        """Check that the model can read the data, and that the best checkpoint is not selected by
+        BLEU where the references are too short for it.
+        """
+        super().check(data)
+        callbacks = self.trainer.callbacks  # type: ignore[attr-defined]  # a Trainer has them
+        monitored = {getattr(callback, "monitor", None) for callback in callbacks}
+        lines = getattr(getattr(data, "sets", {}).get("val"), "lines", None)
+        if lines and "val/bleu" in monitored:
+            scores = CorpusScores(self.tokenizer.target_language)
+            references = [target for _, target in lines]
+            scores.update(references, references)
+            if scores.words < MIN_WORDS:
+                raise BadOption(
+                    f"val/bleu is not computed: references of {scores.words:.1f} words on average "
+                    f"have no sequences of {MIN_WORDS} words; set checkpoint.monitor to val/chrf"
+                )
 
     def max_positions(self) -> tuple[int | None, int | None]:
         return self.model.encoder.max_positions, self.model.decoder.max_positions

@@ -1,4 +1,4 @@
-"""Corpus scores of translations: the numbers that the ``sacrebleu`` command prints."""
+"""Corpus scores of translations, equal to those of the ``sacrebleu`` command."""
 
 from __future__ import annotations
 
@@ -16,18 +16,22 @@ from tfzoo.data.languages import base_language
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 """sacreBLEU's tokenizer by target language; ``13a`` for all others."""
 
+MIN_WORDS = 4
+"""The fewest words of an average reference for which BLEU is computed: its longest n-gram."""
+
 
 class CorpusScores(Metric):
-    """BLEU and chrF of detokenised text (Papineni et al. 2002; Popovic 2015) and the share of lines
-    that are exactly right, in percent.
+    """BLEU and chrF of detokenised text (Papineni et al. 2002; Popovic 2015), and the share of lines
+    that equal their reference, in percent.
 
-    Its states are the sums of sacreBLEU's own statistics, so that the score of parts is the score
-    of the whole.
+    The states are sums of sacreBLEU's sufficient statistics: batches and processes add up to the
+    score of the corpus. BLEU is left out if the references have fewer than 4 words on average: it
+    is a mean over matching sequences of 1 to 4 words, of which such references have none or few.
 
     >>> scores = CorpusScores("de")
     >>> scores.update(["eins zwei drei vier"], ["eins zwei drei vier"])
     >>> {name: round(float(value), 1) for name, value in scores.compute().items()}
-    {'bleu': 100.0, 'chrf': 100.0, 'exact': 100.0}
+    {'bleu': 100.0, 'chrf': 100.0, 'exact_match': 100.0}
     """
 
     full_state_update = False
@@ -69,19 +73,25 @@ class CorpusScores(Metric):
         self.lines += len(hypotheses)
 
     def compute(self) -> dict[str, Tensor]:
-        """``bleu``, ``chrf`` and ``exact``, each from 0 to 100."""
+        """``chrf``, ``exact_match`` and, for references of 4 words or more, ``bleu``: each from 0
+        to 100.
+        """
         bleu, chrf = (
             _adapters.score_of_statistics(scorer, sums.tolist())
             for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True)
         )
-        exact = 100 * self.right / self.lines.clamp(min=1)
-        return {"bleu": torch.tensor(bleu), "chrf": torch.tensor(chrf), "exact": exact}
+        exact_match = 100 * self.right / self.lines.clamp(min=1)
+        scores = {"chrf": torch.tensor(chrf), "exact_match": exact_match}
+        return {"bleu": torch.tensor(bleu), **scores} if self.words >= MIN_WORDS else scores
+
+    @property
+    def words(self) -> float:
+        """Words of a reference on average, as sacreBLEU's tokenizer counts them."""
+        return float(self.bleu_sums[1] / self.lines.clamp(min=1))
 
 
 class TranslationScores(nn.Module):
-    """All that is measured on one set of sentences: :class:`CorpusScores` of the text, loss and
-    perplexity per token.
-    """
+    """The scores of one set: :class:`CorpusScores` of the text, loss and perplexity per token."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
@@ -103,7 +113,7 @@ class TranslationScores(nn.Module):
         self.nll.update(nll / tokens, weight=tokens)
 
     def compute(self) -> dict[str, Tensor]:
-        """``loss``, ``perplexity``, ``bleu``, ``chrf``, ``exact``, over all processes."""
+        """``loss``, ``perplexity``, and those of :class:`CorpusScores`, over all processes."""
         return {
             "loss": self.loss.compute(),
             "perplexity": self.nll.compute().exp(),

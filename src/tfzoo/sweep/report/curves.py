@@ -10,6 +10,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from tfzoo.renamed import metric_name
 from tfzoo.sweep.report.numbers import format_value
 from tfzoo.sweep.report.svg import Scale, limits, line, path, picture, tag, text
 from tfzoo.sweep.results import CellResult, Results
@@ -89,7 +90,7 @@ def read_curves(file: Path) -> dict[str, Curve]:
             for row in csv.DictReader(stream):
                 for key, value in row.items():
                     if value and key and key.startswith(("train/", "val/")):
-                        found[key][int(row["step"])] = float(value)
+                        found[metric_name(key)][int(row["step"])] = float(value)
     except (OSError, ValueError, TypeError):
         pass
     return dict(found)
