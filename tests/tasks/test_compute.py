@@ -61,7 +61,7 @@ def trained(task: Any, data: Any, folder: Path) -> Seen:
     return seen
 
 
-@pytest.mark.nightly  # the compiler takes the better part of a minute for the layers of an encoder and of a decoder
+@pytest.mark.nightly  # the compiler takes a minute for the layers of an encoder and a decoder
 def test_a_compiled_training_equals_one_that_is_not(tmp_path: Path) -> None:
     from tfzoo.blocks.transformer_layer import compiled
 

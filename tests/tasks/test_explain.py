@@ -1,4 +1,4 @@
-"""What explains a training is logged at logging steps alone, says what is so, and changes nothing."""
+"""Explanations are logged at logging steps alone, are right, and change nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfzoo.registry import registry
 from tfzoo.runs.fsdp_strategy import Sharded
 from tfzoo.runs.metrics_file import MetricsFile
 from tfzoo.tasks import explain as explain_module
-from tfzoo.tasks.explain import Explain, look
+from tfzoo.tasks.explain import Explain, statistics
 from tfzoo.tasks.task import Task
 
 MODEL: dict[str, Any] = {
@@ -112,7 +112,9 @@ def test_training_ends_with_the_same_weights_bit_for_bit(
 ) -> None:
     ends, looked = [], []
     monkeypatch.setattr(
-        explain_module, "look", lambda *given: looked.append(given[0].global_step) or look(*given)
+        explain_module,
+        "statistics",
+        lambda *given: looked.append(given[0].global_step) or statistics(*given),
     )
     for explain in (False, True):
         trained = task_of(data[task], task)
@@ -169,7 +171,7 @@ class Quiet:
 def seen(task: Task, data: Any) -> dict[str, float]:
     batch = next(iter(data.train_dataloader()))
     trainer: Any = Quiet()
-    return {key: float(value) for key, value in look(trainer, task, batch).items()}
+    return {key: float(value) for key, value in statistics(trainer, task, batch).items()}
 
 
 def test_the_numbers_are_those_of_what_is_known(data: dict[str, Any]) -> None:

@@ -42,8 +42,8 @@ class Case:
     sharded: bool = False
 
     @property
-    def norm_of_a_text_alone(self) -> bool:
-        """Whether the norm mixes the tokens of a text also in evaluation: no decoder can have it."""
+    def refused_in_a_decoder(self) -> bool:
+        """Whether the norm mixes the tokens of a text also in evaluation."""
         return "mixes_tokens:always" in registry("norm").entry(self.norm).traits
 
 
@@ -91,7 +91,7 @@ def task_of(case: Case, data: Any) -> Task:
         "norm": case.norm,
         "allow": ["leaky-norm"],
     }
-    if case.task == "translation" and case.norm_of_a_text_alone:
+    if case.task == "translation" and case.refused_in_a_decoder:
         model |= {"norm": "layer", "encoder": {"norm": case.norm}}
     recipe = {"seed": 1, "model": model, "optim": {"lr": 5e-3, "schedule": "constant"}}
     if case.task == "translation":

@@ -1,4 +1,4 @@
-"""Classification: an encoder, its loss, and the scores of what it takes texts for."""
+"""The classification task: model, loss, scores, and classifying text."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class ClassificationTask(Task):
         model: its vocabulary and its classes are the tokenizer's.
         tokenizer: tokenizer and labels, as :class:`~tfzoo.ClassificationData` makes them.
         optim: learning rate, schedule and label smoothing.
-        loss: how much the classes weigh.
-        compute: what training does with the layers to be faster, or to need less memory.
-        seed: of the random states of training steps.
+        loss: class weights.
+        compute: compiled layers, activation checkpointing.
+        seed: seed of the random state of each training step.
 
     Raises:
-        BadOption: a class weight of a label that there is none of.
+        BadOption: a class weight of a label that does not exist.
     """
 
     name: ClassVar[str] = "classification"
@@ -62,16 +62,16 @@ class ClassificationTask(Task):
         compute: Compute | None = None,
         seed: int = 0,
     ) -> None:
-        weighing = loss or Loss()
+        loss = loss or Loss()
         super().__init__(
             model,
             tokenizer,
-            {"optim": optim or Optim(), "loss": weighing, "compute": compute or Compute()},
+            {"optim": optim or Optim(), "loss": loss, "compute": compute or Compute()},
             seed,
         )
-        self.weighing = weighing
-        weights = weighing.weights(self.labels)
-        # In the checkpoint: balanced weights are those of the text that was trained on.
+        self.loss_settings = loss
+        weights = loss.weights(self.labels)
+        # A buffer, so that a checkpoint holds the balanced weights of its training text.
         self.register_buffer(
             "class_weights", torch.ones(len(self.labels)) if weights is None else weights
         )
@@ -79,7 +79,7 @@ class ClassificationTask(Task):
 
     @property
     def labels(self) -> list[str]:
-        """The labels as the data writes them, in the order of the classes."""
+        """The label of each class, as the data writes it."""
         return list(self.tokenizer.labels)
 
     @classmethod
@@ -95,17 +95,22 @@ class ClassificationTask(Task):
         return Vocabulary.restore(state)
 
     def on_fit_start(self) -> None:
-        """Balanced weights need the number of texts of each class."""
+        """Set balanced class weights from the training set.
+
+        Raises:
+            BadOption: the data module is not a ``ClassificationData``.
+        """
         trained = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
         found = (
             counts(trained, len(self.labels)).tolist()
             if isinstance(trained, ClassificationDataset)
             else None
         )
-        weights = self.weighing.weights(self.labels, found)
+        weights = self.loss_settings.weights(self.labels, found)
         if weights is None:
             raise BadOption(
-                "loss.class_weights: balanced needs ClassificationData, which counts labels; else give a weight by label"
+                "loss.class_weights: balanced needs ClassificationData, which counts labels; else "
+                "give a weight by label"
             )
         self.class_weights.copy_(weights)
 
@@ -113,7 +118,7 @@ class ClassificationTask(Task):
         return self.model.max_positions, self.model.max_positions
 
     def logits(self, batch: ClassificationBatch) -> Tensor:
-        """Of each class: ``(b c)``."""
+        """Logits of each class: ``(b c)``."""
         return self.model(batch.tokens, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
 
     def forward_batch(self, batch: ClassificationBatch) -> object:
@@ -143,7 +148,7 @@ class ClassificationTask(Task):
         self.confusion = {}
 
     def on_test_epoch_end(self) -> None:
-        """Scores, and a picture of each confusion matrix for loggers that take pictures."""
+        """Log the scores and, to loggers that take images, each confusion matrix."""
         super().on_test_epoch_end()
         names = self.test_names()
         for index, scores in enumerate(self.scores):
@@ -156,8 +161,8 @@ class ClassificationTask(Task):
                     show(logger, f"{name}/confusion", draw, self.trainer.global_step)
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """``majority 0.120  root operator 0.250  accuracy 0.610``: beside what is right without
-        reading the text, or little of it.
+        """``majority 0.120  root operator 0.250  accuracy 0.610``: the accuracy of the most
+        frequent class, of the data's own baselines, and of the model.
         """
         if "test/accuracy" not in scores:
             return ""
@@ -172,8 +177,8 @@ class ClassificationTask(Task):
         )
 
     def save_figures(self, folder: Path) -> list[Path]:
-        """The confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png``
-        where there are several.
+        """Draw the confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png``
+        if there are several.
         """
         from matplotlib.image import imsave
 
@@ -213,11 +218,13 @@ class ClassificationTask(Task):
         progress: Callable[[int], object] | None = None,
         cut: Callable[[int], object] | None = None,
     ) -> list[tuple[str, float]]:
-        """The label of each line and its probability, in order; batches hold at most ``max_tokens``
-        tokens.
+        """The predicted label of each line and its probability, in order.
 
-        A line is cut where training cut its texts, and ``cut`` is told how many are; ``progress``,
-        how many lines each batch finished.
+        Args:
+            lines: texts. A longer one than ``data.max_length`` of training is cut, as in training.
+            max_tokens: the most tokens of a batch.
+            progress: called with the number of lines of each finished batch.
+            cut: called with the number of lines that were cut.
         """
         limits = [
             limit for limit in (self.model.max_positions, self.longest_trained) if limit is not None
@@ -229,7 +236,7 @@ class ClassificationTask(Task):
 
     @property
     def longest_trained(self) -> int | None:
-        """The most tokens of a text in training, its end counted, where the recipe says it."""
+        """The most tokens of a text in training, with EOS, if the recipe says it."""
         longest: int | None = self.recipe.get("data", {}).get("max_length")
         return None if longest is None else longest + 1
 
@@ -241,12 +248,12 @@ class ClassificationTask(Task):
 
 
 def counts(texts: ClassificationDataset, classes: int) -> NDArray[np.int64]:
-    """How many of the texts that are used have each class."""
+    """The number of texts of each class, of those that the split uses."""
     return np.bincount(texts.classes[texts.rows], minlength=classes)
 
 
 def show(logger: Any, name: str, picture: Callable[[], Any], step: int) -> None:
-    """Give a picture to a logger that takes pictures."""
+    """Log an image to a logger that takes images."""
     board: Any = getattr(logger, "experiment", None)
     if hasattr(logger, "log_image"):  # Weights & Biases
         logger.log_image(name, images=[picture()])

@@ -14,14 +14,15 @@ from torchmetrics.classification import (
 
 
 class ClassificationScores(nn.Module):
-    """All that is measured on one set of texts, from 0 to 1.
+    """The scores of one set of texts, from 0 to 1.
 
-    ``accuracy`` is the share of texts whose class is right; ``macro_f1`` the mean over classes of
-    ``2 P R / (P + R)``; ``calibration_error`` the mean distance between how sure the classifier is
-    and how often it is right, in 15 bins (Guo et al. 2017, eq. 3).
+    ``accuracy`` is the share of texts whose predicted class is right; ``macro_f1`` the mean over
+    classes of ``2 P R / (P + R)``, with precision P and recall R; ``calibration_error`` the mean
+    difference between confidence and accuracy, in 15 bins (Guo et al. 2017, eq. 3).
 
-    >>> scores = ClassScores(2)
-    >>> scores.update(torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0]]), torch.tensor([0, 1, 1]), torch.zeros(3), torch.ones(3))
+    >>> scores = ClassificationScores(2)
+    >>> logits = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
+    >>> scores.update(logits, torch.tensor([0, 1, 1]), torch.zeros(3), torch.ones(3))
     >>> {name: round(float(value), 2) for name, value in scores.compute().items()}
     {'loss': 0.0, 'accuracy': 0.67, 'macro_f1': 0.67, 'calibration_error': 0.32}
     >>> scores.confusion().tolist()
@@ -39,8 +40,8 @@ class ClassificationScores(nn.Module):
         self.matrix = MulticlassConfusionMatrix(classes, validate_args=False)
 
     def update(self, logits: Tensor, label: Tensor, loss: Tensor, weight: Tensor) -> None:
-        """Add a batch: ``(b c), (b)``, and the loss and the weight of each text, ``(b)``."""
-        logits = logits.float()
+        """Add a batch: logits ``(b c)`` and, of each text, label, loss and class weight ``(b)``."""
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         for metric in (self.accuracy, self.f1, self.matrix):
             metric.update(logits, label)
         self.calibration.update(logits.softmax(-1), label)
@@ -56,6 +57,8 @@ class ClassificationScores(nn.Module):
         }
 
     def confusion(self) -> Tensor:
-        """How many texts of each class (row) were taken for each (column): ``(c c)``."""
+        """The number of texts of each class (row) that were predicted as each class (column): ``(c
+        c)``.
+        """
         matrix: Tensor = self.matrix.compute()
         return matrix.to(torch.int64)

@@ -1,4 +1,4 @@
-"""How a model is computed in training: faster or in less memory, with the same result."""
+"""Compiled layers and activation checkpointing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from tfzoo.errors import BadOption
 
 @dataclass
 class Compute:
-    """What training does with each layer of a model. Neither changes what is learned, but for
-    rounding.
+    """How training computes the layers of a model. Results are the same, except for rounding.
 
     Args:
-        compile: compile the layers (``torch.compile``): the first steps wait for the compiler.
-        activation_checkpointing: keep only the layers' inputs for the backward and compute the rest
-            again: the time of one more forward, for the memory of all layers but one.
+        compile: compile the layers with ``torch.compile``; the first steps wait for the compiler.
+        activation_checkpointing: keep only the inputs of layers for the backward pass and compute
+            the rest again: one more forward pass of time, the memory of one layer instead of all.
 
     Raises:
-        BadOption: both; what is compiled for one length need not keep what is compiled for all.
+        BadOption: both at once; they do not work together (pytorch/pytorch#166926).
     """
 
     compile: bool = False
@@ -30,11 +29,12 @@ class Compute:
     def __post_init__(self) -> None:
         if self.compile and self.activation_checkpointing:
             raise BadOption(
-                "compile and activation_checkpointing do not go together (pytorch/pytorch#166926); choose one"
+                "compile and activation_checkpointing do not work together "
+                "(pytorch/pytorch#166926); choose one"
             )
 
     def apply(self, model: nn.Module) -> None:
-        """Tell the layers."""
+        """Set both options on every layer of a model."""
         for module in model.modules():
             if isinstance(module, TransformerLayer):
                 module.compiled, module.activation_checkpointing = (

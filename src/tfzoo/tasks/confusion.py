@@ -1,4 +1,4 @@
-"""A confusion matrix as a picture."""
+"""A confusion matrix as an image."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from torch import Tensor
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NUMBERED = 24
-"""So many classes at most leave room for the counts."""
-LONGEST = 24
+MAX_NUMBERED = 24
+"""With more classes there is no room for the counts."""
+
+MAX_LABEL = 24
+"""Longer labels are shortened."""
 
 
 def confusion_picture(
     matrix: Tensor, labels: Sequence[str], title: str, dpi: int = 120
 ) -> NDArray[np.uint8]:
-    """The pixels of :func:`confusion_figure`, red, green, blue and opacity: ``(height width 4)``."""
+    """The pixels of :func:`confusion_figure`, RGBA: ``(height width 4)``."""
     figure = confusion_figure(matrix, labels, title)
     figure.set_dpi(dpi)
     canvas: Any = figure.canvas
@@ -34,15 +36,15 @@ def confusion_picture(
 
 
 def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figure:
-    """Rows are the classes that texts have, columns those that they were given; the shade is the
-    share of the row: ``(c c)``.
+    """Draw a confusion matrix ``(c c)``: rows are true classes, columns predicted ones, the shade
+    is the share of the row.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     counts = matrix.cpu()
     shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
-    names = [label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…" for label in labels]
+    names = [label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…" for label in labels]
     size = 2.5 + 0.45 * min(len(names), 40)
     figure = Figure(figsize=(size + 1, size), layout="constrained")
     FigureCanvasAgg(figure)
@@ -52,7 +54,7 @@ def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figur
     axes.set_xticks(range(len(names)), [plain(name) for name in names], rotation=90)
     axes.set_yticks(range(len(names)), [plain(name) for name in names])
     axes.set(xlabel="classified as", ylabel="is", title=plain(title))
-    if len(names) <= NUMBERED:
+    if len(names) <= MAX_NUMBERED:
         for row in range(len(names)):
             for column in range(len(names)):
                 colour = "white" if shares[row, column] > 0.5 else "black"
@@ -69,5 +71,5 @@ def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figur
 
 
 def plain(text: str) -> str:
-    """A label that holds a dollar sign is no formula."""
+    """Escape dollar signs, which matplotlib would read as a formula."""
     return text.replace("$", r"\$")

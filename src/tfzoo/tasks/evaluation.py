@@ -96,7 +96,8 @@ class Evaluator(Learner):
         progress: Callable[[int], object] | None = None,
     ) -> list[T]:
         """Apply ``use`` to each batch in evaluation mode, and return its results in the order of
-        the items' ``index``. ``progress`` is called with the number of items of each finished batch.
+        the items' ``index``. ``progress`` is called with the number of items of each finished
+        batch.
         """
         found: dict[int, T] = {}
         training = self.training

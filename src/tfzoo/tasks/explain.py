@@ -1,6 +1,4 @@
-"""What explains a training: how attention looks, how much embeddings vary, and which components the
-gradient reaches.
-"""
+"""Statistics that explain a training: of attention weights, embeddings and gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tfzoo.masks import Mask
 from tfzoo.models.fsdp import full_tensor, reshard, unshard
 
 ROWS = 8
-"""Texts of a batch that are looked at."""
+"""The number of texts of a batch that the statistics are of."""
 
 KINDS = {
     "attention": MultiHead,
@@ -31,35 +29,37 @@ KINDS = {
     "pooling": Pooling,
     "embedding": nn.Embedding,
 }
-"""What a parameter counts to: the first of these that it lies in; ``output`` where it lies in none.
+"""The kind of component that a parameter belongs to: the first class of an enclosing module; no
+match means ``output``.
 """
 
 Found = dict[str, list[Tensor]]
 
 
 class Explain(L.Callback):
-    """Logs, at the Trainer's logging steps alone, what explains the scores of a run.
+    """Logs statistics of attention, embeddings and gradients at the Trainer's logging steps.
 
     The first texts of the batch pass through the model once more, in evaluation mode: without
-    dropout, and with a batch norm's running statistics. Attention is seen by the reference path
-    that every attention has, so that the numbers are the same whatever kernel trains.
-    Nothing that training uses is changed, and nothing random is drawn: the weights afterwards are
-    those of a run without it, bit for bit.
+    dropout, and with the running statistics of batch norm. Attention weights are computed by the
+    reference path that every attention has, so that they do not depend on the kernel. Parameters,
+    gradients and random state are left alone: the trained weights are those of a run without this
+    callback, bit for bit.
 
-    - ``explain/SIDE/entropy``: of a query's weights, in nats; ``SIDE`` is ``encoder`` or
-      ``decoder`` (self-attention) or ``cross``
-    - ``explain/SIDE/largest_weight``: of each query
-    - ``explain/SIDE/own_token``: how often that is on the query's own token; not for ``cross``
-    - ``explain/SIDE/score_variance``: over the keys that a query may look at, of scores divided by
-      the temperature, before any bias
-    - ``explain/SIDE/embedding_variance``: of what enters the stack, before positions; not for
+    - ``explain/SIDE/entropy``: entropy of a query's attention weights, in nats; ``SIDE`` is
+      ``encoder`` or ``decoder`` (self-attention) or ``cross``
+    - ``explain/SIDE/largest_weight``: largest attention weight of a query
+    - ``explain/SIDE/own_token``: share of queries whose largest weight is on their own token; not
+      for ``cross``
+    - ``explain/SIDE/score_variance``: variance of a query's scores over the keys that it may look
+      at, after the temperature, before any bias
+    - ``explain/SIDE/embedding_variance``: variance of the stack's input, before positions; not for
       ``cross``
     - ``explain/gradient/KIND``: norm of the gradient, before clipping, of all parameters of
       attention blocks, norms, feed-forward layers, positions, embeddings, poolings, and ``output``,
       all others
 
-    Means over layers, heads and real tokens; of several processes, the first one's texts. What it
-    costs: ``benchmarks/explain.py``.
+    Means over layers, heads and tokens without padding; of several processes, those of rank 0. Its
+    cost is measured by ``benchmarks/explain.py``.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Explain(L.Callback):
     ) -> None:
         every = getattr(trainer, "log_every_n_steps", 0)
         if not self.seen and every and (trainer.global_step + 1) % every == 0:
-            self.seen = look(trainer, pl_module, batch)
+            self.seen = statistics(trainer, pl_module, batch)
 
     def on_before_optimizer_step(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
@@ -94,7 +94,7 @@ class Explain(L.Callback):
         norms = torch.stack([*self.gradients.values()])
         norms = norms * (
             task.normalizer.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny)
-        )  # of the mean loss, not of the sum
+        )  # gradients of the mean loss, not of the sum
         values = (
             torch.stack([*(value.float() for value in self.seen.values())]).tolist()
             + norms.tolist()
@@ -107,14 +107,14 @@ class Explain(L.Callback):
 
 
 @torch.no_grad()
-def look(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
-    """What attention and embeddings do on the first texts of a batch, by name."""
+def statistics(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
+    """Statistics of attention and embeddings on the first texts of a batch, by name."""
     found: Found = defaultdict(list)
     unshard(task.model)
     try:
         with (
-            evaluating(task.model),
-            watched(task.model, found),
+            evaluation_mode(task.model),
+            recorded(task.model, found),
             trainer.precision_plugin.train_step_context(),
         ):
             task.forward_batch(batch.first(ROWS))
@@ -124,8 +124,8 @@ def look(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """In evaluation mode; each module is afterwards in the mode that it was in."""
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the ``with`` block; afterwards each module has its mode of before."""
     before = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -136,92 +136,83 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def watched(model: nn.Module, found: Found) -> Iterator[None]:
-    """Stacks and attentions tell what passes through them."""
+def recorded(model: nn.Module, found: Found) -> Iterator[None]:
+    """Forward hooks on stacks and attentions that record statistics of their inputs."""
     with ExitStack() as hooks:
 
-        def hook(module: nn.Module, told: Callable[..., None]) -> None:
-            hooks.callback(module.register_forward_pre_hook(told, with_kwargs=True).remove)
+        def hook(module: nn.Module, function: Callable[..., None]) -> None:
+            hooks.callback(module.register_forward_pre_hook(function, with_kwargs=True).remove)
 
         for name, stack in model.named_modules():
-            if isinstance(stack, Stack):
-                valid: list[Tensor | None] = []
-                hook(stack, partial(entered, name, found, valid))
-                for block in stack.modules():
-                    if isinstance(block, MultiHead):
-                        own = isinstance(block, SelfAttention)
-                        hook(
-                            block.attention,
-                            partial(attended, name if own else "cross", own, found, valid),
-                        )
+            if not isinstance(stack, Stack):
+                continue
+            valid: list[Tensor | None] = []
+            hook(stack, partial(record_stack, name, found, valid))
+            for block in stack.modules():
+                if isinstance(block, MultiHead):
+                    own = isinstance(block, SelfAttention)
+                    side = name if own else "cross"
+                    hook(block.attention, partial(record_attention, side, own, found, valid))
         yield
 
 
-def entered(
+def record_stack(
     side: str,
     found: Found,
     valid: list[Tensor | None],
     stack: nn.Module,
-    given: tuple[Any, ...],
-    named: Mapping[str, Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> None:
-    """A stack's hook: ``x`` ``(b n d)`` enters it, of which ``valid`` ``(b n)`` is real."""
-    x, real = given[0], given[1] if len(given) > 1 else named.get("valid")
-    valid[:] = [real]
-    found[f"{side}/embedding_variance"].append((x if real is None else x[real]).float().var())
+    """Pre-hook of a stack: records the variance of its input ``x`` ``(b n d)`` at tokens that are
+    not padding, and keeps their mask ``valid`` ``(b n)`` for :func:`record_attention`.
+    """
+    x, mask = args[0], args[1] if len(args) > 1 else kwargs.get("valid")
+    valid[:] = [mask]
+    found[f"{side}/embedding_variance"].append((x if mask is None else x[mask]).float().var())
 
 
-def attended(
+def record_attention(
     side: str,
     own: bool,
     found: Found,
     valid: list[Tensor | None],
     attention: Attention,
-    given: tuple[Tensor, ...],
-    named: Mapping[str, Any],
+    args: tuple[Tensor, ...],
+    kwargs: Mapping[str, Any],
 ) -> None:
-    """An attention's hook: of ``q`` and ``k``, ``(b h q c), (b h k *)``, their weights by the
-    reference path.
+    """Pre-hook of an attention: records statistics of its weights and scores for ``q`` and ``k``,
+    ``(b h q c), (b h k *)``, computed by the reference path.
     """
-    q, k = given[:2]
-    mask: Mask = named["mask"]
-    temperature: float = named.get("temperature", 1.0)
-    prepared: bool = named.get("keys_prepared", False)
+    q, k = args[:2]
+    mask: Mask = kwargs["mask"]
+    temperature: float = kwargs.get("temperature", 1.0)
+    prepared: bool = kwargs.get("keys_prepared", False)
+    bias = kwargs.get("bias")
     weights = attention.weights(
-        q,
-        k,
-        mask=mask,
-        bias=named.get("bias"),
-        temperature=temperature,
-        keys_prepared=prepared,
+        q, k, mask=mask, bias=bias, temperature=temperature, keys_prepared=prepared
     )
-    real = (
-        torch.ones_like(weights[..., 0])
-        if valid[0] is None
-        else valid[0][:, None].expand(weights.shape[:-1]).float()
-    )
+    counted = torch.ones_like(weights[..., 0])
+    if valid[0] is not None:
+        counted = valid[0][:, None].expand(weights.shape[:-1]).float()
 
-    def tell(name: str, value: Tensor) -> None:
-        found[f"{side}/{name}"].append((value * real).sum() / real.sum())
+    def record(name: str, value: Tensor) -> None:
+        found[f"{side}/{name}"].append((value * counted).sum() / counted.sum())
 
-    largest, place = weights.max(-1)
-    tell("entropy", torch.special.entr(weights).sum(-1))
-    tell("largest_weight", largest)
+    largest, key = weights.max(-1)
+    record("entropy", torch.special.entr(weights).sum(-1))
+    record("largest_weight", largest)
     if own:
-        tell(
-            "own_token",
-            (
-                place
-                == mask.first_query(*weights.shape[-2:])
-                + torch.arange(place.shape[-1], device=place.device)
-            ).float(),
-        )
+        queries = torch.arange(key.shape[-1], device=key.device)
+        record("own_token", (key == mask.first_query(*weights.shape[-2:]) + queries).float())
     scores = attention.prepared_scores(q, k) if prepared else attention.scores(q, k)
-    tell("score_variance", variance(scores.float() / temperature, mask))
+    record("score_variance", variance(scores.float() / temperature, mask))
 
 
 def variance(scores: Tensor, mask: Mask) -> Tensor:
-    """Of each query's scores over the keys that it may look at: ``(b h q k) -> (b h q)``."""
+    """Variance of each query's scores over the keys that it may look at: ``(b h q k) -> (b h
+    q)``.
+    """
     visible = mask.boolean(scores.shape[-2], scores.shape[-1], scores.device)
     if visible is None:
         return scores.var(-1, unbiased=False)
@@ -233,7 +224,7 @@ def variance(scores: Tensor, mask: Mask) -> Tensor:
 
 
 def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
-    """The norm of the gradient by kind of component."""
+    """The norm of the gradient of all parameters of each kind of component."""
     gradients: dict[str, list[Tensor]] = defaultdict(list)
     kinds: dict[nn.Parameter, str] = {}
     for module in model.modules():  # the outermost first

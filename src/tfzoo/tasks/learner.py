@@ -1,4 +1,4 @@
-"""The training half of every task: random state, normalised gradients, skipped steps, throughput."""
+"""The training half of every task: random state, normalised gradients, skipped steps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Where a number stopped being finite: found by running the same batches again and looking at every
-module.
-"""
+"""NaN detection: which module was the first to give a value that is not finite."""
 
 from __future__ import annotations
 
@@ -17,21 +15,20 @@ Outputs = list[tuple[str, Tensor]]
 
 
 def first_non_finite(
-    model: nn.Module, losses: Sequence[Callable[[], Tensor]], processes: int = 1
+    model: nn.Module, losses: Sequence[Callable[[], Tensor]], world_size: int = 1
 ) -> str:
-    """What was the first not to be finite, in the order of the computation: the output of a module,
-    the loss, or a gradient.
+    """The first value that is not finite, in the order of computation: the output of a module, the
+    loss, or a gradient. Empty if all are finite.
 
-    ``losses`` compute the loss of a micro-batch each. All processes call it and get the same
-    answer: that of the first process that found something. Empty where all is finite.
+    The batches are computed again: ``losses`` compute the loss of a micro-batch each. Every process
+    calls it and gets the same answer, that of the lowest rank that found something.
     """
     found = ""
-    for (
-        loss
-    ) in losses:  # all of them, to the end: processes that share statistics have to keep step
-        found = look(model, loss) or found
-    if processes > 1:
-        answers: list[Any] = [None] * processes
+    for loss in losses:  # every one: batch statistics are reduced over processes in each forward
+        place = first_in_batch(model, loss)
+        found = found or place
+    if world_size > 1:
+        answers: list[Any] = [None] * world_size
         distributed.all_gather_object(answers, found)
         found = next(
             (f"{answer} (process {rank})" for rank, answer in enumerate(answers) if answer), ""
@@ -39,17 +36,17 @@ def first_non_finite(
     return found
 
 
-def look(model: nn.Module, loss: Callable[[], Tensor]) -> str:
-    """The same, of one micro-batch of this process."""
+def first_in_batch(model: nn.Module, loss: Callable[[], Tensor]) -> str:
+    """:func:`first_non_finite` for one micro-batch of this process."""
     outputs: Outputs = []
     with ExitStack() as hooks:
         for name, module in model.named_modules():
             handle = module.register_forward_hook(
-                partial(note, outputs, f"model.{name}" if name else "the model")
+                partial(keep_output, outputs, f"model.{name}" if name else "the model")
             )
             hooks.callback(handle.remove)
         result = loss()
-    # Gradients at outputs, not at parameters: a strategy's own hooks on these are left alone.
+    # Gradients of outputs, not of parameters: those would run the hooks of DDP or FSDP.
     tracked = [(name, output) for name, output in outputs if output.requires_grad]
     gradients = (
         torch.autograd.grad(result, [output for _, output in tracked], allow_unused=True)
@@ -69,8 +66,8 @@ def look(model: nn.Module, loss: Callable[[], Tensor]) -> str:
     return next((name for name, value in order if not bool(value.isfinite().all())), "")
 
 
-def note(outputs: Outputs, name: str, module: nn.Module, given: Any, output: Any) -> None:
-    """A forward hook that keeps what a module gave; an inner module comes before the one around it."""
+def keep_output(outputs: Outputs, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+    """A forward hook that keeps the output of a module. Inner modules come before outer ones."""
     for one in output if isinstance(output, tuple) else (output,):
         if isinstance(one, Tensor) and one.is_floating_point():
             outputs.append((name, one))

@@ -30,8 +30,8 @@ def parameters(task: type, stop: type) -> dict[str, tuple[Any, Any]]:
             hints = get_type_hints(init)
         except NameError as error:
             raise BadOption(
-                f"{owner.__name__}: {error} in an annotation of its constructor; a checkpoint could "
-                "not restore its settings"
+                f"{owner.__name__}: {error} in an annotation of its constructor; a checkpoint "
+                "could not restore its settings"
             ) from None
         kinds = inspect.signature(init).parameters
         for name, one in kinds.items():

@@ -1,4 +1,4 @@
-"""Translation: a Transformer, its loss, and the scores of what it writes."""
+"""The translation task: model, loss, scores, and translating text."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from tfzoo.tasks.task import SMALL, Task
 from tfzoo.tasks.translation_scores import MIN_WORDS, CorpusScores, TranslationScores
 
 EXAMPLES = 4
+"""Sentences of the validation set that are shown with their translations."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A sentence and its score: the log probability that search ranks by, divided by its length
-    penalty.
-    """
+    """A translation and its score: log probability divided by the length penalty."""
 
     text: str
     score: float
@@ -41,9 +40,9 @@ class TranslationTask(Task):
         model: its vocabularies are the tokenizer's.
         tokenizer: the tokenizers of both languages, as :class:`~tfzoo.TranslationData` makes them.
         optim: learning rate, schedule and label smoothing.
-        search: how translations are decoded, at validation and test too.
-        compute: what training does with the layers to be faster, or to need less memory.
-        seed: of the random states of training steps.
+        search: beam size and length penalty, also of validation and test.
+        compute: compiled layers, activation checkpointing.
+        seed: seed of the random state of each training step.
     """
 
     name: ClassVar[str] = "translation"
@@ -95,19 +94,19 @@ class TranslationTask(Task):
         return TokenizerPair.restore(state)
 
     def loss(self, batch: ParallelBatch) -> tuple[Tensor, Tensor, int]:
-        """The smoothed loss and the cross entropy, summed over the real tokens, in nats, and how
-        many these are.
+        """The label-smoothed loss and the cross entropy, both summed over the target's tokens
+        without padding, in nats, and the number of these tokens.
         """
         source_padding = "right" if batch.source_padding else "none"
         target_padding = "right" if batch.target_padding else "none"
         wanted = batch.target[:, 1:]
-        # The end of a sentence predicts nothing: the longest has none here, so that others must not
-        # either where a norm counts tokens.
+        # EOS predicts nothing. The longest sentence has none among the inputs; it becomes padding
+        # in the others too, so that a norm over tokens sees every sentence alike.
         inputs, wanted = batch.target[:, :-1] * (wanted != self.model.pad), wanted.flatten()
         hidden = self.model.hidden(
             batch.source, inputs, source_padding=source_padding, target_padding=target_padding
         )  # type: ignore[arg-type]
-        # Only real tokens are worth a column of logits.
+        # Logits are computed at these tokens only.
         hidden, wanted = (
             hidden.flatten(0, 1).index_select(0, batch.non_padding),
             wanted.index_select(0, batch.non_padding),
@@ -185,7 +184,7 @@ class TranslationTask(Task):
     def translate(
         self, lines: Iterable[str], search: Search | None = None, *, max_tokens: int = 4096
     ) -> list[str]:
-        """The best translation of each line, in order; batches hold at most ``max_tokens`` source
+        """The best translation of each line, in order. A batch has at most ``max_tokens`` source
         tokens.
         """
         return [best[0].text for best in self.translations(lines, search, max_tokens=max_tokens)]
@@ -198,8 +197,8 @@ class TranslationTask(Task):
         max_tokens: int = 4096,
         progress: Callable[[int], object] | None = None,
     ) -> list[list[Translation]]:
-        """The ``n_best`` translations of each line, best first; ``progress`` is told how many lines
-        each batch finished.
+        """The ``n_best`` translations of each line, best first. ``progress`` is called with the
+        number of lines of each finished batch.
         """
         batches = translation_batches(
             lines,

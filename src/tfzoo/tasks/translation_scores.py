@@ -21,8 +21,8 @@ MIN_WORDS = 4
 
 
 class CorpusScores(Metric):
-    """BLEU and chrF of detokenised text (Papineni et al. 2002; Popovic 2015), and the share of lines
-    that equal their reference, in percent.
+    """BLEU and chrF of detokenised text (Papineni et al. 2002; Popovic 2015), and the share of
+    lines that equal their reference, in percent.
 
     The states are sums of sacreBLEU's sufficient statistics: batches and processes add up to the
     score of the corpus. BLEU is left out if the references have fewer than 4 words on average: it
