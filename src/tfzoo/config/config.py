@@ -148,7 +148,10 @@ def build(task: Any, values: Mapping[str, Any], merged: Merged, checked: Collect
     """
     import torch
 
-    supplied = {"model": task.model_arguments(data=values["data"]), "data": {"seed": values["seed"]}}
+    supplied = {
+        "model": task.model_arguments(data=values["data"]),
+        "data": {"seed": values["seed"]},
+    }
     for name, section in merged.sections.items():
         if name in LIGHTNING or name not in checked:
             continue

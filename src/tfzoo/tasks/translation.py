@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from tfzoo import _adapters
 from tfzoo.data.inference_batches import translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
@@ -137,7 +138,7 @@ class TranslationTask(Task):
         BLEU where the references are too short for it.
         """
         super().check(data)
-        callbacks = self.trainer.callbacks  # type: ignore[attr-defined]  # a Trainer has them
+        callbacks = getattr(_adapters.trainer_of(self), "callbacks", [])
         monitored = {getattr(callback, "monitor", None) for callback in callbacks}
         lines = getattr(getattr(data, "sets", {}).get("val"), "lines", None)
         if lines and "val/bleu" in monitored:
