@@ -75,7 +75,7 @@ def test_jobs_outlive_the_sweep_which_finds_them_again(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    sweep = Sweep(tmp_path, ["layer", "rms", "none"], 2.0, monkeypatch)
+    sweep = Sweep(tmp_path, ["layer", "rms", "none"], 1.2, monkeypatch)
     sweep.interrupt_when(lambda: sweep.did("begin"))
     assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.update) == 130
     assert "To end them: scancel 41. " in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_com
 from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep
 from tfzoo.commands.sweep import words
-from tfzoo.sweep import local, plan, state
+from tfzoo.sweep import cell, local, plan, state
 from tfzoo.sweep.folder import create
 from tfzoo.sweep.wandb import export
 
@@ -40,6 +41,32 @@ def test_an_agent_runs_each_cell_by_its_number(
     assert (given.file, given.run, given.cell) == (str(sweep.plan.file), str(sweep.folder), 2)
 
 
+def test_a_training_gets_its_group_its_threads_and_no_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Child:
+        stdin = None
+
+        def __init__(self, words: list[str], env: dict[str, str], **options: Any) -> None:
+            started.append((words, env))
+
+        def wait(self) -> int:
+            return 0
+
+    started: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(cell.subprocess, "Popen", Child)
+    monkeypatch.delenv("WANDB_RUN_GROUP", raising=False)
+    monkeypatch.setenv("RANK", "1")
+    sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
+    (run,) = sweep.runs
+    run.folder.mkdir(parents=True)
+    assert cell.spawn(run, sweep.plan, {"OMP_NUM_THREADS": "3"}, cell.Stop()) == 0
+    ((words, env),) = started
+    assert words[-4:] == ["--run", str(run.folder), "--seed=1", "--model.norm=layer"]
+    assert (env["WANDB_RUN_GROUP"], env["OMP_NUM_THREADS"], "RANK" in env) == ("tiny", "3", False)
+
+
+@pytest.mark.nightly
 def test_runs_of_a_sweep_are_one_group_without_a_network_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
