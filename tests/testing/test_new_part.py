@@ -1,0 +1,117 @@
+"""A new part is one file: refusals follow from its traits, and the contracts name who is guilty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.commands.test_swap import refused_in_decoder
+from tests.testing.rules import can_be_allowed, refusals, refused_by
+from tfzoo.commands import check as command
+from tfzoo.contracts import Norm
+from tfzoo.registry import Entry, register, registry
+from tfzoo.testing.classifiers import CLASSIFIER, Choice
+from tfzoo.testing.contract import Result, Violation, run_contract
+from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.runner import contracts, rules_of_style
+from tfzoo.testing.stack_contracts import STACK_CONTRACTS
+from tfzoo.testing.stacks import PLAIN, RESIDUALS, SIDES, Combination, neighbours, results
+
+
+class TextNorm(Norm):
+    """Each text by the root mean square of all its numbers: ``x / sqrt(mean(x^2) + 1)``."""
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        if valid is None:
+            return (wide / (wide.square().mean((1, 2), keepdim=True) + 1).sqrt()).to(x.dtype)
+        wide = wide.masked_fill(~valid[..., None], 0.0)
+        count = valid.sum(1)[:, None, None].clamp(min=1) * x.shape[2]
+        size = wide.square().sum((1, 2), keepdim=True) / count
+        return (wide / (size + 1).sqrt()).to(x.dtype)
+
+
+class Unfinished(Norm):
+    """Not written yet."""
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        raise NotImplementedError("to do")
+
+
+@pytest.fixture
+def text_norm() -> Iterator[Entry]:
+    """A norm that mixes tokens, as another package would register it."""
+    register("norm", "text", traits={"mixes_tokens:always"})(TextNorm)
+    yield registry("norm").entry("text")
+    del registry("norm").registered["text"]
+
+
+@pytest.fixture
+def unfinished() -> Iterator[Entry]:
+    register("norm", "unfinished")(Unfinished)
+    yield registry("norm").entry("unfinished")
+    del registry("norm").registered["unfinished"]
+
+
+def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm: Entry) -> None:
+    """It holds its contracts, and is refused where its traits say so, here and in test_swap."""
+    found = [run_contract(one, text_norm) for one in contracts("norm")]
+    assert [result for result in found if not result.ok] == []
+    assert refused_in_decoder("norm", "text") == "leaky-norm"
+    for side in SIDES:
+        for residual in RESIDUALS:
+            stack = Combination(side, residual=residual, **{**PLAIN, "norm": "text"})
+            assert refusals(stack) == (sorted(refused_by(stack)), can_be_allowed(stack))
+    classifier = Choice(residual="pre", **{**CLASSIFIER, "norm": "text"})
+    assert refusals(classifier) == ([], True)
+
+
+def test_another_package_takes_part_only_where_asked(unfinished: Entry) -> None:
+    entry = registry("attention").entry("dot_product")
+    assert "unfinished" not in {stack.norm for stack in neighbours(entry)}
+    assert "unfinished" in {stack.norm for stack in neighbours(entry, "all")}
+
+
+def test_an_unfinished_partner_is_named_and_fails_nobody_else(unfinished: Entry) -> None:
+    entry = registry("attention").entry("dot_product")
+    stack = Combination(
+        "encoder", residual="pre", **{**PLAIN, "attention": entry.name, "norm": "unfinished"}
+    )
+    found = list(results(entry, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
+    assert all(result.ok for result in found)
+    (named,) = [result for result in found if "fault of a partner" in result.name]
+    assert "norm 'unfinished' with tfzoo's own components" in named.message
+    assert "to do" in named.message
+    itself = list(results(unfinished, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
+    assert not all(result.ok for result in itself)
+
+
+def test_a_small_gradient_is_a_gradient_and_rounding_is_none() -> None:
+    assert_gradients({"a": torch.tensor(1.0), "b": torch.tensor(6e-6)})
+    for nothing in (torch.tensor(1e-13), torch.tensor(0.0), None):
+        with pytest.raises(Violation, match="b"):
+            assert_gradients({"a": torch.tensor(1.0), "b": nothing})
+
+
+def test_style_is_told_apart_from_contracts(
+    text_norm: Entry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = replace(text_norm, cls=type("Plain", (TextNorm,), {}))
+    broken = [run_contract(rule, plain) for rule in rules_of_style("norm")]
+    assert [result.name for result in broken if not result.ok] == [
+        "the docstring holds the formula"
+    ]
+    some = [Result("a", True), Result("b", False, "how", style=True)]
+    monkeypatch.setattr("tfzoo.testing.check", lambda *args, **named: iter(some))
+    assert command.run(["norm", "rms"]) == 0
+    assert "style   b: how" in capsys.readouterr().out
+    assert command.run(["norm", "rms", "--style"]) == 1
+    some[0] = Result("a", False, "why")
+    assert command.run(["norm", "rms"]) == 1
+    printed = capsys.readouterr().out
+    assert "FAILED  a: why" in printed
+    assert "norm rms: 0 of 1 contracts hold, 1 rule of style broken" in printed
