@@ -110,7 +110,7 @@ BUGS = (
         "rotation.py",
         "return RotateHalvesFunction.apply(grad, cos, -sin), None, None",
         "return RotateHalvesFunction.apply(grad, cos, sin), None, None",
-        "position rotary gradients_are_the_slopes_of_what_it_computes",
+        "position rotary gradients_are_those_of_the_output",
     ),
     # the cache
     Bug(
@@ -323,7 +323,7 @@ BUGS = (
         "pooling/convolution.py",
         "F.relu(torch.cat(matches, -1))",
         "torch.cat(matches, -1)",
-        "pooling convolution padding_has_no_influence",
+        "pooling convolution a_text_does_not_see_the_others_of_its_batch",
     ),
     Bug(
         "the pooling is not told what is padding",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import torch
 
 from tfzoo.models.initialise import initialise
@@ -58,4 +56,4 @@ def reset_parameters_initialises_every_parameter(entry: Entry) -> None:
 
 def _docstring(entry: Entry) -> str:
     """The docstring of the class itself; an inherited one describes another component."""
-    return (inspect.getdoc(entry.cls) or "") if "__doc__" in vars(entry.cls) else ""
+    return vars(entry.cls).get("__doc__") or ""
