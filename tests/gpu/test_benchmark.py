@@ -35,7 +35,7 @@ def test_a_part_that_fails_says_so_and_the_others_go_on(
         yield ["1", "2"]
         raise torch.OutOfMemoryError("out of memory\nlong")
 
-    part = gpu.Part("Title", ["a", "b"], rows, 10)
+    part = gpu.Part("Title", ["a", "b"], rows, 10, 1)
     gpu.measure(part, gpu.Run(torch.device("cpu"), small=True), gpu.Page(None))
     assert capsys.readouterr().out.splitlines()[-3:] == [
         "| 1 | 2 |",
@@ -45,7 +45,7 @@ def test_a_part_that_fails_says_so_and_the_others_go_on(
 
 
 def test_a_part_ends_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
-    part = gpu.Part("Title", ["a"], lambda run: iter([["1"]] * 9), 0)
+    part = gpu.Part("Title", ["a"], lambda run: iter([["1"]] * 9), 0, 9)
     gpu.measure(part, gpu.Run(torch.device("cpu"), small=True), gpu.Page(None))
     said = capsys.readouterr().out.splitlines()
     assert said.count("| 1 |") == 1

@@ -28,7 +28,7 @@ from tfzoo import TranslationTask
 def limited(self, start=TranslationTask.on_train_start):
     start(self)
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 300 * 2**20, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20, resource.RLIM_INFINITY))
 
 TranslationTask.on_train_start = limited
 sys.exit(main(sys.argv[1:]))
@@ -39,7 +39,7 @@ def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path: Path) -> None
     small = [
         *(
             "--data.dataset.train",
-            "20000",
+            "5000",
             "--data.dataset.val",
             "4",
             "--data.dataset.test",

@@ -12,7 +12,7 @@ import torch
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import bounds, sharded_files
-from tfzoo.runs.folder import near
+from tfzoo.runs.folder import similar_runs
 
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
@@ -33,7 +33,7 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
     if path.is_file() or sharded_files.is_sharded(path):
         return path
     if not path.exists():
-        others = near(path)
+        others = similar_runs(path)
         raise BadRun(
             f"no run at {run}."
             + (f" Runs there are: {', '.join(others)}" if others else " tfzoo fit RECIPE makes one")
@@ -45,7 +45,7 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
     if not files:
         raise BadRun(
             f"{run} holds no checkpoint: its training has written none"
-            + (f". Runs: {', '.join(near(path / 'x'))}" if near(path / "x") else "")
+            + (f". Runs: {', '.join(similar_runs(path / 'x'))}" if similar_runs(path / "x") else "")
         )
     if prefer == "last" and last:
         return last[0]

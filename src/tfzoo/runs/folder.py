@@ -88,7 +88,7 @@ def make(folder: Path, new: bool = False) -> bool:
     return True
 
 
-def near(run: str | Path) -> list[str]:
+def similar_runs(run: str | Path) -> list[str]:
     """Up to 5 runs to suggest for one that does not exist: in the same folder, else the latest in
     ``runs/``.
     """

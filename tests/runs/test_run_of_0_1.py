@@ -1,0 +1,59 @@
+"""A run of tfzoo 0.1 loads and goes on. Its folder was made by version 0.1.0 with
+
+    tfzoo fit translation/numbers OPTIONS --trainer.max_steps 4 --run run
+
+where ``OPTIONS`` stand below; absolute paths were cut from it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import tfzoo
+from tfzoo.commands.main import main
+
+OPTIONS = (
+    *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8"),
+    *("--data.dataset.long", "4", "--data.tokenizer.vocab_size", "300", "--data.max_tokens", "256"),
+    *("--model.dim", "8", "--model.layers", "1", "--model.heads", "2"),
+    *("--model.feedforward", "relu", "--search.max_length", "0.2"),
+    *("--trainer.accelerator", "cpu", "--trainer.devices", "1"),
+    *("--trainer.val_check_interval", "2"),
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
+    shutil.copytree(Path(__file__).with_name("run_0_1"), tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_it_loads_with_its_weights(run: Path) -> None:
+    task = tfzoo.TranslationTask.load(run)
+    stored = torch.load(run / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    assert all(torch.equal(value, stored[name]) for name, value in task.state_dict().items())
+    assert len(task.translate(["twenty plus two"])) == 1
+
+
+def test_it_goes_on_where_it_stood(run: Path) -> None:
+    before = json.loads((run / "summary.json").read_text("utf-8"))["fit"]
+    rows = (run / "metrics.csv").read_text("utf-8").count("\n")
+    more = ("--trainer.max_steps", "6", "--run", str(run))
+    assert main(["fit", "translation/numbers", *OPTIONS, *more]) == 0
+    after = json.loads((run / "summary.json").read_text("utf-8"))["fit"]
+    assert after["attempts"][-1]["from"] == 4
+    assert after["steps"] == 6
+    assert after["tokens"] > before["tokens"], "tokens of both attempts"
+    assert after["train_seconds"] > before["train_seconds"]
+    with (run / "metrics.csv").open(newline="", encoding="utf-8") as stream:
+        steps = [int(row["step"]) for row in csv.DictReader(stream)]
+    assert len(steps) >= rows - 1
+    assert steps == sorted(steps)
