@@ -177,6 +177,19 @@ def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path: Path) 
         config.check(tmp_path, {**recipe, "trainer": {}})
 
 
+def test_the_configuration_of_an_older_version_is_compared_by_its_present_names(
+    tmp_path: Path,
+) -> None:
+    config.write(tmp_path, {"data": {"word_dropout": 0.1}})
+    renamed = {"data.word_dropout": "data.token_dropout"}
+    defaults = {"data": {"token_dropout": 0.0, "later": (1, 2)}}
+    config.check(tmp_path, {"data": {"token_dropout": 0.1, "later": [1, 2]}}, renamed, defaults)
+    with pytest.raises(BadRun, match=r"data\.token_dropout was 0\.1, is 0\.0"):
+        config.check(tmp_path, {"data": {"token_dropout": 0.0, "later": [1, 2]}}, renamed, defaults)
+    with pytest.raises(BadRun, match=r"data\.later was \[1, 2\], is \[3\]"):
+        config.check(tmp_path, {"data": {"token_dropout": 0.1, "later": [3]}}, renamed, defaults)
+
+
 def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path: Path) -> None:
     first = MetricsFile(tmp_path)
     for step in range(4):

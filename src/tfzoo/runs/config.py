@@ -46,8 +46,16 @@ def write(folder: Path, recipe: Mapping[str, Any]) -> None:
     os.replace(temporary, folder / FILE)
 
 
-def check(folder: Path, recipe: Mapping[str, Any]) -> None:
+def check(
+    folder: Path,
+    recipe: Mapping[str, Any],
+    renamed: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
     """Check that a run can go on with this recipe.
+
+    The run may be of an older version: ``renamed`` has the present names of its keys
+    (``{"data.old": "data.new"}``), and ``defaults``, by section, the values of keys that it lacks.
 
     Raises:
         BadRun: naming what differs from the run's own.
@@ -61,7 +69,13 @@ def check(folder: Path, recipe: Mapping[str, Any]) -> None:
             f"{folder / FILE} cannot be read, so nobody knows how this run was configured. Name "
             "another folder with --run"
         )
-    old, new = leaves(before), leaves(yaml.safe_load(yaml.safe_dump(dict(recipe))))
+    for section, values in (defaults or {}).items():
+        kept = before.get(section)
+        for key in values.keys() - kept.keys() if isinstance(kept, dict) else ():
+            if f"{section}.{key}" not in (renamed or {}).values():
+                kept[key] = plain(values[key])
+    old = {(renamed or {}).get(name, name): value for name, value in leaves(before).items()}
+    new = leaves(plain(dict(recipe)))
     names = [
         name
         for name in sorted(old.keys() | new.keys())
@@ -77,6 +91,11 @@ def check(folder: Path, recipe: Mapping[str, Any]) -> None:
             f"{folder} has another configuration: {'; '.join(changes)}{more}. It goes on with its "
             "own alone; for a new run, name a new --run"
         )
+
+
+def plain(value: Any) -> Any:
+    """The value as it is read back from YAML."""
+    return yaml.safe_load(yaml.safe_dump(value))
 
 
 def is_free(name: str) -> bool:

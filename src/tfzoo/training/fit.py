@@ -63,6 +63,30 @@ def train(config: Config, given: str | None, args: list[str], source: str | None
     return code
 
 
+def check_config(folder: Path, config: Config) -> None:
+    """Check that the run of a folder has this configuration; it may be of an older version.
+
+    Raises:
+        BadRun: it has another one.
+    """
+    from tfzoo.config.sections import sections
+    from tfzoo.renamed import renamed_keys
+    from tfzoo.runs import config as run_config
+
+    own = {
+        name: section
+        for name, section in sections(config.task).items()
+        if name not in ("trainer", "checkpoint")  # of these, only what was set is written
+    }
+    renamed = {
+        f"{name}.{old}": f"{name}.{new}"
+        for name, section in own.items()
+        for old, new in renamed_keys(section.cls).items()
+    }
+    defaults = {name: section.defaults for name, section in own.items()}
+    run_config.check(folder, config.recipe, renamed, defaults)
+
+
 def going_on(folder: Path, config: Config) -> Path | None:
     """The checkpoint to go on from, if the folder is that of a run with one.
 
@@ -76,7 +100,7 @@ def going_on(folder: Path, config: Config) -> Path | None:
     if found or (
         not rank() and (folder / run_config.FILE).is_file()
     ):  # another process may be just writing it
-        run_config.check(folder, config.recipe)
+        check_config(folder, config)
     if not found:
         return None
     path, passed_over = found
