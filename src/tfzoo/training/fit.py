@@ -71,7 +71,6 @@ def check_config(folder: Path, config: Config) -> None:
     """
     from tfzoo.config.sections import sections
     from tfzoo.renamed import renamed_keys
-    from tfzoo.runs import config as run_config
 
     own = {
         name: section
