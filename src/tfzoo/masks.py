@@ -65,16 +65,20 @@ class Mask:
         Zeros, with finite gradients, where no key is visible or the bias is -inf at all that are.
         """
         q, k = scores.shape[-2:]
-        visible = self.boolean(q, k, scores.device)
+        visible, empty = self.boolean(q, k, scores.device), self.fully_masked(q, k, scores.device)
+        # A softmax of nothing but -inf is NaN, and so is its gradient: let such a row see all keys.
+        shown = visible if visible is None or empty is None else visible | empty
+        if shown is not None:
+            scores = scores.masked_fill(~shown, float("-inf"))
         if bias is not None:
             scores = scores + bias
-        if visible is not None:
-            scores = scores.masked_fill(~visible, float("-inf"))
-        if bias is None and not self.may_hide_all(q, k):
-            return softmax(scores)
-        # A softmax of nothing but -inf is NaN, and so is its gradient.
-        empty = scores.detach().amax(-1, keepdim=True) == float("-inf")
-        return softmax(scores.masked_fill(empty, 0.0)).masked_fill(empty, 0.0)
+            hidden = scores.detach().amax(-1, keepdim=True) == float("-inf")
+            scores, empty = (
+                scores.masked_fill(hidden, 0.0),
+                hidden if empty is None else hidden | empty,
+            )
+        weights = softmax(scores)
+        return weights if empty is None else weights.masked_fill(empty, 0.0)
 
     def additive(
         self, q: int, k: int, width: int, dtype: torch.dtype, device: torch.device

@@ -91,7 +91,7 @@ def positive(component: str, **options: float | None) -> None:
 
 def check_range(
     key: str,
-    value: object,
+    value: Any,
     *,
     gt: float | None = None,
     ge: float | None = None,

@@ -44,7 +44,9 @@ class Layer(Norm):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        weight, bias, wide = self.weight, self.bias, x
+        weight: Tensor = self.weight
+        bias: Tensor = self.bias
+        wide = x
         # PyTorch's CPU kernel sums the gradients of bf16 weights in bf16: 256 of 4096 equal tokens.
         if x.dtype != weight.dtype or x.device.type == "cpu":
             dtype = compute_dtype(x, weight)
