@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tfzoo
+from benchmarks.structure import cycles, packages
 from tfzoo.registry import KINDS, registry
 
 ROOT = Path(tfzoo.__file__).parent
@@ -156,3 +157,10 @@ def test_everything_public_says_what_it_is(path: Path) -> None:
             assert ast.get_docstring(node), (
                 f"{inside(path)}:{node.lineno}: {node.name} has no docstring"
             )
+
+
+def test_no_two_packages_import_each_other() -> None:
+    """Also not through others, and not within functions; imports for type checkers are left out."""
+    graph = packages(ROOT)
+    assert len(graph) > 15
+    assert cycles(graph) == []

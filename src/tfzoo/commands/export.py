@@ -30,6 +30,11 @@ def run(args: list[str]) -> int:
         return 0
     from tfzoo.runs import checkpoints
 
+    if given.output and Path(given.output).suffix == ".safetensors":
+        raise TfzooError(
+            f"--output {given.output}: a safetensors file holds weights alone, an export also "
+            f"recipe and tokenizer; name it {Path(given.output).with_suffix('.ckpt')}"
+        )
     path = checkpoints.resolve(given.run)
     folder = checkpoints.folder_of(path)
     if given.output is None and folder is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import ModelCheckpoint, Timer
 
 from tfzoo.config.config import Config
 from tfzoo.errors import TfzooError
@@ -63,6 +63,8 @@ class Training:
         self.ended = "not started"
         self.tested: dict[str, float] = {}
         self.earlier = earlier(folder) if found else []
+        before = summary.read(folder).get("fit", {}) if found else {}
+        self.decoded_before = before.get("decoded_per_second")
         self.parameters = sum(parameter.numel() for parameter in task.parameters())
         settings = config.recipe["checkpoint"]
         interval = config.lightning.values.checkpoint.train_time_interval
@@ -210,7 +212,8 @@ class Training:
         return None
 
     def facts(self) -> dict[str, Any]:
-        """The section of ``summary.json``."""
+        """The section of ``summary.json``. Where nothing was decoded, the run's earlier speed stays."""
+        speed = self.task.throughput.per_second
         return {
             "ended": self.ended,
             "attempts": self._attempts(self.ended),
@@ -219,8 +222,7 @@ class Training:
             if self.best.best_model_score is not None
             else {},
             **self.meter.counts(),
-            "decoded_per_second": self.task.throughput.per_second
-            and round(self.task.throughput.per_second, 1),
+            "decoded_per_second": round(speed, 1) if speed else self.decoded_before,
             "skipped": self.task.skipped,
             "parameters": self.parameters,
             "checkpoint": str(self.checkpoint) if self.checkpoint else None,
@@ -238,6 +240,8 @@ class Training:
             ("steps", f"{facts['steps']:,}"),
             ("time", f"{timedelta(seconds=round(facts['seconds']))}"),
         ]
+        if any(isinstance(one, Timer) and is_over(one) for one in self.trainer.callbacks):  # type: ignore[attr-defined]  # a Trainer has them
+            rows.append(("cut by", "trainer.max_time, before another limit was reached"))
         if facts["skipped"]:
             rows.append(("skipped, not finite", f"{facts['skipped']:,}"))
         if "tokens_per_second" in facts:
@@ -262,6 +266,12 @@ class Training:
         return next(
             (text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text"
         )
+
+
+def is_over(timer: Timer) -> bool:
+    """Whether the time that a Trainer was given for training has been used up."""
+    left = timer.time_remaining()
+    return left is not None and left <= 0
 
 
 def earlier(folder: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,51 @@
+"""What a run that has ended keeps and says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tfzoo.commands.main import main
+
+SMALL = (
+    *("fit", "translation/numbers", "--run", "run", "--model.dim", "16", "--model.heads", "2"),
+    *("--model.layers", "1", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
+    *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4"),
+    *("--data.workers", "0", "--search.max_length", "1"),
+)
+
+
+@pytest.fixture(autouse=True)
+def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
+
+
+def test_a_finished_run_keeps_its_speed_of_decoding() -> None:
+    def speed() -> float | None:
+        found: float | None = json.loads(Path("run/summary.json").read_text("utf-8"))["fit"][
+            "decoded_per_second"
+        ]
+        return found
+
+    args = [*SMALL, "--trainer.max_steps", "2"]
+    assert main(args) == 0
+    before = speed()
+    assert before
+    assert main(args) == 0
+    assert speed()
+
+
+def test_a_limit_of_time_that_cuts_training_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    limits = ("--trainer.max_time", "00:00:00:01", "--trainer.max_steps", "100000")
+    assert main([*SMALL, *limits]) == 0
+    assert "trainer.max_time" in capsys.readouterr().out
+
+
+def test_an_export_is_no_safetensors_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "run", "--output", "m.safetensors"]) == 2
+    assert "weights alone" in capsys.readouterr().err
