@@ -218,6 +218,7 @@ def test_the_numbers_are_those_of_what_is_known(data: dict[str, Any]) -> None:
     ), "the first of equals is the largest"
 
 
+@pytest.mark.nightly  # the compiler takes a minute
 def test_what_is_compiled_is_not_compiled_again(
     data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +271,7 @@ def one_of_two(rank: int, port: int, folder: str) -> None:
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.nightly  # on one process it is tested above, bit for bit
 def test_two_processes_train_as_without_it(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
