@@ -28,8 +28,8 @@ from tests.testing import patching
 
 ROOT, SOURCE = patching.ROOT, patching.SOURCE
 TESTS: dict[str, tuple[str, ...]] = {
-    "search.py": ("tests/test_search.py", "tests/models"),
-    "masks.py": ("tests/test_masks.py", "tests/attention", "tests/testing/test_stacks.py"),
+    "search.py": ("tests/test_search.py", "tests/models/test_transformer.py"),
+    "masks.py": ("tests/test_masks.py", "tests/attention", "tests/models"),
     "blocks": (
         "tests/blocks",
         "tests/models",
