@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tfzoo.errors import BadRun
+from tfzoo.renamed import metric_name
 
 FILE = "config.yaml"
 FREE = {
@@ -37,6 +38,7 @@ have started. ``limit_train_batches`` may not change: it decides which batches a
 """
 
 SHOWN = 4
+MONITOR = "checkpoint.monitor"
 
 
 def write(folder: Path, recipe: Mapping[str, Any]) -> None:
@@ -76,6 +78,9 @@ def check(
                 kept[key] = plain(values[key])
     old = {(renamed or {}).get(name, name): value for name, value in leaves(before).items()}
     new = leaves(plain(dict(recipe)))
+    for values in (old, new):
+        if isinstance(monitor := values.get(MONITOR), str):
+            values[MONITOR] = metric_name(monitor)
     names = [
         name
         for name in sorted(old.keys() | new.keys())
