@@ -68,7 +68,7 @@ class CrossEntropy(torch.autograd.Function):
             for start in range(0, len(target), rows):
                 h, y = hidden[start : start + rows], target[start : start + rows, None]
                 logits = matmul(h, weight.mT, logits_buffer[: len(y)])
-                log_p = torch.log_softmax(logits, 1, out=log_p_buffer[: len(y)])  # type: ignore[call-overload]  # the stub lacks out
+                log_p = torch.log_softmax(logits, 1, out=log_p_buffer[: len(y)])
                 log_p_y, logit_y = log_p.gather(1, y), logits.gather(1, y)
                 nll -= log_p_y.sum()
                 # - sum_j q_j log p_j = log Z - sum_j q_j logit_j, and log Z = logit_y - log p_y

@@ -36,7 +36,7 @@ class Evaluator(Learner):
         for callback in self.trainer.callbacks:  # type: ignore[attr-defined]  # a Trainer has them
             monitor = getattr(callback, "monitor", None)
             if isinstance(monitor, str):
-                callback.monitor = metric_name(monitor, warn=True)  # type: ignore[attr-defined]
+                callback.monitor = metric_name(monitor, warn=True)
 
     def new_scores(self) -> nn.Module:
         """Return the metrics of one set. Their ``compute()`` returns values by name, reduced over

@@ -44,7 +44,7 @@ class SkippedSteps:
         # To pinned memory, without waiting; on a CPU it is the same tensor.
         self._copy = self.in_a_row.to("cpu", non_blocking=True)
         if skipped.is_cuda:
-            self._copied = torch.cuda.Event()
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch's is untyped
             self._copied.record()
 
     def last_in_a_row(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -21,6 +21,8 @@ from tfzoo.tasks.cross_entropy import cross_entropy
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import SMALL, Task
 from tfzoo.tasks.translation_scores import MIN_WORDS, CorpusScores, TranslationScores
+
+Padding = Literal["none", "right"]
 
 EXAMPLES = 4
 """Sentences of the validation set that are shown with their translations."""
@@ -98,15 +100,15 @@ class TranslationTask(Task):
         """The label-smoothed loss and the cross entropy, both summed over the target's tokens
         without padding, in nats, and the number of these tokens.
         """
-        source_padding = "right" if batch.source_padding else "none"
-        target_padding = "right" if batch.target_padding else "none"
+        source_padding: Padding = "right" if batch.source_padding else "none"
+        target_padding: Padding = "right" if batch.target_padding else "none"
         wanted = batch.target[:, 1:]
         # EOS predicts nothing. The longest sentence has none among the inputs; it becomes padding
         # in the others too, so that a norm over tokens sees every sentence alike.
         inputs, wanted = batch.target[:, :-1] * (wanted != self.model.pad), wanted.flatten()
         hidden = self.model.hidden(
             batch.source, inputs, source_padding=source_padding, target_padding=target_padding
-        )  # type: ignore[arg-type]
+        )
         # Logits are computed at these tokens only.
         hidden, wanted = (
             hidden.flatten(0, 1).index_select(0, batch.non_padding),
