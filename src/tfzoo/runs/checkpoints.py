@@ -182,7 +182,7 @@ def with_current_names(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(callbacks, Mapping):
         return dict(checkpoint)
     states = {
-        RENAMED.get(name, name).replace("/exact'", "/exact_match'"): state
+        str(RENAMED.get(name, name)).replace("/exact'", "/exact_match'"): state
         for name, state in callbacks.items()
     }
     return {**checkpoint, "callbacks": states}

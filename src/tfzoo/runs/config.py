@@ -73,9 +73,10 @@ def check(
         )
     for section, values in (defaults or {}).items():
         kept = before.get(section)
-        for key in values.keys() - kept.keys() if isinstance(kept, dict) else ():
-            if f"{section}.{key}" not in (renamed or {}).values():
-                kept[key] = plain(values[key])
+        if isinstance(kept, dict):
+            for key in values.keys() - kept.keys():
+                if f"{section}.{key}" not in (renamed or {}).values():
+                    kept[key] = plain(values[key])
     old = {(renamed or {}).get(name, name): value for name, value in leaves(before).items()}
     new = leaves(plain(dict(recipe)))
     for values in (old, new):

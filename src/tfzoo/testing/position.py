@@ -59,7 +59,7 @@ def exact_angles(rotation: Rotation, far: int) -> float:
     """The bound for sums over ``c`` channels of products with angles of positions up to ``far``,
     which are rounded to the dtype of the angles.
     """
-    return max(EXACT, C * far * torch.finfo(rotation.cos.dtype).eps)
+    return max(EXACT, float(C) * far * torch.finfo(rotation.cos.dtype).eps)
 
 
 @contract("position")

@@ -188,7 +188,7 @@ def angles(subject: Subject) -> float:
     """
     rotation = subject.stacks[-1].position.angles(torch.arange(2)[None])
     eps = torch.finfo(rotation.cos.dtype if rotation is not None else torch.float64).eps
-    return max(EXACT, 17 * SIZES["head_dim"] * eps)
+    return max(EXACT, 17 * float(SIZES["head_dim"]) * eps)
 
 
 def the_source_is_read(subject: Subject) -> None:
