@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tfzoo.tasks.optim import Optim
     from tfzoo.tasks.translation import TranslationTask
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _WHERE = {
     "ClassificationData": "tfzoo.data.classification",
