@@ -21,8 +21,8 @@ import torch
 from scipy import stats
 
 from tfzoo.config.arguments import FLAGS, parse_arguments
-from tfzoo.config.config import load_recipe, resolve
-from tfzoo.training.training import Training
+from tfzoo.config.resolve import load_recipe, resolve
+from tfzoo.training.training_run import TrainingRun
 
 RECIPE = "translation/numbers"
 CASES = {
@@ -104,7 +104,7 @@ def main() -> None:
 def trained(job, data) -> float:
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
-        training = Training(
+        training = TrainingRun(
             job, Path(folder), job.task.build(job.recipe, data.tokenizers), data, []
         )
         training.trainer.callbacks.append(clock)

@@ -407,7 +407,7 @@ def main() -> int:
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
     import_module(
-        "tfzoo.training.training"
+        "tfzoo.training.training_run"
     )  # what takes seconds to import is there before each fork
 
     wrong: list[str] = []

@@ -115,8 +115,9 @@ def main() -> None:
 
 
 SAYS = f"""\
-`tfzoo fit translation/wmt14_base`, 50 steps of 1,024 tokens, with a model of width 128 and 2 layers, on generated
-text: {ONCE:,} pairs, again and again. 2 CPU cores. Memory is the process's own, file-backed pages aside."""
+`tfzoo fit translation/wmt14_base`, 50 steps of 1,024 tokens, with a model of width 128 and
+2 layers, on generated text: {ONCE:,} pairs, again and again. 2 CPU cores. Memory is the process's
+own, file-backed pages aside."""
 
 
 if __name__ == "__main__":

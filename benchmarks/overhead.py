@@ -35,8 +35,8 @@ from scipy import stats
 
 import tfzoo
 from tfzoo.config.arguments import FLAGS, parse_arguments
-from tfzoo.config.config import load_recipe, resolve
-from tfzoo.training.training import Training
+from tfzoo.config.resolve import load_recipe, resolve
+from tfzoo.training.training_run import TrainingRun
 
 TURN = 5
 NAMES = ("ours", "plain")
@@ -205,7 +205,7 @@ def run(fit, turns: Turns, threads: int) -> None:
 def ours(job, data, folder: Path, clock: Clock):
     folder.mkdir()
     task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
-    trainer = Training(job, folder, task, data, []).trainer
+    trainer = TrainingRun(job, folder, task, data, []).trainer
     trainer.callbacks.append(clock)
     return lambda: trainer.fit(task, datamodule=data)
 

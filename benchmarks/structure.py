@@ -1,4 +1,4 @@
-"""Structure of the source in figures: how far one value travels, what imports what, how much there is.
+"""Structure of the source in figures: how far one value travels, what imports what, its size.
 
 python -m benchmarks.structure                     # this checkout
 python -m benchmarks.structure --source OTHER/src  # another one, such as an older commit's
@@ -50,7 +50,7 @@ def statements(source: Path) -> tuple[int, int]:
 
 
 def packages(source: Path) -> dict[str, set[str]]:
-    """The packages (or single modules) of tfzoo that each imports, imports for types alone left out."""
+    """The packages (or modules) of tfzoo that each imports, without imports for types alone."""
     graph: dict[str, set[str]] = defaultdict(set)
     for path in sorted(source.rglob("*.py")):
         inside = path.relative_to(source)

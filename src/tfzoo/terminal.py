@@ -1,6 +1,4 @@
-"""What the command line prints: results on stdout, all else on stderr, once however many processes
-there are.
-"""
+"""Print results on stdout and messages on stderr, from rank 0 only."""
 
 from __future__ import annotations
 
@@ -14,22 +12,23 @@ from pathlib import Path
 from tfzoo.runs.folder import rank
 
 MOST_LINES = 6
+"""The most lines of an error message."""
 
 
 def notify(text: str) -> None:
-    """A line for the person at the terminal, on stderr."""
+    """Print a message on stderr."""
     if not rank():
         print(text, file=sys.stderr, flush=True)
 
 
 def print_result(text: str) -> None:
-    """A line of the result, on stdout."""
+    """Print a line of a result on stdout."""
     if not rank():
         print(text, flush=True)
 
 
 def print_error(error: object) -> None:
-    """An error's message, short enough to be read."""
+    """Print the first lines of an error's message on stderr."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     notify(
         "\n       ".join([f"tfzoo: {lines[0]}", *(line.strip() for line in lines[1:MOST_LINES])])
@@ -37,13 +36,13 @@ def print_error(error: object) -> None:
 
 
 def format_number(value: float) -> str:
-    """Four digits, but a large count whole."""
+    """Format a number with four digits, and large whole numbers with all digits."""
     return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1000 else f"{value:.4g}"
 
 
 def silence_lightning() -> None:
-    """Leave out what Lightning says of itself; call it once lightning is imported, which sets its
-    own levels.
+    """Silence Lightning's log messages and warnings. Call it after lightning is imported, because
+    the import sets log levels.
     """
     os.environ.setdefault("WANDB_SILENT", "true")
     for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
@@ -72,7 +71,7 @@ def silence_lightning() -> None:
 
 
 def print_table(rows: Iterable[tuple[str, str]], title: str) -> None:
-    """Two columns on stdout; plain lines where it is no terminal."""
+    """Print two columns on stdout: a table in a terminal, otherwise plain lines."""
     if rank():
         return
     if sys.stdout.isatty():
@@ -90,7 +89,7 @@ def print_table(rows: Iterable[tuple[str, str]], title: str) -> None:
 
 
 def relative_path(path: Path) -> str:
-    """A path as one would type it here."""
+    """Return a path relative to the working directory if it is inside it."""
     try:
         return str(path.absolute().relative_to(Path.cwd()))
     except ValueError:

@@ -41,7 +41,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     (folder / "toy.yaml").write_text(
         "task: classification\nseed: 1\nmodel: {dim: 16, heads: 2, layers: 1, position: learned}\n"
-        "data: {root: ., tokenizer: {name: bpe, vocab_size: 280}, max_tokens: 400, max_length: 20}\n"
+        "data: {root: ., tokenizer: {name: bpe, vocab_size: 280}, max_tokens: 400, "
+        "max_length: 20}\n"
         "optim: {lr: 1.0e-2, schedule: constant}\nloss: {class_weights: {0: 1.5}}\n"
         "trainer: {max_steps: 60, val_check_interval: 1.0, accelerator: cpu, devices: 1}\n",
         "utf-8",
@@ -185,7 +186,7 @@ def test_validating_scores_as_training_said(here: Path) -> None:
             ["fit", "toy.yaml", "--model.pooling", "maen"],
             ["no pooling named 'maen'", "Did you mean 'mean'"],
         ),
-        (["fit", "toy.yaml", "--model.classes", "6"], ["`classes` is not for a recipe to say"]),
+        (["fit", "toy.yaml", "--model.classes", "6"], ["`classes` cannot be set in a recipe"]),
         (["fit", "toy.yaml", "--model.tie", "all"], ["no key 'tie'"]),
         (
             ["fit", "toy.yaml", "--optim.class_weights", "balanced"],

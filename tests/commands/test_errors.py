@@ -218,7 +218,8 @@ def test_a_logger_that_is_not_installed_is_told_with_the_command_that_installs_i
         ("trainer: {max_epoch: 8}", ["mine.yaml", "Did you mean 'max_epochs'"]),
         ("trainer: {max_steps: many}", ["mine.yaml", "trainer.max_steps must be int"]),
         (
-            "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: x, patienc: 1}}]}",
+            "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: x, "
+            "patienc: 1}}]}",
             ["patienc"],
         ),
         (
@@ -234,11 +235,13 @@ def test_a_logger_that_is_not_installed_is_told_with_the_command_that_installs_i
         ("trainer: {strategy: {class_path: beside.Mine}}", ["'beside.Mine'", "--trust"]),
         ("trainer: {logger: [{class_path: beside.Mine}]}", ["'beside.Mine'", "--trust"]),
         (
-            "trainer: {callbacks: [{class_path: LambdaCallback, init_args: {on_fit_start: os.system}}]}",
+            "trainer: {callbacks: [{class_path: LambdaCallback, init_args: {on_fit_start: "
+            "os.system}}]}",
             ["--trust"],
         ),
         (
-            "trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 1.0, avg_fn: os.system}}]}",
+            "trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: "
+            "{swa_lrs: 1.0, avg_fn: os.system}}]}",
             ["os.system", "--trust"],
         ),
         (

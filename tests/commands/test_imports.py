@@ -39,7 +39,8 @@ def test_importing_tfzoo_loads_neither_torch_nor_lightning() -> None:
 
 def test_training_loads_no_wandb_unless_it_logs_there() -> None:
     code = (
-        "import sys; from tfzoo.commands.main import main; code = main(['fit', 'translation/numbers', '--print_config']);"
+        "import sys; from tfzoo.commands.main import main; code = main(['fit', "
+        "'translation/numbers', '--print_config']);"
         "print([m for m in ('wandb', 'tensorboard') if m in sys.modules]); sys.exit(code)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

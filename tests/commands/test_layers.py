@@ -145,7 +145,8 @@ def test_yaml_words_that_python_mistakes_are_what_they_look_like(
 ) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
-        "task: translation\ndata: {root: 2024, source: no, joint: no}\noptim: {lr: 1e-3, eps: 1e-9}\nmodel: {tie: target}\n",
+        "task: translation\ndata: {root: 2024, source: no, joint: no}\noptim: {lr: 1e-3, "
+        "eps: 1e-9}\nmodel: {tie: target}\n",
         "utf-8",
     )
     tree = resolved(str(path))

@@ -21,7 +21,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_says_what_the_sweep_showed_without_loading_torch(folder: Path) -> None:
     code = (
         "import sys; from tfzoo.commands.main import main; code = main(['report', 'norms']);"
-        "print([m for m in ('torch', 'lightning', 'matplotlib', 'pandas') if m in sys.modules]); sys.exit(code)"
+        "print([m for m in ('torch', 'lightning', 'matplotlib', 'pandas') if m in "
+        "sys.modules]); sys.exit(code)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = ended.stdout.splitlines()

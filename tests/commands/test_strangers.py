@@ -40,10 +40,13 @@ TOUCH = "touch $MARKER"
 
 GOOD = {
     "plain": "model: {dim: 16, heads: 2}",
-    "a class of Lightning's": "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: val/chrf}}]}",
-    "a class of Lightning's by its path": "trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.LearningRateMonitor}]}",
+    "a class of Lightning's": "trainer: {callbacks: [{class_path: EarlyStopping, "
+    "init_args: {monitor: val/chrf}}]}",
+    "a class of Lightning's by its path": "trainer: {callbacks: [{class_path: "
+    "lightning.pytorch.callbacks.LearningRateMonitor}]}",
     "a class of Lightning's by its file": (
-        "trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.lr_monitor.LearningRateMonitor}]}"
+        "trainer: {callbacks: [{class_path: "
+        "lightning.pytorch.callbacks.lr_monitor.LearningRateMonitor}]}"
     ),
     "a logger": "trainer: {logger: {class_path: CSVLogger, init_args: {name: mine}}}",
     "aliases": "model: {encoder: &side {layers: 2, heads: 2}, decoder: *side, dim: 16}",
@@ -73,15 +76,18 @@ RECIPES = {
     "accelerator beside": ("trainer: {accelerator: beside.Mine}", "'beside.Mine'"),
     "optimiser beside": ("optim: {class_path: beside.Mine}", "'beside.Mine'"),
     "lambda": (
-        f"trainer: {{callbacks: [{{class_path: LambdaCallback, init_args: {{on_fit_start: '{TOUCH}'}}}}]}}",
+        f"trainer: {{callbacks: [{{class_path: LambdaCallback, init_args: {{on_fit_start: "
+        f"'{TOUCH}'}}}}]}}",
         "LambdaCallback",
     ),
     "lambda of os.system": (
-        "trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.LambdaCallback, init_args: {setup: os.system}}]}",
+        "trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.LambdaCallback, "
+        "init_args: {setup: os.system}}]}",
         "LambdaCallback",
     ),
     "a function as an option": (
-        "trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 1.0, avg_fn: os.system}}]}",
+        "trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: "
+        "{swa_lrs: 1.0, avg_fn: os.system}}]}",
         "os.system",
     ),
     "os behind a file of Lightning's": (
@@ -89,12 +95,14 @@ RECIPES = {
         "os.system",
     ),
     "os behind a file, as an option": (
-        f"trainer: {{callbacks: [{{class_path: StochasticWeightAveraging, init_args: {{swa_lrs: 1.0, avg_fn: {SYSTEM}}}}}]}}",
+        f"trainer: {{callbacks: [{{class_path: StochasticWeightAveraging, init_args: "
+        f"{{swa_lrs: 1.0, avg_fn: {SYSTEM}}}}}]}}",
         "os.system",
     ),
     "a class in a string": ("trainer: {callbacks: ['{class_path: beside.Mine}']}", "beside.Mine"),
     "a class in a string of an option": (
-        'trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: \'{"class_path": "beside.Mine"}\'}}]}',
+        "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: "
+        '\'{"class_path": "beside.Mine"}\'}}]}',
         "beside.Mine",
     ),
     "python/object/apply": (f"model: !!python/object/apply:os.system ['{TOUCH}']", "tag"),
@@ -112,7 +120,7 @@ RECIPES = {
         ),
         "more than 10,000 values",
     ),
-    "an alias of itself": ("model: &model {encoder: *model}", "an alias of what it stands in"),
+    "an alias of itself": ("model: &model {encoder: *model}", "an alias that contains itself"),
     "deep brackets": (f"model: {nested(100_000)}", "nested deeper"),
     "deep lines": ("\n".join(f"{' ' * n}a:" for n in range(400)), "nested deeper"),
     "deep aliases": (bomb(60, 1), "nested deeper"),
@@ -137,7 +145,8 @@ RECIPES = {
         "http://example.com",
     ),
     "a file's address": (
-        "trainer: {logger: {class_path: MLFlowLogger, init_args: {tracking_uri: 'file:/elsewhere/x'}}}",
+        "trainer: {logger: {class_path: MLFlowLogger, init_args: {tracking_uri: "
+        "'file:/elsewhere/x'}}}",
         "file:/elsewhere/x",
     ),
     "a callback to fetch": (
@@ -163,15 +172,18 @@ RECIPES = {
         "--run FOLDER",
     ),
     "a callback's own folder": (
-        "trainer: {callbacks: [{class_path: ModelCheckpoint, init_args: {dirpath: evil, monitor: x}}]}",
+        "trainer: {callbacks: [{class_path: ModelCheckpoint, init_args: {dirpath: evil, "
+        "monitor: x}}]}",
         "--run FOLDER",
     ),
     "a program for W&B": (
-        "trainer: {logger: {class_path: WandbLogger, init_args: {settings: {x_executable: evil.sh}}}}",
+        "trainer: {logger: {class_path: WandbLogger, init_args: {settings: {x_executable: "
+        "evil.sh}}}}",
         "could start a program",
     ),
     "a program for W&B, passed on": (
-        "trainer: {logger: {class_path: WandbLogger, dict_kwargs: {settings: {x_executable: evil.sh}}}}",
+        "trainer: {logger: {class_path: WandbLogger, dict_kwargs: {settings: "
+        "{x_executable: evil.sh}}}}",
         "could start a program",
     ),
     "not text": ("model: \udcff", "not UTF-8"),

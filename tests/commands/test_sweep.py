@@ -253,9 +253,7 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     assert len(scores(FOLDER)) == 2
 
 
-def test_a_clash_a_divergence_and_a_run_that_outgrows_its_memory_are_told_and_the_others_complete() -> (
-    None
-):
+def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_complete() -> None:
     axes = {
         "what": {
             "good": {},

@@ -237,7 +237,7 @@ def test_it_is_trained_scored_and_used_by_the_same_commands(
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["--model.vocab_size", "5"], "`vocab_size` is not for a recipe to say"),
+        (["--model.vocab_size", "5"], "`vocab_size` cannot be set in a recipe"),
         (["--model.dim", "0"], "dim=0 must be at least 1"),
         (["--sampling.leters", "3"], "Did you mean 'letters'"),
         (["--letters", "3"], "`letters` belongs under `sampling`"),

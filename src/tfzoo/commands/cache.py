@@ -1,21 +1,21 @@
-"""tfzoo cache [--clear]: where prepared data lies, how large it is."""
+"""tfzoo cache [--clear]: show or clear the cache of prepared data."""
 
 from __future__ import annotations
 
-from tfzoo.commands.words import Words
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.terminal import print_result
 
 
 def run(args: list[str]) -> int:
-    """Say where the cache is; with ``--clear`` empty it."""
-    words = Words(
+    """Print the folder and size of the cache; with ``--clear`` empty it."""
+    parser = CommandParser(
         "cache",
-        "Say where prepared data lies and how large it is. TFZOO_CACHE names another folder.",
+        "Print the folder and size of the cache of prepared data. TFZOO_CACHE sets another folder.",
     )
-    words.add_argument(
-        "--clear", action="store_true", help="remove it; it is prepared again when it is needed"
+    parser.add_argument(
+        "--clear", action="store_true", help="delete it; data is prepared again when it is needed"
     )
-    given = words.read(args)
+    given = parser.parse(args)
     if given is None:
         return 0
     from tfzoo.data import cache
@@ -27,7 +27,7 @@ def run(args: list[str]) -> int:
 
 
 def readable(size: float) -> str:
-    """``"1.2 MB"``"""
+    """Format a number of bytes: ``"1.2 MB"``."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break

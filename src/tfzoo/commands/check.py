@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfzoo.commands.words import Words
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.registry import KINDS, registry
 from tfzoo.terminal import print_result
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 def run(args: list[str]) -> int:
-    """Print a line for each contract and rule of style; 1 when a contract does not hold."""
-    words = Words(
+    """Print a line for each contract and style rule. Returns 1 if a contract does not hold."""
+    parser = CommandParser(
         "check",
         "Run the contract tests of one component, also of another package. Exit code 1 when a "
         "contract does not hold; rules of style are reported and fail with --style alone.",
-        "docs/own-components.md lists what is demanded.",
+        "docs/own-components.md lists the contracts.",
     )
-    words.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
-    words.add_argument("name", metavar="NAME", help="see tfzoo list KIND")
-    words.add_argument(
+    parser.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("name", metavar="NAME", help="see tfzoo list KIND")
+    parser.add_argument(
         "--with",
         dest="partners",
         choices=("own", "all"),
         default="own",
         help="partners in models: tfzoo's own components (default), or all that are installed",
     )
-    words.add_argument("--style", action="store_true", help="fail where a rule of style is broken")
-    given = words.read(args)
+    parser.add_argument("--style", action="store_true", help="fail where a rule of style is broken")
+    given = parser.parse(args)
     if given is None:
         return 0
     registry(given.kind).entry(given.name)
@@ -51,6 +51,6 @@ def run(args: list[str]) -> int:
 
 
 def line(result: Result) -> str:
-    """How a result is printed: ``FAILED  padding has no influence: off by 0.3``."""
+    """Format a result: ``FAILED  padding has no influence: off by 0.3``."""
     word = "ok    " if result.ok else "style " if result.style else "FAILED"
     return f"{word}  {result.name}" + (f": {result.message}" if result.message else "")

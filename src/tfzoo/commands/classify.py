@@ -4,33 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tfzoo.commands.lines import Progress, cell, open_task, pour, words
+from tfzoo.commands.text_lines import (
+    OnProgress,
+    line_parser,
+    load_task,
+    process_lines,
+    tsv_cell,
+)
 from tfzoo.terminal import notify
 
 EPILOG = """\
-One line is written for each line read, in order, also for an empty one: the label as the training data writes it, a tab, and its
-probability.
+For each input line, also an empty one, one line is written, in the same order: the label as in the
+training data, a tab, and its probability.
 """
 
 
 def run(args: list[str]) -> int:
     """Classify a file or standard input."""
-    given = words("classify", "Classify lines of text with a trained run.", EPILOG).read(args)
+    given = line_parser("classify", "Classify lines of text with a trained run.", EPILOG).parse(
+        args
+    )
     if given is None:
         return 0
-    task = open_task(given, "classification", "classify")
+    task = load_task(given, "classification", "classify")
 
-    cut: list[int] = []
+    truncated: list[int] = []
 
-    def use(lines: Sequence[str], progress: Progress | None) -> Iterator[str]:
+    def classify(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
         for label, probability in task.classify(
-            lines, max_tokens=given.max_tokens, progress=progress, cut=cut.append
+            lines, max_tokens=given.max_tokens, progress=progress, cut=truncated.append
         ):
-            yield f"{cell(label)}\t{probability:.4f}"
+            yield f"{tsv_cell(label)}\t{probability:.4f}"
 
-    pour(given, use)
-    if sum(cut):
+    process_lines(given, classify)
+    if count := sum(truncated):
         notify(
-            f"{sum(cut):,} line{'s' * (sum(cut) != 1)} longer than what the classifier reads: only the beginning counts (data.max_length)"
+            f"{count:,} line{'s' * (count != 1)} longer than what the classifier reads: "
+            "only the beginning counts (data.max_length)"
         )
     return 0

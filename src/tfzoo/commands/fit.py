@@ -5,60 +5,64 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfzoo.config.arguments import FLAGS, parse_arguments
-from tfzoo.config.config import help_text, load_recipe, resolve
 from tfzoo.config.loader import as_yaml
+from tfzoo.config.resolve import help_text, load_recipe, resolve
 from tfzoo.errors import BadRecipe
 from tfzoo.terminal import print_result
 
 HELP = """\
-usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...] [--config FILE] [--print_config] [--trust]
+usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...]
+                        [--config FILE] [--print_config] [--trust]
 
-Train what a recipe describes. RECIPE is a packaged name (tfzoo recipes) or the path of a YAML file.
+Train a recipe. RECIPE is a packaged name (see tfzoo recipes) or the path of a YAML file.
 
-  --run FOLDER      where everything about this training lies; default runs/<recipe>/<n>. The folder of a run that was stopped, with the
-                    same recipe and options: it goes on where its last checkpoint stood
-  --from RUN        begin with the weights of another run, or of one of its checkpoints, as far as they fit
-  --SECTION.KEY V   any value of the recipe: --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
-                    sections: model, data, optim, compute, trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint),
-                    and search (of a translator) or loss (of a classifier)
-  --seed N          of parameters, batches and dropout
-  --config FILE     a YAML laid over the recipe; may be repeated
-  --print_config    print the resolved recipe, train nothing
-  --trust           let the recipe name classes outside Lightning: that runs their code
+  --run FOLDER      the folder of this run; default runs/<recipe>/<n>. If it holds a run with the
+                    same recipe and options, training resumes from its last checkpoint
+  --from RUN        start with the weights of another run or checkpoint, as far as they fit
+  --SECTION.KEY V   override a value of the recipe:
+                    --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
+                    sections: model, data, optim, compute, trainer (Lightning's Trainer),
+                    checkpoint (its ModelCheckpoint), search (of a translator), loss (of a
+                    classifier)
+  --seed N          the seed of parameters, batches and dropout
+  --config FILE     a YAML file that overrides the recipe; may be repeated
+  --print_config    print the resolved recipe and exit
+  --trust           allow the recipe to name classes outside Lightning; this runs their code
 
 tfzoo fit RECIPE --help    every key with its type and default
-tfzoo list / show          the components that a slot can take
+tfzoo list / show          the components that the model can be built from
 
   tfzoo fit translation/numbers --model.attention additive --model.position relative_bias
 """
 
 
 def run(args: Sequence[str]) -> int:
-    """Train, or print the resolved recipe or its keys."""
+    """Train a recipe, or print it resolved, or print its keys."""
     arguments = parse_arguments(args, FLAGS)
-    if not arguments.words:
-        if arguments.take("help") is not None:
+    if not arguments.positional:
+        if arguments.pop("help") is not None:
             print_result(HELP.rstrip())
             return 0
         raise BadRecipe(
             "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
         )
-    if len(arguments.words) > 1:
-        raise BadRecipe(f"one recipe a time, but also given: {' '.join(arguments.words[1:])}")
-    folder, source = arguments.take("run"), arguments.take("from")
-    shows, helps = arguments.take("print_config"), arguments.take("help")
-    trust = arguments.take("trust") is not None
-    recipe = load_recipe(arguments.words[0])
-    if {"recipe", "axes"} & recipe.tree.keys():
+    if len(arguments.positional) > 1:
+        raise BadRecipe(f"one recipe a time, but also given: {' '.join(arguments.positional[1:])}")
+    folder, source = arguments.pop("run"), arguments.pop("from")
+    print_config, help_asked = arguments.pop("print_config"), arguments.pop("help")
+    trust = arguments.pop("trust") is not None
+    recipe = load_recipe(arguments.positional[0])
+    if {"recipe", "axes"} & recipe.values.keys():
         raise BadRecipe(
-            f"{recipe.origin} varies a recipe, which one training cannot: tfzoo sweep {arguments.words[0]}"
+            f"{recipe.origin} varies a recipe, which one training cannot: "
+            f"tfzoo sweep {arguments.positional[0]}"
         )
-    if helps is not None:
+    if help_asked is not None:
         print_result(help_text(recipe, arguments))
         return 0
-    if shows is not None:
+    if print_config is not None:
         print_result(as_yaml(resolve(recipe, arguments, trust, unchecked={"data"}).recipe))
         return 0
-    from tfzoo.training.fit import train
+    from tfzoo.training.train import train
 
     return train(resolve(recipe, arguments, trust), folder, list(args), source)

@@ -1,8 +1,8 @@
-"""tfzoo list [KIND]: components, a line each."""
+"""tfzoo list [KIND]: list components, one per line."""
 
 from __future__ import annotations
 
-from tfzoo.commands.words import Words
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import BadComponent
 from tfzoo.registry import KINDS, registry
 from tfzoo.terminal import print_result
@@ -10,11 +10,11 @@ from tfzoo.terminal import print_result
 
 def run(args: list[str]) -> int:
     """Print names, summaries and papers."""
-    words = Words("list", "List components: name, what it is in one line, paper.")
-    words.add_argument(
+    parser = CommandParser("list", "List components with name, summary and paper.")
+    parser.add_argument(
         "kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out"
     )
-    given = words.read(args)
+    given = parser.parse(args)
     if given is None:
         return 0
     kinds = [given.kind] if given.kind else list(KINDS)
@@ -26,7 +26,7 @@ def run(args: list[str]) -> int:
         for name in names:
             try:
                 entry = registry(kind).entry(name)
-            except BadComponent as error:  # another package's: the others are listed all the same
+            except BadComponent as error:  # of another package; the others are still listed
                 print_result(f"  {name:<{width}}  cannot be used: {error}")
                 continue
             print_result(

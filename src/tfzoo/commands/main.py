@@ -1,4 +1,4 @@
-"""The command line: which command, and what becomes of errors."""
+"""The command line ``tfzoo``: run a command and turn errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.terminal import print_error, print_result
 
 COMMANDS = {
-    "list": "components of a kind, a line each",
-    "show": "everything known about one component",
+    "list": "list components, one per line",
+    "show": "describe one component",
     "check": "run a component's contract tests",
-    "recipes": "packaged recipes: list, print, copy to edit",
-    "fit": "train what a recipe describes",
+    "recipes": "list, print or copy the packaged recipes",
+    "fit": "train a recipe",
     "validate": "score a trained run on its validation text",
     "test": "score a trained run on its test sets",
     "predict": "write a trained run's predictions for its test sets",
-    "translate": "text in, translations out, one line per line",
-    "classify": "text in, labels and probabilities out, one line per line",
-    "sweep": "run and report an ablation: swap parts, learn which mattered",
-    "report": "what a sweep showed: page, text, table of all runs",
-    "export": "make one file of a trained run, to use and to hand on",
-    "cache": "where prepared data lies, how large it is, clear it",
+    "translate": "translate text line by line",
+    "classify": "classify text line by line",
+    "sweep": "train every combination of parts and report the differences",
+    "report": "write the report of a sweep",
+    "export": "write a trained run to one file",
+    "cache": "show or clear the cache of prepared data",
 }
 
 
 def usage() -> str:
-    """What ``tfzoo --help`` prints."""
+    """Return the text of ``tfzoo --help``."""
     lines = [
         "usage: tfzoo COMMAND ...",
         "",
-        "Compose, train and compare Transformers of any parts.",
+        "Compose, train and compare Transformers from any parts.",
         "",
     ]
     lines += [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
@@ -44,12 +44,12 @@ def usage() -> str:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0, 1 failed, 2 bad input, 75 stopped by a signal, 130
-    by Ctrl-C.
+    """Run one command and return the exit code: 0 success, 1 failure, 2 bad input, 75 stopped by a
+    signal, 130 stopped by Ctrl-C.
     """
     words = list(sys.argv[1:] if args is None else args)
     try:
-        code = command(words)
+        code = run_command(words)
         sys.stdout.flush()
         return code
     except TfzooError as error:
@@ -57,12 +57,12 @@ def main(args: Sequence[str] | None = None) -> int:
         return error.code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has enough
+    except BrokenPipeError:  # the reader of a pipe has closed it
         _close_stdout()
         return 0
 
 
-def command(words: list[str]) -> int:
+def run_command(words: list[str]) -> int:
     """Run the command that the first word names."""
     if not words or words[0] in ("--help", "-h", "help"):
         print_result(usage())
@@ -91,6 +91,6 @@ def _version() -> str:
 
 
 def _close_stdout() -> None:
-    """Python flushes stdout once more at its end and would complain again."""
+    """Redirect stdout to the null device, because Python flushes it again when it exits."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tfzoo.commands.lines import cell
+from tfzoo.commands.text_lines import tsv_cell
 from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.runs import checkpoints
 from tfzoo.terminal import notify, relative_path
 from tfzoo.training.evaluation import open_run
 
 TEXT = """\
-Write what the run says of each test set of its recipe to predictions/<name>.tsv of the run's folder, a row for each item in its order:
-text, prediction, what would have been right, and how sure the model is. The first row names the columns.
+Write the predictions for each test set to predictions/<name>.tsv in the run's folder, one row per
+item in the order of the test set: text, prediction, reference, and the score or probability. The
+first row has the names of the columns.
 
-  --format jsonl         one JSON object a line instead, texts to the letter; in .tsv a tab or line break inside a text becomes a space
-  --data.X, --search.X   differ from the recipe, such as --search.beam 5 of a translator"""
+  --format jsonl         one JSON object per line instead, with texts unchanged; in .tsv, tabs and
+                         line breaks within a text become spaces
+  --data.X, --search.X   override the recipe, such as --search.beam 5 of a translator"""
 FORMATS = ("tsv", "jsonl")
 
 
@@ -27,13 +29,14 @@ def run(args: list[str]) -> int:
     trained = open_run("predict", args, TEXT, options=("format",))
     if trained is None:
         return 0
-    form = trained.own["format"] or "tsv"
+    form = trained.options["format"] or "tsv"
     if form not in FORMATS:
         raise UnknownName("format", form, FORMATS)
     folder = checkpoints.folder_of(trained.path)
     if folder is None:
         raise TfzooError(
-            f"{trained.path} lies in no run's folder; use tfzoo {trained.task.command} {trained.path} FILE"
+            f"{trained.path} lies in no run's folder; use "
+            f"tfzoo {trained.task.command} {trained.path} FILE"
         )
     data = trained.data()
     if not data.test_names:
@@ -51,10 +54,10 @@ def run(args: list[str]) -> int:
 
 
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows as the file's ending says."""
+    """Write rows as JSON lines or as tab-separated text, by the suffix of the path."""
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         if path.suffix == ".jsonl":
             stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             return
         stream.writelines("\t".join(row) + "\n" for row in rows[:1])
-        stream.writelines("\t".join(map(cell, row.values())) + "\n" for row in rows)
+        stream.writelines("\t".join(map(tsv_cell, row.values())) + "\n" for row in rows)

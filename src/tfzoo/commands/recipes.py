@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfzoo.commands.words import Words
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config import packaged
 from tfzoo.errors import TfzooError
 from tfzoo.terminal import notify, print_result
@@ -12,22 +12,23 @@ from tfzoo.terminal import notify, print_result
 
 def run(args: list[str]) -> int:
     """List recipes, print one, or copy it."""
-    words = Words(
+    parser = CommandParser(
         "recipes", "List the packaged recipes and sweeps, print one, or copy one to edit it."
     )
-    words.add_argument("name", nargs="?", metavar="NAME", help="print this recipe")
-    words.add_argument(
+    parser.add_argument("name", nargs="?", metavar="NAME", help="print this recipe")
+    parser.add_argument(
         "--copy",
         metavar="PATH",
-        help="write it to a file (or into a folder) instead; never over one that is there",
+        help="write it to a new file, or into a folder; an existing file is not overwritten",
     )
-    given = words.read(args)
+    given = parser.parse(args)
     if given is None:
         return 0
     if given.name is None:
         if given.copy:
             raise TfzooError(
-                "--copy needs the name of a recipe: tfzoo recipes translation/numbers --copy mine.yaml"
+                "--copy needs the name of a recipe: "
+                "tfzoo recipes translation/numbers --copy mine.yaml"
             )
         list_all()
         return 0
@@ -42,14 +43,13 @@ def run(args: list[str]) -> int:
             stream.write(text)
     except OSError as error:
         raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
-    notify(
-        f"copied to {path}; run it with: tfzoo {'sweep' if given.name in packaged.sweeps() else 'fit'} {path}"
-    )
+    command = "sweep" if given.name in packaged.sweeps() else "fit"
+    notify(f"copied to {path}; run it with: tfzoo {command} {path}")
     return 0
 
 
 def list_all() -> None:
-    """A line each, under what runs them."""
+    """Print all names with a line of description, below the command that runs them."""
     width = max(map(len, packaged.names()), default=0)
     for heading, names in (("tfzoo fit", packaged.recipes()), ("tfzoo sweep", packaged.sweeps())):
         print_result(f"{heading} ...")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfzoo.commands.words import Words
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 from tfzoo.terminal import print_result, relative_path
 
@@ -18,20 +18,20 @@ another machine, are merged.
 
 def run(args: list[str]) -> int:
     """Compare, print the verdicts, and write the report."""
-    words = Words(
+    parser = CommandParser(
         "report",
         "Write the report of a sweep: means, differences with confidence intervals, plots.",
         EPILOG,
     )
-    words.add_argument(
+    parser.add_argument(
         "folders", nargs="+", metavar="FOLDER", help="of a sweep, which need not be finished"
     )
-    words.add_argument(
+    parser.add_argument(
         "--metric",
         metavar="NAME",
         help="compare by this column of runs.csv instead of the sweep's metrics",
     )
-    given = words.read(args)
+    given = parser.parse(args)
     if given is None:
         return 0
     from tfzoo.sweep.report import save

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tfzoo.commands.words import Words
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 from tfzoo.terminal import print_result
 
@@ -16,7 +16,7 @@ def run(args: list[str]) -> int:
 
     Returns 0 if all are completed or refused, 1 if one failed, 75 or 130 if a signal stopped it.
     """
-    given = words().read(args)
+    given = make_parser().parse(args)
     if given is None:
         return 0
     if given.jobs is not None and given.jobs < 1:
@@ -57,49 +57,49 @@ def run(args: list[str]) -> int:
     )
 
 
-def words() -> Words:
-    """The arguments of the command."""
-    words = Words(
+def make_parser() -> CommandParser:
+    """Return the parser of the command."""
+    parser = CommandParser(
         "sweep",
         "Train every combination of a recipe's parts and report which part made a difference. "
         "The same command again trains what is missing.",
     )
-    words.add_argument(
+    parser.add_argument(
         "file",
         metavar="FILE",
         help="a packaged sweep (ablations/norm) or the path of a YAML file: see docs/sweeps.md",
     )
-    words.add_argument(
+    parser.add_argument(
         "--run", metavar="FOLDER", help="the folder of all runs; default runs/<the file's name>"
     )
-    words.add_argument(
+    parser.add_argument(
         "--jobs",
         type=int,
         metavar="N",
         help="runs at a time; default 1, on a cluster as many as there is room for",
     )
-    words.add_argument(
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="print the cells, the refused ones, and an estimate of the time; train nothing",
     )
-    words.add_argument("--retry", choices=["failed"], help="repeat the runs that failed")
-    words.add_argument(
+    parser.add_argument("--retry", choices=["failed"], help="repeat the runs that failed")
+    parser.add_argument(
         "--cell",
         type=int,
         metavar="I",
         help="train one run, by the number that --dry-run prints: for any scheduler",
     )
-    words.add_argument(
+    parser.add_argument(
         "--engine",
         choices=ENGINES,
         default="local",
         help="processes on this machine, Ray tasks, or a SLURM array; default local",
     )
-    words.add_argument("--address", metavar="A", help="of the Ray cluster")
-    words.add_argument(
+    parser.add_argument("--address", metavar="A", help="of the Ray cluster")
+    parser.add_argument(
         "--export",
         choices=["wandb"],
         help="print a W&B sweep configuration that trains the same runs",
     )
-    return words
+    return parser

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tfzoo.training.evaluation import score
+from tfzoo.training.evaluation import evaluate
 
 TEXT = """\
 Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe;
-a classifier's confusion matrix is drawn into the run's folder.
+a classifier's confusion matrix is saved as an image in the run's folder.
 
-  --data.X, --search.X, --trainer.X   differ from the recipe, such as --search.beam 5 of a translator"""
+  --data.X, --search.X, --trainer.X   override the recipe, such as --search.beam 5"""
 
 
 def run(args: list[str]) -> int:
     """Score on each test set."""
-    return score("test", args, TEXT)
+    return evaluate("test", args, TEXT)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tfzoo.commands.lines import Progress, open_task, pour, words
+from tfzoo.commands.text_lines import OnProgress, line_parser, load_task, process_lines
 
 EPILOG = """\
-One line is written for each line read, in order, also for an empty one. With --n-best N there are N lines for each, best first; fewer
-where no more are found. With --scores each begins with its score (log probability over the length penalty) and a tab.
+For each input line, also an empty one, one line is written, in the same order. With --n-best N
+there are up to N lines for each, best first. With --scores each line begins with its score (log
+probability divided by the length penalty) and a tab.
 """
 
 
 def run(args: list[str]) -> int:
     """Translate a file or standard input."""
-    parser = words("translate", "Translate lines of text with a trained run.", EPILOG)
+    parser = line_parser("translate", "Translate lines of text with a trained run.", EPILOG)
     parser.add_argument(
         "--beam",
         type=int,
@@ -35,25 +36,25 @@ def run(args: list[str]) -> int:
         help="translations of each line, at most as many as the beam",
     )
     parser.add_argument("--scores", action="store_true", help="write scores too")
-    given = parser.read(args)
+    given = parser.parse(args)
     if given is None:
         return 0
-    task = open_task(given, "translation", "translate")
-    how = {
+    task = load_task(given, "translation", "translate")
+    settings = {
         "beam": given.beam,
         "length_penalty": given.length_penalty,
         "n_best": 1 if given.n_best is None else given.n_best,
     }
     if given.beam is None and (given.n_best or 1) > task.search.beam:
-        how["beam"] = given.n_best
+        settings["beam"] = given.n_best
     task.search = replace(
-        task.search, **{key: value for key, value in how.items() if value is not None}
+        task.search, **{key: value for key, value in settings.items() if value is not None}
     )
 
-    def use(lines: Sequence[str], progress: Progress | None) -> Iterator[str]:
+    def translate(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
         for best in task.translations(lines, max_tokens=given.max_tokens, progress=progress):
             for one in best:
                 yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text
 
-    pour(given, use)
+    process_lines(given, translate)
     return 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tfzoo.training.evaluation import score
+from tfzoo.training.evaluation import evaluate
 
 TEXT = """\
 Score a run's best checkpoint (or the checkpoint given) on the validation text of its recipe.
 
-  --data.X, --search.X, --trainer.X   differ from the recipe, such as --search.beam 5 of a translator"""
+  --data.X, --search.X, --trainer.X   override the recipe, such as --search.beam 5"""
 
 
 def run(args: list[str]) -> int:
     """Score on the validation text."""
-    return score("validate", args, TEXT)
+    return evaluate("validate", args, TEXT)

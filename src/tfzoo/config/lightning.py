@@ -1,8 +1,7 @@
-"""Lightning's two sections of a recipe, ``trainer`` and ``checkpoint``: jsonargparse reads them.
+"""Parse Lightning's two sections of a recipe, ``trainer`` and ``checkpoint``, with jsonargparse.
 
-Names of callbacks, loggers and their options are looked up first, because jsonargparse's messages
-about them are long. What it refuses otherwise is passed on in one line, with the key that it is
-about.
+Names of callbacks, loggers and their options are checked first, because jsonargparse's messages
+about them are long. Its other errors are shortened to one line that names the key.
 """
 
 from __future__ import annotations
@@ -22,31 +21,32 @@ from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
-from tfzoo.config.merge import Merged, accepts, hint_of
+from tfzoo.config.merge import Merged, Origins, accepts, option_type
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, TOP, Section
-from tfzoo.config.security import ALLOWED, walk
-from tfzoo.config.validation import readable
+from tfzoo.config.security import ALLOWED
+from tfzoo.config.validation import readable_type
 from tfzoo.errors import BadRecipe, did_you_mean
+from tfzoo.runs.bounds import leaves
 from tfzoo.values import is_plain
 
-FILLED_IN = "<the run's folder>"
-"""Stands where a logger is given the run's folder, which is known only when training begins."""
+RUN_FOLDER = "<the run's folder>"
+"""Placeholder for the run's folder, which is known only when training starts."""
 EXTRAS = {"TensorBoardLogger": "tensorboard"}
-"""Packages that a logger needs, and tfzoo's extras that install them."""
-LEAST = {
+"""The extra of tfzoo that installs what a logger needs."""
+MINIMUM = {
     "accumulate_grad_batches": 1,
     "check_val_every_n_epoch": 1,
     "gradient_clip_val": 0,
     "log_every_n_steps": 0,
 }
-"""The least that numbers of the Trainer can be, which it does not check itself."""
+"""The smallest values of arguments that the Trainer does not check itself."""
 DOTTED = re.compile(r"\w+(\.\w+)+")
 
 Options = Sequence[tuple[str, str | None]]
 
 
 class Parser(LightningArgumentParser):
-    """Lightning's parser, but a mistake is one error instead of a page of usage."""
+    """Lightning's parser, which raises an error instead of printing its usage."""
 
     def error(self, message: str, ex: Exception | None = None) -> None:  # type: ignore[override]
         raise BadRecipe(message)
@@ -54,8 +54,12 @@ class Parser(LightningArgumentParser):
 
 @dataclass
 class LightningConfig:
-    """The sections ``trainer`` and ``checkpoint``: as their parser has them, and as plain values
-    (``recipe``) without those that are Lightning's defaults.
+    """The sections ``trainer`` and ``checkpoint``.
+
+    Args:
+        parser: the parser, which instantiates the classes.
+        values: the parsed values.
+        recipe: the values that are not Lightning's defaults, as plain values.
     """
 
     parser: Parser
@@ -64,42 +68,44 @@ class LightningConfig:
 
 
 def parse(merged: Merged, options: Options, trust: bool = False) -> LightningConfig:
-    """Lightning's sections of a merged configuration, with the ``options`` of the command line that
-    begin with their names.
+    """Parse Lightning's sections of a merged configuration and the command-line ``options`` that
+    belong to them.
 
     Raises:
         BadRecipe: a class or an option that does not exist, or a value of the wrong type.
     """
-    tree = {name: dict(merged.tree.get(name) or {}) for name in sorted(LIGHTNING)}
+    given = {name: dict(merged.values.get(name) or {}) for name in sorted(LIGHTNING)}
+    trainer, origins = given["trainer"], merged.origins
     check_options(options, merged)
     for key in ("callbacks", "logger"):
-        check_classes(tree["trainer"].get(key), key, merged.origin(f"trainer.{key}"))
-    if tree["trainer"].get("logger"):
-        loggers = as_list(tree["trainer"]["logger"])
-        tree["trainer"]["logger"] = [with_folder(one, merged) for one in loggers]
+        check_classes(trainer.get(key), key, origins.of(f"trainer.{key}"))
+    if trainer.get("logger"):
+        origin = origins.of("trainer.logger")
+        trainer["logger"] = [set_folder(one, origin) for one in as_list(trainer["logger"])]
     texts = [(key, "true" if text is None else text) for key, text in options]
-    allow_imports([value for _, value in walk(tree)] + [text for _, text in texts] if trust else ())
-    parser = make_parser({name: merged.sections[name] for name in tree})
+    named = [value for _, value in leaves(given)] + [text for _, text in texts]
+    allow_imports(named if trust else ())
+    parser = make_parser({name: merged.sections[name] for name in given})
     try:
         raw = [f"--{key}={text}" for key, text in texts]
-        values = parser.parse_args(raw, namespace=parser.parse_object(tree))
+        values = parser.parse_args(raw, namespace=parser.parse_object(given))
     except BadRecipe as error:
-        raise BadRecipe(blame(parser, tree, texts, merged, str(error))) from None
-    check_ranges(values, merged)
-    return LightningConfig(parser, values, plain(parser, values))
+        raise BadRecipe(explain_error(parser, given, texts, merged, str(error))) from None
+    check_ranges(values, origins)
+    return LightningConfig(parser, values, plain_values(parser, values))
 
 
-def check_ranges(values: Namespace, merged: Merged) -> None:
-    """See that numbers of the Trainer are not smaller than it can use."""
-    for key, least in LEAST.items():
+def check_ranges(values: Namespace, origins: Origins) -> None:
+    """Check that arguments of the Trainer are finite and not smaller than :data:`MINIMUM`."""
+    for key, least in MINIMUM.items():
         value = values.trainer[key]
         if value is not None and not least <= value < inf:
-            origin = merged.origin(f"trainer.{key}")
+            origin = origins.of(f"trainer.{key}")
             raise BadRecipe(f"{origin}: trainer.{key}={value} must be at least {least}")
 
 
 def make_parser(sections: Mapping[str, Section]) -> Parser:
-    """A parser of these sections."""
+    """Return a parser of these sections."""
     parser = Parser(
         prog="tfzoo fit RECIPE",
         description="Every value of a recipe, with its type and default.",
@@ -117,7 +123,7 @@ def make_parser(sections: Mapping[str, Section]) -> Parser:
 
 
 def help_text(sections: Mapping[str, Section]) -> str:
-    """Every key of these sections and of the top, with type and default."""
+    """Return every key of these sections and of the top level, with type and default."""
     parser = make_parser(sections)
     for key, kind in TOP.items():
         parser.add_argument(f"--{key}", type=kind, default=DEFAULTS.get(key))
@@ -125,7 +131,7 @@ def help_text(sections: Mapping[str, Section]) -> str:
 
 
 def allow_imports(named: Sequence[Any]) -> None:
-    """Let jsonargparse import Lightning's own classes, and of others those that are ``named``."""
+    """Allow jsonargparse to import Lightning's own classes and the ``named`` ones, nothing else."""
     texts = [value for value in named if isinstance(value, str) and DOTTED.fullmatch(value)]
     own = [text for text in texts if not text.startswith("jsonargparse")]
     set_parsing_settings(
@@ -137,13 +143,13 @@ def allow_imports(named: Sequence[Any]) -> None:
 
 
 def check_options(options: Options, merged: Merged) -> None:
-    """See that each option names an argument of the Trainer or of ModelCheckpoint and has a value,
-    and that callbacks exist and have the options that follow them.
+    """Check that each option names an argument of the Trainer or of ModelCheckpoint and has a
+    value, and that callbacks exist and accept the options that follow them.
     """
     callback = ""
     for key, text in options:
         path = key.rstrip("+")
-        hint = hint_of(path, merged.sections)
+        hint = option_type(path, merged.sections)
         if text is None and not accepts(hint, bool):
             raise BadRecipe(f"--{key} needs a value")
         section, name, *inner = path.split(".")
@@ -158,8 +164,8 @@ def check_options(options: Options, merged: Merged) -> None:
 
 
 def check_classes(given: Any, key: str, origin: str) -> None:
-    """See that callbacks and loggers that are named briefly exist, have the options that they are
-    given, and are installed.
+    """Check that callbacks and loggers given without a module exist, accept their options, and are
+    installed.
     """
     module = {"callbacks": lightning_callbacks, "logger": lightning_loggers}[key]
     for one in as_list(given):
@@ -172,7 +178,8 @@ def check_classes(given: Any, key: str, origin: str) -> None:
             known = [name for name in dir(module) if name.endswith("Logger")]
             known = known if key == "logger" else list(module.__all__)
             raise BadRecipe(
-                f"{origin}: no {what} named {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}"
+                f"{origin}: no {what} named {name!r}.{did_you_mean(name, known)} "
+                f"Known: {', '.join(known)}"
             )
         if name in EXTRAS and not any(map(find_spec, ("tensorboard", "tensorboardX"))):
             raise BadRecipe(
@@ -184,7 +191,7 @@ def check_classes(given: Any, key: str, origin: str) -> None:
 
 
 def check_arguments(cls: type, given: Any, origin: str) -> None:
-    """See that a class has the arguments that it is given."""
+    """Check that the constructor of a class has these arguments."""
     known = inspect.signature(cls).parameters
     if any(one.kind is one.VAR_KEYWORD for one in known.values()):
         return
@@ -195,48 +202,49 @@ def check_arguments(cls: type, given: Any, origin: str) -> None:
             )
 
 
-def with_folder(logger: Any, merged: Merged) -> Any:
-    """A logger whose ``save_dir`` is the run's folder."""
+def set_folder(logger: Any, origin: str) -> Any:
+    """Return the logger with the placeholder of the run's folder as its ``save_dir``."""
     if not isinstance(logger, Mapping):
         return logger
     if "class_path" not in logger:
         raise BadRecipe(
-            f"{merged.origin('trainer.logger')}: name the logger first "
-            "(--trainer.logger WandbLogger), then its options"
+            f"{origin}: name the logger first (--trainer.logger WandbLogger), then its options"
         )
     cls = getattr(lightning_loggers, str(logger["class_path"]).rpartition(".")[2], None)
     if cls is not None and "save_dir" in parameters(cls):
-        return {**logger, "init_args": {"save_dir": FILLED_IN, **(logger.get("init_args") or {})}}
+        return {**logger, "init_args": {"save_dir": RUN_FOLDER, **(logger.get("init_args") or {})}}
     return logger
 
 
-def blame(
-    parser: Parser, tree: Mapping[str, Any], options: Options, merged: Merged, message: str
+def explain_error(
+    parser: Parser, given: Mapping[str, Any], options: Options, merged: Merged, message: str
 ) -> str:
-    """One line about the first key that the parser refuses when it is given alone."""
-    for path, value, raw, origin in alone(tree, options, merged):
+    """Return one line about the first key that the parser also refuses when it is given alone; the
+    parser's own message if there is none.
+    """
+    for path, value, raw, origin in each_key(given, options, merged.origins):
         section, _, key = path.partition(".")
         try:
             start = parser.parse_object({section: {key: value}} if not raw else {})
             parser.parse_args(raw, namespace=start)
         except BadRecipe as error:
-            hint, shown = merged.sections[section].hint(key), value
+            hint, shown = merged.sections[section].hints[key], value
             if raw:
                 shown = raw[0].partition("=")[2]
             if is_plain(hint):
-                return f"{origin}: {path} must be {readable(hint)}, not {shown!r}"
+                return f"{origin}: {path} must be {readable_type(hint)}, not {shown!r}"
             return f"{origin}: {path}: {one_line(str(error))}"
     return one_line(message)
 
 
-def alone(
-    tree: Mapping[str, Any], options: Options, merged: Merged
+def each_key(
+    given: Mapping[str, Any], options: Options, origins: Origins
 ) -> Iterator[tuple[str, Any, list[str], str]]:
-    """Each key with its value or its options of the command line, and where it came from."""
-    for section, values in tree.items():
+    """Yield each key with its value, its command-line options and its origin."""
+    for section, values in given.items():
         for key, value in values.items():
             path = f"{section}.{key}"
-            yield path, value, [], merged.origin(path)
+            yield path, value, [], origins.of(path)
     paths = dict.fromkeys(".".join(key.rstrip("+").split(".")[:2]) for key, _ in options)
     for path in paths:
         raw = [
@@ -244,39 +252,39 @@ def alone(
             for key, text in options
             if re.fullmatch(rf"{re.escape(path)}(\+|\..*)?", key)
         ]
-        yield path, None, raw, merged.origin(path)
+        yield path, None, raw, origins.of(path)
 
 
 def one_line(message: str) -> str:
-    """A message of several lines, shortened."""
+    """Join the lines of a message and shorten it."""
     return " ".join(message.split())[:400]
 
 
-def plain(parser: Parser, values: Namespace) -> dict[str, Any]:
-    """The values that are not Lightning's defaults, as plain ones."""
+def plain_values(parser: Parser, values: Namespace) -> dict[str, Any]:
+    """Return the values that are not Lightning's defaults, as plain values."""
 
     def dumped(given: Namespace) -> dict[str, dict[str, Any]]:
         text = parser.dump(given, format="json", skip_unset=False, skip_validation=True)
-        found: dict[str, dict[str, Any]] = json.loads(text)
-        return found
+        plain: dict[str, dict[str, Any]] = json.loads(text)
+        return plain
 
-    tree, defaults = dumped(values), dumped(parser.get_defaults())
-    for logger in as_list(tree["trainer"].get("logger")):
-        if isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == FILLED_IN:
+    found, defaults = dumped(values), dumped(parser.get_defaults())
+    for logger in as_list(found["trainer"].get("logger")):
+        if isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == RUN_FOLDER:
             del logger["init_args"]["save_dir"]
     return {
         section: {
-            key: value for key, value in tree[section].items() if value != defaults[section][key]
+            key: value for key, value in found[section].items() if value != defaults[section][key]
         }
         for section in ("trainer", "checkpoint")
     }
 
 
 def parameters(cls: type) -> list[str]:
-    """The names of a constructor's arguments."""
+    """Return the names of a constructor's arguments."""
     return list(inspect.signature(cls).parameters)
 
 
 def as_list(value: Any) -> Sequence[Any]:
-    """The value if it is a list, else a list of it alone."""
+    """Return a list as it is, and any other value in a list of its own."""
     return value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""YAML, read strictly: a recipe as a tree of plain values."""
+"""Load YAML strictly: plain values only, of limited size, without repeated keys."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from tfzoo.errors import BadRecipe
 from tfzoo.runs.bounds import DEPTH
 
 FILE = 2**18
-"""Bytes of a recipe at most; the longest of ours has 4,000."""
+"""The most bytes of a recipe. The longest packaged one has about 4,000."""
 NODES = 10_000
-"""Values in it, each counted as often as an alias repeats it."""
+"""The most values of a recipe. A value counts each time that an alias repeats it."""
 DIGITS = 40
+"""The most digits of a number."""
 
 
 class TooLarge(BadRecipe):
-    """A YAML text with more values, levels or digits than a recipe has."""
+    """A YAML text with more values, levels or digits than are allowed."""
 
 
 class Limit(yaml.MarkedYAMLError):
-    """Where such a text was left."""
+    """The position at which a YAML text exceeds a limit."""
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.2 where people stumble over 1.1: ``no`` is a word, ``1e-4`` a number, ``10:00`` a
-    time, a repeated key an error.
+    """A ``SafeLoader`` with the scalars of YAML 1.2: ``no`` and ``10:00`` are strings, ``1e-4`` is
+    a number. A repeated key is an error, and so are more values, levels or digits than the limits.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as the base class has it
@@ -40,7 +41,9 @@ class Loader(yaml.SafeLoader):
         self.sizes: dict[int, tuple[int, int]] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """A node, counted with all that aliases repeat in it, before any value is made of it."""
+        """Compose a node and count it, with everything that aliases repeat, before values are built
+        from it.
+        """
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         is_alias, before, above = self.check_event(yaml.AliasEvent), self.nodes, self.reach
         self.depth += 1
@@ -48,7 +51,7 @@ class Loader(yaml.SafeLoader):
         self.reach = self.depth
         node = super().compose_node(parent, index)
         if is_alias:
-            self._limit(id(node) not in self.sizes, "an alias of what it stands in", mark)
+            self._limit(id(node) not in self.sizes, "an alias that contains itself", mark)
             size, height = self.sizes[id(node)]
             self.nodes, self.reach = self.nodes + size, self.depth + height
             self._limit(self.reach > DEPTH, f"nested deeper than {DEPTH} levels", mark)
@@ -57,7 +60,7 @@ class Loader(yaml.SafeLoader):
             self.sizes[id(node)] = self.nodes - before, self.reach - self.depth
         self._limit(
             self.nodes > NODES,
-            f"more than {NODES:,} values, those that aliases repeat counted",
+            f"more than {NODES:,} values, counting those that aliases repeat",
             mark,
         )
         self.depth, self.reach = self.depth - 1, max(above, self.reach)
@@ -108,7 +111,7 @@ for tag, pattern, first in (
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """The value that a YAML text holds; ``where`` is named in the error."""
+    """Parse a YAML text; error messages begin with ``where``."""
     try:
         return yaml.load(text, Loader)  # a SafeLoader
     except yaml.MarkedYAMLError as error:
@@ -122,31 +125,30 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The tree in a YAML file.
+    """Load the mapping in a YAML file.
 
     Raises:
-        BadRecipe: the file cannot be read, is not YAML, repeats a key or holds something else than
-            sections.
+        BadRecipe: the file cannot be read, is not YAML, repeats a key or is not a mapping.
     """
     try:
         with path.open("rb") as stream:
             data = stream.read(FILE + 1)
         if len(data) > FILE:
-            raise BadRecipe(f"{path}: over {FILE:,} bytes, as no recipe is")
+            raise BadRecipe(f"{path}: over {FILE:,} bytes, the most that a recipe may have")
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadRecipe(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
-    tree = parse_yaml(text, str(path))
-    if tree is None:
+    values = parse_yaml(text, str(path))
+    if values is None:
         return {}
-    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise BadRecipe(
-            f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(tree).__name__}"
+            f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(values).__name__}"
         )
-    return tree
+    return values
 
 
-def as_yaml(tree: Mapping[str, Any]) -> str:
-    """A tree of plain values as the text of a recipe."""
-    text: str = yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True)
+def as_yaml(values: Mapping[str, Any]) -> str:
+    """Format plain values as the text of a recipe."""
+    text: str = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)
     return text.rstrip()

@@ -1,8 +1,8 @@
-"""Layers of a configuration, merged: later ones win.
+"""Merge the layers of a configuration. Later layers override earlier ones.
 
-The order is: defaults of constructors, the recipe, ``--config`` files, options of the command line.
-A component's spec is merged by name: an option alone (``--model.norm.eps 1e-6``) keeps the component
-that a lower layer named, another name drops that component's options.
+The order is: defaults of constructors, the recipe, ``--config`` files, command-line options.
+Components are merged by name: an option without a name (``--model.norm.eps 1e-6``) is added to the
+component of the earlier layers; another name replaces the component together with its options.
 """
 
 from __future__ import annotations
@@ -13,48 +13,65 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.config.loader import parse_yaml
-from tfzoo.config.sections import LIGHTNING, TOP, Section, misplaced, parts
+from tfzoo.config.sections import LIGHTNING, TOP, Section, misplaced, union_members
 from tfzoo.errors import BadRecipe
 from tfzoo.values import is_plain
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A tree of values and where it comes from: a file's name, or the option ``--model.norm``."""
+    """Nested values and their origin: the name of a file, or an option such as ``--model.norm``."""
 
-    tree: Mapping[str, Any]
+    values: Mapping[str, Any]
     origin: str
     path: Path | None = None
 
 
+class Origins(dict[str, str]):
+    """The origin of each dotted key: the layer that set it last. Error messages name it."""
+
+    def of(self, path: str) -> str:
+        """The origin of a key, or of the closest key that contains it."""
+        while path and path not in self:
+            path = path.rpartition(".")[0]
+        return self.get(path, "recipe")
+
+    def file_of(self, section: str) -> str:
+        """The name of the file that set all keys of a section, with a colon; ``""`` if there are
+        several, or command-line options.
+        """
+        found = {origin for key, origin in self.items() if key.startswith(f"{section}.")}
+        return f"{found.pop()}: " if len(found) == 1 and "--" not in "".join(found) else ""
+
+
 @dataclass
 class Merged:
-    """Layers merged into one tree; ``origins`` names the layer that each key came from last."""
+    """Merged layers: nested values, and the origin of each key."""
 
     sections: Mapping[str, Section]
-    tree: dict[str, Any] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: Origins = field(default_factory=Origins)
 
     def add(self, layer: Layer) -> None:
-        """Merge one more layer over all before.
+        """Merge a layer; its values override those of earlier layers.
 
         Raises:
-            BadRecipe: a key that is unknown, or that stands in the wrong section.
+            BadRecipe: a key that is unknown, or in the wrong section.
         """
-        for key, value in layer.tree.items():
+        for key, value in layer.values.items():
             if key in TOP:
-                self.tree[key], self.origins[key] = value, layer.origin
+                self.values[key], self.origins[key] = value, layer.origin
             elif key not in self.sections:
                 raise BadRecipe(f"{layer.origin}: {misplaced(self.sections, key)}")
             elif not isinstance(value, Mapping | None):
                 raise BadRecipe(f"{layer.origin}: {key} is a section of keys, not {value!r}")
             else:
                 for name, inner in (value or {}).items():
-                    self._add(key, str(name), inner, layer.origin)
+                    self._add_key(key, str(name), inner, layer.origin)
 
-    def _add(self, section: str, key: str, value: Any, origin: str) -> None:
-        known, values = self.sections[section], self.tree.setdefault(section, {})
-        key = known.current(key, origin)
+    def _add_key(self, section: str, key: str, value: Any, origin: str) -> None:
+        known, values = self.sections[section], self.values.setdefault(section, {})
+        key = known.current_name(key, origin)
         if key not in known.hints:
             raise BadRecipe(f"{origin}: {misplaced(self.sections, key, section)}")
         self.origins[f"{section}.{key}"] = origin
@@ -64,7 +81,7 @@ class Merged:
         elif (section, key) == ("trainer", "logger"):
             values[key] = merge_logger(before, value)
         elif isinstance(before, Mapping) and isinstance(value, Mapping):
-            slots = known.slots if known.is_side(key) else {}
+            slots = known.slots if known.is_nested(key) else {}
             changed = {
                 name: merge_spec(before.get(name), inner) if name in slots else inner
                 for name, inner in value.items()
@@ -73,78 +90,73 @@ class Merged:
         else:
             values[key] = value
 
-    def origin(self, path: str) -> str:
-        """Where a key, or what it belongs to, came from."""
-        while path and path not in self.origins:
-            path = path.rpartition(".")[0]
-        return self.origins.get(path, "recipe")
+
+def merge_spec(earlier: Any, later: Any) -> Any:
+    """Merge two specs of a component: options are merged if both name the same component."""
+    if not isinstance(later, str | Mapping) or not isinstance(earlier, str | Mapping):
+        return later
+    old = {"name": earlier} if isinstance(earlier, str) else earlier
+    new = {"name": later} if isinstance(later, str) else later
+    return {**old, **new} if new.get("name", old.get("name")) == old.get("name") else later
 
 
-def merge_spec(below: Any, above: Any) -> Any:
-    """The spec of a component: options are added to those of the same component."""
-    if not isinstance(above, str | Mapping) or not isinstance(below, str | Mapping):
-        return above
-    old = {"name": below} if isinstance(below, str) else below
-    new = {"name": above} if isinstance(above, str) else above
-    return {**old, **new} if new.get("name", old.get("name")) == old.get("name") else above
+def merge_logger(earlier: Any, later: Any) -> Any:
+    """Merge a logger, or a list of loggers: options are merged if both are of the same class."""
+    if isinstance(later, list):
+        return [merge_logger(None, one) for one in later]
+    if isinstance(later, str):
+        return {"class_path": later}
+    if isinstance(later, Mapping) and not later.keys() & {"class_path", "init_args"}:
+        later = {"init_args": dict(later)}
+    if not isinstance(later, Mapping) or not isinstance(earlier, Mapping):
+        return later
+    if later.get("class_path") not in (None, earlier.get("class_path")):
+        return later
+    options = {**earlier.get("init_args", {}), **later.get("init_args", {})}
+    return {**earlier, **later, "init_args": options}
 
 
-def merge_logger(below: Any, above: Any) -> Any:
-    """A logger, or a list of them: options are added to those of the same class."""
-    if isinstance(above, list):
-        return [merge_logger(None, one) for one in above]
-    if isinstance(above, str):
-        return {"class_path": above}
-    if isinstance(above, Mapping) and not above.keys() & {"class_path", "init_args"}:
-        above = {"init_args": dict(above)}
-    if not isinstance(above, Mapping) or not isinstance(below, Mapping):
-        return above
-    if above.get("class_path") not in (None, below.get("class_path")):
-        return above
-    options = {**below.get("init_args", {}), **above.get("init_args", {})}
-    return {**below, **above, "init_args": options}
-
-
-def option_layers(
+def parse_options(
     options: Iterable[tuple[str, str | None]],
     sections: Mapping[str, Section],
     paths: Collection[str] = (),
 ) -> list[Layer]:
-    """A layer for each option of the command line that jsonargparse does not read.
+    """Return a layer for each command-line option that jsonargparse does not parse.
 
-    Their order does not matter: a component is merged before its options. The values of ``paths``,
-    keys of the section ``data``, are taken relative to the working directory.
+    A component comes before its options, whatever their order on the command line. ``paths`` are
+    the keys of the section ``data`` whose values are paths; they are made absolute.
 
     Raises:
-        BadRecipe: an option that no recipe has, or one without its value.
+        BadRecipe: an unknown option, or one without its value.
     """
-    ordered = sorted(options, key=lambda option: option[0].count("."))
     layers = []
-    for key, text in ordered:
-        if is_lightning(key):
+    for key, text in sorted(options, key=lambda option: option[0].count(".")):
+        if is_lightning_option(key):
             continue
-        hint = hint_of(key, sections)
+        hint = option_type(key, sections)
         if text is None and not accepts(hint, bool):
             raise BadRecipe(f"--{key} needs a value")
-        value = "true" if text is None else option_value(text, hint, f"--{key}")
+        value = "true" if text is None else parse_value(text, hint, f"--{key}")
         names = key.split(".")
         if names[0] == "data" and names[1:2] and names[1] in paths:
-            value = absolute(value)
+            value = absolute_path(value)
         layers.append(Layer(nested(names, value), f"--{key}"))
     return layers
 
 
-def is_lightning(key: str) -> bool:
-    """Whether jsonargparse is to read an option: all of Lightning's sections but the logger."""
+def is_lightning_option(key: str) -> bool:
+    """Whether jsonargparse parses an option: all of the sections ``trainer`` and ``checkpoint``
+    except the logger.
+    """
     section, _, name = key.partition(".")
     return section in LIGHTNING and name.partition(".")[0] not in ("", "logger")
 
 
-def hint_of(key: str, sections: Mapping[str, Section]) -> Any:
-    """The type of the value at a dotted key; ``Any`` where values of any type may stand.
+def option_type(key: str, sections: Mapping[str, Section]) -> Any:
+    """Return the type of the value of a dotted key; ``Any`` if it is not known.
 
     Raises:
-        BadRecipe: no recipe has this key.
+        BadRecipe: an unknown key.
     """
     section, _, rest = key.partition(".")
     if not rest:
@@ -155,19 +167,19 @@ def hint_of(key: str, sections: Mapping[str, Section]) -> Any:
     found = sections.get(section)
     if found is None:
         raise BadRecipe(f"--{key}: {misplaced(sections, section)}")
-    name = found.current(name, f"--{key}")
+    name = found.current_name(name, f"--{key}")
     if name not in found.hints:
         raise BadRecipe(f"--{key}: {misplaced(sections, name, section)}")
-    return found.hint(name, inner)
+    return found.type_of(name, inner)
 
 
 def accepts(hint: Any, kind: type) -> bool:
-    """Whether a value of this type fits."""
-    return kind in parts(hint)
+    """Whether a type is ``kind`` or a union with it."""
+    return kind in union_members(hint)
 
 
-def option_value(text: str, hint: Any, origin: str) -> Any:
-    """The value that the text of an option stands for; converted to its type later."""
+def parse_value(text: str, hint: Any, origin: str) -> Any:
+    """Parse the text of an option. Text of a plain type stays text; ``validation`` converts it."""
     if text in ("null", "None") and (not is_plain(hint) or accepts(hint, type(None))):
         return None
     if is_plain(hint):
@@ -177,15 +189,17 @@ def option_value(text: str, hint: Any, origin: str) -> Any:
     return parse_yaml(text, origin)
 
 
-def absolute(value: Any) -> Any:
-    """A path, or several by name, relative to the working directory so far."""
+def absolute_path(value: Any) -> Any:
+    """Make a path, or each path of a mapping, absolute. Relative paths start at the working
+    directory.
+    """
     if isinstance(value, Mapping):
-        return {name: absolute(path) for name, path in value.items()}
+        return {name: absolute_path(path) for name, path in value.items()}
     return str(Path(value).expanduser().resolve()) if isinstance(value, str) else value
 
 
 def nested(names: list[str], value: Any) -> dict[str, Any]:
-    """``{"a": {"b": value}}`` of the names ``["a", "b"]``."""
+    """Return ``{"a": {"b": value}}`` for the names ``["a", "b"]``."""
     for name in reversed(names):
         value = {name: value}
-    return value  # type: ignore[no-any-return]
+    return value  # type: ignore[no-any-return]  # the outermost is a dict

@@ -1,11 +1,10 @@
-"""What a recipe may hold: the sections of a task, their keys, types and component slots, read from
-signatures.
+"""The schema of a recipe: the sections of a task and the type, default and component slot of each
+key, read from the signatures of constructors.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.registry import Slot
 from tfzoo.renamed import hint, renamed_keys
+from tfzoo.terminal import notify
 
 TASKS = {
     "translation": "tfzoo.tasks.translation:TranslationTask",
@@ -27,23 +27,30 @@ TOP: dict[str, Any] = {
     "explain": bool,
     "train_tokens": int | None,
 }
-"""``timeout``: seconds without progress after which one of several processes counts as hung;
-``explain``: log what explains the scores; ``train_tokens``: training ends at the first step at
-which it has seen so many, if no other limit ends it before.
+"""The keys that belong to no section. ``seed``: of parameters, batches and dropout. ``timeout``:
+seconds without progress after which one of several processes counts as hung. ``explain``: log
+diagnostics of attention and gradients. ``train_tokens``: training ends at the first step with at
+least this many tokens of training data, unless another limit ends it earlier.
 """
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
 RANGES = {"seed": (0, 2**32 - 1), "timeout": (1, 2**31), "train_tokens": (1, 2**63 - 1)}
-"""The least and the most of each number at the top."""
+"""The smallest and the largest value of each numeric top-level key."""
 LIGHTNING = frozenset({"trainer", "checkpoint"})
-"""The sections that jsonargparse reads: Lightning's ``Trainer`` and ``ModelCheckpoint``."""
+"""The sections that jsonargparse parses: Lightning's ``Trainer`` and ``ModelCheckpoint``."""
 FOLDERS = frozenset({"dirpath", "default_root_dir"})
-"""Arguments of Lightning that are given the run's folder."""
+"""Arguments of Lightning that tfzoo sets to the run's folder; a recipe cannot set them."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """One section: the class that takes its keys, the types and defaults of the keys, the kinds of
-    component slots, and the arguments of the class that are not for a recipe to say.
+    """One section of a recipe.
+
+    Args:
+        cls: the class whose constructor arguments are the keys.
+        hints: the type of each key.
+        defaults: the default of each key that has one.
+        slots: the kind of component of each key that takes one.
+        supplied: the arguments of ``cls`` that a recipe cannot set.
     """
 
     cls: type
@@ -52,41 +59,46 @@ class Section:
     slots: Mapping[str, str]
     supplied: frozenset[str] = frozenset()
 
-    def current(self, key: str, where: str) -> str:
-        """The present name of a key. For one that was renamed, a hint is printed."""
+    def current_name(self, key: str, origin: str) -> str:
+        """Return the current name of a key. If the key was renamed, print a hint."""
         new = renamed_keys(self.cls).get(key)
         if new is None:
             return key
-        print_hint(f"{where}: {hint(key, new)}")
+        print_hint(f"{origin}: {hint(key, new)}")
         return new
 
-    def is_side(self, key: str) -> bool:
-        """Whether the key holds options of its own section, as ``encoder: {norm: batch}`` does."""
-        return key not in self.slots and dict[str, Any] in parts(self.hints[key])
+    def is_nested(self, key: str) -> bool:
+        """Whether a key holds options of its own section, such as ``encoder: {norm: batch}``."""
+        return key not in self.slots and dict[str, Any] in union_members(self.hints[key])
 
-    def hint(self, key: str, inner: str = "") -> Any:
-        """The type of ``key`` or of the dotted name ``inner`` within it; ``str`` for an option of a
-        component, which the component converts, and ``Any`` where nothing is known.
+    def type_of(self, key: str, inner: str = "") -> Any:
+        """Return the type of ``key``, or of the dotted name ``inner`` within it: ``str`` for an
+        option of a component, which the registry converts later; ``Any`` if it is not known.
         """
         if not inner:
             return self.hints[key]
         if key in self.slots:
             return str
         first, _, rest = inner.partition(".")
-        if self.is_side(key):
-            return self.hint(first, rest) if first in self.hints else Any
-        values = [get_args(part)[1] for part in parts(self.hints[key]) if get_origin(part) is dict]
+        if self.is_nested(key):
+            return self.type_of(first, rest) if first in self.hints else Any
+        members = union_members(self.hints[key])
+        values = [get_args(one)[1] for one in members if get_origin(one) is dict]
         return values[0] if values else Any
 
 
 @cache
 def print_hint(text: str) -> None:
-    """Print a hint on stderr, once."""
-    print(f"tfzoo: {text}", file=sys.stderr)
+    """Print a hint on stderr, once per run."""
+    notify(f"tfzoo: {text}")
 
 
 def task_class(name: Any) -> Any:
-    """The class of a task; imports lightning. Raises BadRecipe where there is none."""
+    """Import and return the class of a task.
+
+    Raises:
+        BadRecipe: there is no such task.
+    """
     if name is None:
         raise BadRecipe(f"no task; begin with task: {listing(TASKS)}")
     if not isinstance(name, str) or name not in TASKS:
@@ -98,8 +110,8 @@ def task_class(name: Any) -> Any:
 
 
 def sections(task: Any) -> dict[str, Section]:
-    """All sections of a task: model and data, its settings such as optim, and Lightning's trainer
-    and checkpoint.
+    """Return the sections of a task: ``model``, ``data``, its settings such as ``optim``, and
+    Lightning's ``trainer`` and ``checkpoint``.
     """
     from lightning.pytorch import Trainer
     from lightning.pytorch.callbacks import ModelCheckpoint
@@ -117,11 +129,11 @@ def sections(task: Any) -> dict[str, Section]:
         "trainer": FOLDERS,
         "checkpoint": FOLDERS,
     }
-    return {key: section(cls, supplied.get(key, frozenset())) for key, cls in classes.items()}
+    return {key: make_section(cls, supplied.get(key, frozenset())) for key, cls in classes.items()}
 
 
-def section(cls: type, supplied: frozenset[str]) -> Section:
-    """The section whose keys are the arguments of ``cls``, without those that others supply."""
+def make_section(cls: type, supplied: frozenset[str]) -> Section:
+    """Return the section whose keys are the arguments of ``cls``, except ``supplied``."""
     hints = get_type_hints(inspect.unwrap(cls.__init__), include_extras=True)  # type: ignore[misc]
     parameters = {
         key: value
@@ -131,7 +143,7 @@ def section(cls: type, supplied: frozenset[str]) -> Section:
     slots = {
         key: slot.kind
         for key in parameters
-        for slot in parts(hints.get(key, Any))
+        for slot in union_members(hints.get(key, Any))
         if isinstance(slot, Slot)
     }
     defaults = {
@@ -142,17 +154,19 @@ def section(cls: type, supplied: frozenset[str]) -> Section:
     return Section(cls, {key: hints.get(key, Any) for key in parameters}, defaults, slots, supplied)
 
 
-def parts(hint: Any) -> list[Any]:
-    """The members of a union, of nested ones too, and what ``Annotated`` adds."""
+def union_members(hint: Any) -> list[Any]:
+    """Return the members of a union, also of nested unions, and the metadata of ``Annotated``; for
+    any other type the type alone.
+    """
     if hasattr(hint, "__metadata__"):
-        return [*parts(get_args(hint)[0]), *hint.__metadata__]
+        return [*union_members(get_args(hint)[0]), *hint.__metadata__]
     if type(hint).__name__ in ("UnionType", "_UnionGenericAlias", "Union"):
-        return [inner for part in get_args(hint) for inner in parts(part)]
+        return [inner for part in get_args(hint) for inner in union_members(part)]
     return [hint]
 
 
 def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
-    """What to say of a key that a recipe does not have there."""
+    """Return the error message for a key that is unknown, or that is not a key of ``within``."""
     homes = [name for name, one in known.items() if key in one.hints and name != within]
     here: Iterable[str] = known[within].hints if within else [*known, *TOP]
     if key in TOP:
@@ -160,9 +174,13 @@ def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
     if key in known:
         return f"`{key}` is a section of its own, not a key of `{within}`"
     if homes:
-        return f"`{key}` belongs under {' or '.join(f'`{home}`' for home in homes)}{within and f', not under `{within}`'}"
+        places = " or ".join(f"`{home}`" for home in homes)
+        return f"`{key}` belongs under {places}{within and f', not under `{within}`'}"
     if any(key in one.supplied for one in known.values()):
-        return f"`{key}` is not for a recipe to say: tokenizer and data give vocabulary sizes and classes, --run the folder"
+        return (
+            f"`{key}` cannot be set in a recipe: vocabulary sizes and classes follow from the "
+            "tokenizer and the data, the folder from --run"
+        )
     what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
     if close := did_you_mean(key, here):
         return what + close

@@ -1,9 +1,11 @@
-"""What only code may do is refused in a recipe, before anything that it names is imported."""
+"""Refuse recipes that would run code, fetch URLs or write outside the run's folder, before anything
+that they name is imported.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,37 +14,51 @@ from tfzoo.config.loader import TooLarge, parse_yaml
 from tfzoo.errors import BadRecipe
 from tfzoo.runs.bounds import leaves, numbers
 
-OPEN = ("callbacks", "loggers", "strategies", "profilers", "plugins", "accelerators")
+FOLDERS = ("callbacks", "loggers", "strategies", "profilers", "plugins", "accelerators")
 
-ALLOWED = tuple(f"lightning.pytorch.{folder}" for folder in OPEN)
-"""Where a class that a recipe names may come from."""
+ALLOWED = tuple(f"lightning.pytorch.{folder}" for folder in FOLDERS)
+"""The packages whose classes a recipe may name."""
 
-OUTPUT = {"dirpath", "save_dir", "default_root_dir", "root_dir", "log_dir", "dir", "directory"}
+OUTPUT_KEYS = {
+    *("dirpath", "save_dir", "default_root_dir", "root_dir", "log_dir", "dir", "directory"),
+}
+"""Arguments of Lightning's classes that choose where they write."""
 
 RUNS_CODE = {"LambdaCallback"}
+"""Classes of Lightning that call functions given by name."""
 
-PASSED_ON = {"settings", "dict_kwargs"}
-"""Keys whose values a logger hands to its own library, in which they may name programs to start."""
+FORWARDED_KEYS = {"settings", "dict_kwargs"}
+"""Arguments that a logger passes on to its own library, where they can name programs to start."""
 
-ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
+CLASS_KEY = re.compile(r"trainer\.(callbacks|logger|strategy|profiler|plugins|accelerator)(\.\d+)?")
+"""Arguments of the Trainer whose values are names of classes."""
+
+URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
 OUTSIDE = re.compile(r"^[/~\\]|^[A-Za-z]:[/\\]|(?:^|[/\\])\.\.(?:$|[/\\])")
+"""Matches absolute paths and paths with ``..``."""
+
+TRUST = "If you trust whoever wrote it: --trust"
 
 
-def check_tree(tree: Mapping[str, Any], origin: str, trust: bool) -> None:
-    """Refuse what a stranger's recipe could do harm with: numbers that no machine has the memory for
-    and, without ``trust``, all that runs code.
+def check_values(values: Mapping[str, Any], origin: str, trust: bool) -> None:
+    """Check the nested values of a recipe. Numbers that no machine has the memory for are always
+    refused; code, URLs and output folders are refused without ``trust``.
 
     Raises:
         BadRecipe: naming the key.
     """
-    numbers(tree, origin)
-    if not trust:
-        refuse_code(tree, origin)
+    numbers(values, origin)
+    if trust:
+        return
+    for keys, value in leaves(values):
+        is_lightning = keys[0] in ("trainer", "checkpoint")
+        if value is not None and (is_lightning or isinstance(value, str)):
+            check_value(".".join(keys), value, origin, is_lightning)
 
 
 def check_option(key: str, text: str | None, trust: bool) -> None:
-    """Refuse an option of the command line as :func:`check_tree` does, read as YAML and as text."""
+    """Check a command-line option as :func:`check_values` does, parsed as YAML and as text."""
     if text is None:
         return
     key = key.rstrip("+")
@@ -50,65 +66,58 @@ def check_option(key: str, text: str | None, trust: bool) -> None:
         value = parse_yaml(text, f"--{key}")
     except TooLarge:
         raise
-    except BadRecipe:  # a text is allowed to be no YAML; where it must be, its parser says so
+    except BadRecipe:  # not every option is YAML; an error is reported where it is parsed
         value = text
     for part in reversed(key.split(".")):
         value = {part: value}
-    check_tree(value, f"--{key}", trust)
+    check_values(value, f"--{key}", trust)
 
 
-def refuse_code(tree: Mapping[str, Any], where: str) -> None:
-    """Refuse what only code may do: import a class from elsewhere, call a function, fetch an
-    address, write outside the run's folder.
+def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:
+    """Refuse a value that names a class outside Lightning, a function, a URL or a folder.
 
-    Looks at the plain tree alone: nothing named in it is imported.
+    ``is_lightning`` is whether it is in one of Lightning's sections, whose strings may name classes
+    and paths. The value is only compared, never imported.
 
     Raises:
-        BadRecipe: naming the key, and ``--trust``.
+        BadRecipe: naming the key and the option that allows it.
     """
-    for path, value in walk(tree):
-        what = where if where == f"--{path}" else f"{where}: {path}"
-        key = path.rpartition(".")[2]
-        inside = path.startswith(("trainer.", "checkpoint."))
-        if (
-            inside
-            and value is not None
-            and (key in OUTPUT or (isinstance(value, str) and OUTSIDE.search(value)))
-        ):
+    where = origin if origin == f"--{path}" else f"{origin}: {path}"
+    keys = path.split(".")
+    if is_lightning:
+        if keys[-1] in OUTPUT_KEYS or (isinstance(value, str) and OUTSIDE.search(value)):
             raise BadRecipe(
-                f"{what}: a run writes into its own folder alone. Choose it with --run FOLDER"
+                f"{where}: a run writes into its own folder alone. Choose it with --run FOLDER"
             )
-        if inside and value is not None and PASSED_ON & {*path.split(".")}:
-            raise BadRecipe(
-                f"{what}: could start a program. If you trust whoever wrote it: --trust"
-            )
-        if not isinstance(value, str):
-            continue
-        if ADDRESS.match(value):
-            raise BadRecipe(
-                f"{what}: names the address {value!r}, and a recipe fetches nothing. If you trust whoever wrote it: --trust"
-            )
-        named = key == "class_path" or re.fullmatch(
-            r"trainer\.(callbacks|logger|strategy|profiler|plugins|accelerator)(\.\d+)?", path
+        if FORWARDED_KEYS & {*keys}:
+            raise BadRecipe(f"{where}: could start a program. {TRUST}")
+    if not isinstance(value, str):
+        return
+    if URL.match(value):
+        raise BadRecipe(
+            f"{where}: names the address {value!r}, and a recipe fetches nothing. {TRUST}"
         )
-        if not (named or (inside and imports(value))):
-            continue
-        if value.rpartition(".")[2] in RUNS_CODE or not allowed(value):
-            raise BadRecipe(
-                f"{where}: {path} names {value!r}. A recipe is data: it may name Lightning's own callbacks, loggers, strategies, "
-                "profilers and plugins, nothing else. If you trust whoever wrote it and the code it names: --trust"
-            )
+    names_class = keys[-1] == "class_path" or CLASS_KEY.fullmatch(path)
+    if not names_class and not (is_lightning and could_be_imported(value)):
+        return
+    if value.rpartition(".")[2] in RUNS_CODE or not is_allowed(value):
+        raise BadRecipe(
+            f"{origin}: {path} names {value!r}. A recipe is data: it may name Lightning's own "
+            "callbacks, loggers, strategies, profilers and plugins, nothing else. "
+            "If you trust whoever wrote it and the code it names: --trust"
+        )
 
 
-def allowed(name: str) -> bool:
-    """Whether a recipe may name this class: a short name, or one in a file of Lightning's own
-    folders of them.
+def is_allowed(name: str) -> bool:
+    """Whether a recipe may name this class: without a module, or defined in a file of
+    :data:`ALLOWED`.
 
-    In a file, not behind one: what a file imports, such as ``os``, has another name there too.
+    The module must be a file there. A module that such a file imports, such as ``os``, can be
+    reached through it by attribute access, and is refused.
     """
     if "." not in name:
         return True
-    spec = find_spec("lightning")  # of a package at the top: found, not imported
+    spec = find_spec("lightning")  # finds a top-level package without importing it
     places = list(spec.submodule_search_locations or ()) if spec else []
     module, _, cls = name.rpartition(".")
     inside = any(module == folder or module.startswith(f"{folder}.") for folder in ALLOWED)
@@ -122,23 +131,16 @@ def allowed(name: str) -> bool:
     return any(path.is_dir() or path.with_suffix(".py").is_file() for path in below)
 
 
-def imports(text: str) -> bool:
-    """Whether a text could name something to import: a dotted name that begins with a module, or a
-    class within the text.
+def could_be_imported(text: str) -> bool:
+    """Whether a string could name something to import: a dotted name whose first part is an
+    installed module, or a string that contains ``class_path``.
     """
     if "class_path" in text:
         return True
-    head, *rest = text.split(".")
+    first, *rest = text.split(".")
+    if not rest or not all(part.isidentifier() for part in (first, *rest)):
+        return False
     try:
-        return (
-            bool(rest)
-            and all(part.isidentifier() for part in (head, *rest))
-            and find_spec(head) is not None
-        )
+        return find_spec(first) is not None
     except (ImportError, ValueError):
         return True
-
-
-def walk(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Every leaf with its dotted path."""
-    return ((".".join(path), value) for path, value in leaves(tree))

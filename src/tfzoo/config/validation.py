@@ -1,4 +1,6 @@
-"""Every value of a recipe that is not Lightning's: converted to its type and checked, once."""
+"""Convert every value of a merged configuration to its type and check it, except Lightning's two
+sections, which jsonargparse validates.
+"""
 
 from __future__ import annotations
 
@@ -7,98 +9,106 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, get_args, get_origin
 
-from tfzoo.config.merge import Merged, merge_spec
-from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, parts
+from tfzoo.config.merge import Merged, Origins, merge_spec
+from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
 from tfzoo.errors import BadRecipe, TfzooError
 from tfzoo.registry import registry
 from tfzoo.values import convert, type_name
 
 
 def validate(merged: Merged) -> dict[str, Any]:
-    """The values of the top and of all sections but Lightning's, defaults included.
+    """Return the values of the top level and of all sections except Lightning's, with defaults.
 
     Raises:
-        BadRecipe, BadOption, UnknownName: naming the file or option that the value came from.
+        BadRecipe, BadOption, UnknownName: naming the file or option that set the value.
     """
-    tree = {**DEFAULTS, **merged.tree}
+    top = {**DEFAULTS, **merged.values}
     found = {
-        key: top(key, convert_value(tree[key], hint, key, merged), merged)
+        key: check_range(key, convert_value(top[key], hint, key, merged.origins), merged.origins)
         for key, hint in TOP.items()
-        if tree.get(key) is not None
+        if top.get(key) is not None
     }
     for name, section in merged.sections.items():
         if name not in LIGHTNING:
-            found[name] = validate_section(name, section, merged)
+            values = {**section.defaults, **merged.values.get(name, {})}
+            found[name] = validate_section(name, section, values, merged.origins)
     return found
 
 
-def top(key: str, value: Any, merged: Merged) -> Any:
-    """A value that stands in no section, if it lies in its range."""
+def check_range(key: str, value: Any, origins: Origins) -> Any:
+    """Return the value of a top-level key after checking that it lies in its range."""
     least, most = RANGES.get(key, (None, None))
     if least is not None and not least <= value <= most:
-        raise BadRecipe(f"{merged.origin(key)}: {key}={value} must be from {least} to {most:,}")
+        raise BadRecipe(f"{origins.of(key)}: {key}={value} must be from {least} to {most:,}")
     return value
 
 
-def validate_section(name: str, section: Section, merged: Merged) -> dict[str, Any]:
-    """The values of one section, in the order of its constructor's arguments."""
-    values = {**section.defaults, **merged.tree.get(name, {})}
+def validate_section(
+    name: str, section: Section, values: Mapping[str, Any], origins: Origins
+) -> dict[str, Any]:
+    """Return the converted values of one section, in the order of its constructor's arguments."""
     found: dict[str, Any] = {}
     for key in section.hints:
         path = f"{name}.{key}"
         if key not in values:
             continue
-        if section.is_side(key) and isinstance(values[key], Mapping):
+        if section.is_nested(key) and isinstance(values[key], Mapping):
             found[key] = {
-                inner: side_value(section, values, inner, value, path, merged)
+                inner: convert_nested_option(section, values, inner, value, path, origins)
                 for inner, value in values[key].items()
             }
         else:
-            found[key] = convert_key(section, key, values[key], path, merged)
+            found[key] = convert_key(section, key, values[key], path, origins)
     return found
 
 
-def side_value(
-    section: Section, values: Mapping[str, Any], key: str, value: Any, path: str, merged: Merged
+def convert_nested_option(
+    section: Section, values: Mapping[str, Any], key: str, value: Any, path: str, origins: Origins
 ) -> Any:
-    """An option of one side of a model; one of a component alone is of the component of both."""
+    """Convert an option of ``encoder`` or ``decoder``. If it is a component's option without a
+    name, it is merged into the component of the whole model.
+    """
     if key in section.slots:
         value = merge_spec(values[key], value)
     elif key not in section.hints:
-        return value  # the constructor knows which options a side has
-    return convert_key(section, key, value, f"{path}.{key}", merged)
+        return value  # the model's constructor checks which options a stack has
+    return convert_key(section, key, value, f"{path}.{key}", origins)
 
 
-def convert_key(section: Section, key: str, value: Any, path: str, merged: Merged) -> Any:
-    """A value as its key wants it: a component's spec, or a value of the key's type."""
-    if key not in section.slots or (value is None and type(None) in parts(section.hints[key])):
-        return convert_value(value, section.hints[key], path, merged)
+def convert_key(section: Section, key: str, value: Any, path: str, origins: Origins) -> Any:
+    """Convert the value of a key: the spec of a component, or a value of the key's type."""
+    hint = section.hints[key]
+    if key not in section.slots or (value is None and type(None) in union_members(hint)):
+        return convert_value(value, hint, path, origins)
     kind = section.slots[key]
     try:
         if not isinstance(value, str | Mapping):
             raise BadRecipe(f"{kind} wants a name or {{name: ..., ...}}, not {value!r}")
         entry, options = registry(kind).options(value)
     except TfzooError as error:
-        error.args = (f"{merged.origin(path)}: {error}",)
+        error.args = (f"{origins.of(path)}: {error}",)
         raise
     return {"name": entry.name, **options} if options else entry.name
 
 
-def convert_value(value: Any, hint: Any, path: str, merged: Merged) -> Any:
-    """A value of the type ``hint``, where each number is finite."""
+def convert_value(value: Any, hint: Any, path: str, origins: Origins) -> Any:
+    """Convert a value to the type ``hint``. Numbers must be finite."""
     try:
-        found = convert_nested(value, hint)
+        return convert_nested(value, hint)
     except ValueError as error:
-        what = f"must be {readable(hint)}, not {value!r}" if not error.args else str(error)
-        raise BadRecipe(f"{merged.origin(path)}: {path} {what}") from None
-    return found
+        problem = str(error) if error.args else f"must be {readable_type(hint)}, not {value!r}"
+        raise BadRecipe(f"{origins.of(path)}: {path} {problem}") from None
 
 
 def convert_nested(value: Any, hint: Any) -> Any:
-    """``value`` as a plain type, or as a list, tuple or dict of them; ValueError where it is none."""
-    for part in parts(hint):
-        origin, inner = get_origin(part), get_args(part)
-        if part is Any:
+    """Convert a value to a plain type, or to a list, tuple or dict of plain types.
+
+    Raises:
+        ValueError: it cannot be converted; with a message if the reason is not its type.
+    """
+    for member in union_members(hint):
+        origin, inner = get_origin(member), get_args(member)
+        if member is Any:
             return value
         if origin is list and isinstance(value, list | tuple):
             return [convert_nested(one, inner[0]) for one in value]
@@ -115,8 +125,8 @@ def convert_nested(value: Any, hint: Any) -> Any:
     return found
 
 
-def readable(hint: Any) -> str:
-    """A type as people write it."""
+def readable_type(hint: Any) -> str:
+    """Format a type for an error message, without module names."""
     modules = r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\."
     text = re.sub(rf"(?:{modules})(?=\w)", "", type_name(hint))
     return text if len(text) <= 160 else f"{text[:160]}..."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.config.arguments import parse_arguments
-from tfzoo.config.config import load_recipe, resolve
+from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
 from tfzoo.registry import create

@@ -10,8 +10,8 @@ from typing import Any
 import lightning.pytorch as L
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
+from tfzoo import _adapters
 from tfzoo.errors import NotFinite
 from tfzoo.models.initialise import seed_of
 from tfzoo.tasks.gradient_normalizer import GradientNormalizer
@@ -67,7 +67,7 @@ class Learner(L.LightningModule):
         # Buffers are the same in every process. If DDP broadcast them before each forward,
         # processes with more batches to score than others would hang.
         names = [name for name, _ in self.named_buffers()]
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self, names)  # type: ignore[no-untyped-call]
+        _adapters.ignore_in_ddp(self, names)
 
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches

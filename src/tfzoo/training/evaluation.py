@@ -1,5 +1,5 @@
-"""A trained run, opened by a command: its checkpoint, its own configuration, and what the command
-line changes in it.
+"""Load a trained run with its own configuration and the overrides of the command line, and score
+it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.config.arguments import FLAGS, parse_arguments
-from tfzoo.config.config import Config, resolve
 from tfzoo.config.merge import Layer
+from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints, summary
@@ -20,17 +20,25 @@ from tfzoo.terminal import format_number, notify, print_result, print_table, rel
 
 
 @dataclass
-class Trained:
-    """The task of a checkpoint, ready, and the job that it was trained by with what was changed."""
+class TrainedRun:
+    """A trained run.
+
+    Args:
+        path: the checkpoint.
+        config: the configuration of its training with the overrides of the command line.
+        task: the task with the checkpoint's weights.
+        args: the arguments of the command.
+        options: the values of the command's own options.
+    """
 
     path: Path
     config: Config
     task: Any
     args: list[str]
-    own: Mapping[str, str | None]
+    options: Mapping[str, str | None]
 
     def data(self) -> Any:
-        """The data of the run, prepared with the run's own tokenizer."""
+        """Prepare and return the data, with the run's own tokenizer."""
         data = self.config.task.Data(**self.config.recipe["data"], seed=self.config.recipe["seed"])
         setattr(data, self.task.tokenizer_of_data, self.task.tokenizer)
         data.prepare_data()
@@ -38,15 +46,15 @@ class Trained:
         return data
 
     def record(self, command: str, section: Mapping[str, Any]) -> None:
-        """Put a section into the summary of the run that the checkpoint lies in, if it does."""
+        """Write a section to the summary of the run whose folder holds the checkpoint, if any."""
         folder = checkpoints.folder_of(self.path)
         if folder and not rank():
-            facts = {"ended": "completed", **section, "checkpoint": str(self.path.absolute())}
+            values = {"ended": "completed", **section, "checkpoint": str(self.path.absolute())}
             summary.write(
                 folder,
                 command,
                 {
-                    **facts,
+                    **values,
                     "peak_memory": summary.peak_memory(),
                     **summary.environment([command, *self.args]),
                 },
@@ -55,24 +63,26 @@ class Trained:
 
 def open_run(
     command: str, args: list[str], text: str, options: Sequence[str] = ()
-) -> Trained | None:
-    """The run that the first word names; None after ``--help``. ``options`` are the command's own.
+) -> TrainedRun | None:
+    """Load the run that the first argument names; None after ``--help`` was printed. ``options``
+    are the names of the command's own options.
 
     Raises:
         BadRun: no such run, or a damaged checkpoint.
         BadRecipe: a bad option, or one that would change the model.
     """
     arguments = parse_arguments(args, FLAGS)
-    if arguments.take("help") is not None:
+    if arguments.pop("help") is not None:
         print_result(f"usage: tfzoo {command} RUN [--SECTION.KEY VALUE ...]\n\n{text}")
         return None
-    trust = arguments.take("trust") is not None
-    taken = {name: arguments.take(name) for name in options}
-    if len(arguments.words) != 1:
+    trust = arguments.pop("trust") is not None
+    own_options = {name: arguments.pop(name) for name in options}
+    if len(arguments.positional) != 1:
         raise TfzooError(
-            f"{command} needs one run: its folder or a checkpoint, such as tfzoo {command} runs/numbers/1"
+            f"{command} needs one run: its folder or a checkpoint, such as "
+            f"tfzoo {command} runs/numbers/1"
         )
-    path = checkpoints.resolve(arguments.words[0])
+    path = checkpoints.resolve(arguments.positional[0])
     notify(f"checkpoint: {relative_path(path)}")
     checkpoint = checkpoints.read(path)
     for key, _ in arguments.options:
@@ -84,14 +94,16 @@ def open_run(
             *task_class(checkpoint["tfzoo"]["task"]).training_settings,
         }:
             raise TfzooError(
-                f"--{key}: the run is trained; only how it is used and on what can differ (data, search, trainer)"
+                f"--{key}: the run is trained; only how it is used and on what can differ "
+                "(data, search, trainer)"
             )
         if key.startswith("data.tokenizer"):
             raise TfzooError(
-                f"--{key} does not match the checkpoint, which has a tokenizer of its own: leave it out"
+                f"--{key} does not match the checkpoint, which has a tokenizer of its own: "
+                "leave it out"
             )
     kept = checkpoint["tfzoo"]["recipe"]
-    own = {**kept, "trainer": evaluation(kept.get("trainer") or {}), "checkpoint": {}}
+    own = {**kept, "trainer": trainer_settings(kept.get("trainer") or {}), "checkpoint": {}}
     changed = {key for key, _ in arguments.options}
     recipe = Layer({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
     config = resolve(recipe, arguments, trust)
@@ -106,12 +118,12 @@ def open_run(
     task = config.task.from_checkpoint(
         {**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": config.recipe}}
     )
-    return Trained(path, config, task, args, taken)
+    return TrainedRun(path, config, task, args, own_options)
 
 
-def evaluation(trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a training's Trainer also holds for using what it trained: on one device, with none
-    of its callbacks.
+def trainer_settings(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section ``trainer`` for evaluation: precision and accelerator of the training, one
+    device, no callbacks or loggers.
     """
     return {
         "devices": 1,
@@ -119,19 +131,20 @@ def evaluation(trainer: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def score(command: str, args: list[str], text: str) -> int:
-    """Run Lightning's ``validate`` or ``test`` and say what it found."""
+def evaluate(command: str, args: list[str], text: str) -> int:
+    """Run Lightning's ``validate`` or ``test``, print the scores and write them to the summary."""
     trained = open_run(command, args, text)
     if trained is None:
         return 0
-    from tfzoo.training import launcher, trainer
+    from tfzoo.training import launcher
+    from tfzoo.training.make_trainer import make_trainer
     from tfzoo.training.progress import Bar
 
     data = trained.data()
-    used = trainer.make(trained.config, None, [Bar()])
+    trainer = make_trainer(trained.config.lightning, None, [Bar()])
     with launcher.launching([command, *args]):
-        getattr(used, command)(trained.task, datamodule=data, verbose=False)
-    found = {key: float(value) for key, value in used.callback_metrics.items()}
+        getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
+    found = {key: float(value) for key, value in trainer.callback_metrics.items()}
     if not found:
         raise TfzooError(f"{command}: the run's data has nothing to score")
     trained.record(command, {"scores": found})

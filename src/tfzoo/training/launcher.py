@@ -1,5 +1,5 @@
-"""Processes that torchrun or srun started: the Trainer is to take them all, or each would train
-alone, in the same folder.
+"""Use all processes that torchrun or srun started. Otherwise each would train alone, in the same
+folder.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 
 from tfzoo.errors import BadRecipe
 
-LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
+ENVIRONMENT = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 
 
 def trainer(arguments: Mapping[str, Any]) -> L.Trainer:
-    """The Trainer of these arguments; where they leave devices or machines open, of as many as a
-    launcher has started.
+    """Return the Trainer of these arguments. If they do not set the number of devices or machines,
+    it uses those that the launcher has started.
 
     Raises:
-        BadRecipe: they ask for more or fewer than were started.
+        BadRecipe: the arguments ask for other numbers than were started.
     """
-    name, devices, nodes = started()
+    name, devices, nodes = detect_launcher()
     if not name:
         return L.Trainer(**arguments)
     found = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
@@ -41,15 +41,16 @@ def trainer(arguments: Mapping[str, Any]) -> L.Trainer:
     )
     if (made.num_devices, made.num_nodes) != (devices, nodes):
         raise BadRecipe(
-            f"{name} started {devices} on each of {nodes} machines, but the recipe asks for trainer.devices {made.num_devices} "
-            f"and trainer.num_nodes {made.num_nodes}: start as many processes, or leave both options out"
+            f"{name} started {devices} on each of {nodes} machines, but the recipe asks for "
+            f"trainer.devices {made.num_devices} and trainer.num_nodes {made.num_nodes}: "
+            "start as many processes, or leave both options out"
         )
     return made
 
 
-def started() -> tuple[str, int, int]:
-    """What started this process, how often on each machine, on how many; no name where the Trainer
-    is to start processes itself.
+def detect_launcher() -> tuple[str, int, int]:
+    """Return the launcher, the number of processes per machine and the number of machines. The name
+    is ``""`` if no launcher was used: the Trainer then starts processes itself.
     """
     if TorchElasticEnvironment.detect():
         here = int(os.environ["LOCAL_WORLD_SIZE"])
@@ -62,11 +63,11 @@ def started() -> tuple[str, int, int]:
 
 @contextmanager
 def launching(args: Sequence[str]) -> Iterator[None]:
-    """Lightning starts further processes with ``sys.argv``: let that be this command, however it
-    was called.
+    """Context in which Lightning can start further processes of this command.
 
-    What it leaves behind for processes that it started is taken back, so that the next command of
-    this process starts alone.
+    Lightning starts them with ``sys.argv``, which is set to the command, also if it was called from
+    Python. Afterwards the process group and the environment variables that Lightning has set are
+    removed, so that the next command in this process starts with one process.
     """
     main = sys.modules["__main__"]
     before, variables = (sys.argv, main.__spec__), dict(os.environ)
@@ -78,5 +79,5 @@ def launching(args: Sequence[str]) -> Iterator[None]:
             torch.distributed.destroy_process_group()
     finally:
         sys.argv, main.__spec__ = before
-        for name in LAUNCHED & (os.environ.keys() - variables.keys()):
+        for name in ENVIRONMENT & (os.environ.keys() - variables.keys()):
             del os.environ[name]

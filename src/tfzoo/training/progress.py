@@ -1,4 +1,4 @@
-"""How training shows that it goes on: a bar on a terminal, else a line now and then."""
+"""The progress of training: a bar in a terminal, otherwise a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from tfzoo.terminal import notify
 
 EVERY = 10.0
-"""Seconds between lines where there is no terminal."""
+"""Seconds between lines if stderr is not a terminal."""
 
 
 class Bar(ProgressBar):
-    """Steps, time, loss and speed while training; a line with the scores after each validation."""
+    """Shows steps, time, loss and speed during training, and the scores after each validation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Bar(ProgressBar):
         return self.on
 
     def print(self, *args: Any, sep: str = " ", **kwargs: Any) -> None:
-        """Lines of the task, above the bar."""
+        """Print a line above the bar."""
         text = sep.join(map(str, args))
         if self.bar is not None:
             self.bar.console.print(text, markup=False, highlight=False)
@@ -95,7 +95,7 @@ class Bar(ProgressBar):
             self.bar = None
 
     def _total(self, trainer: L.Trainer) -> float | None:
-        """How many steps there will be, where that is known."""
+        """Return the number of steps of the training; None if it is not known."""
         timed = any(isinstance(callback, Timer) for callback in trainer.callbacks)  # type: ignore[attr-defined]  # a Trainer has them
         steps = trainer.estimated_stepping_batches
         return None if timed or steps == float("inf") else steps

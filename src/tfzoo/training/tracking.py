@@ -1,5 +1,5 @@
-"""Weights & Biases, which may refuse, drop or answer errors: training starts, ends, and keeps its
-data on disk.
+"""Weights & Biases: errors of its server or client neither stop nor delay training. What cannot be
+sent is kept on disk.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from tfzoo.runs.folder import rank
 from tfzoo.terminal import notify, relative_path
 
 PATIENCE = 5.0
-"""Seconds for the host's answer before training."""
+"""Seconds to wait for the server's answer before training."""
 START = 15.0
-"""Seconds for it to open a run, after which the run is kept offline."""
+"""Seconds to wait for the server to open a run; after that the run is kept offline."""
 END = 20.0
-"""Seconds for the last data to arrive, after which it is left on disk."""
+"""Seconds to wait at the end until all data is sent; after that it is left on disk."""
 
 
-def place(logger: Namespace, folder: Path) -> None:
-    """Fill in what the recipe leaves to us: project, name, and offline where the host does not know
-    us or does not answer.
+def configure(logger: Namespace, folder: Path) -> None:
+    """Set the logger's project and name if the recipe does not, and its mode to offline if the
+    server cannot be used.
     """
     if (
         "WANDB_MODE" not in os.environ
@@ -53,36 +53,36 @@ def place(logger: Namespace, folder: Path) -> None:
         logger.init_args.name = "/".join(folder.parts[-2:])
 
 
-def host() -> str:
-    """The address that the client of Weights & Biases talks to."""
+def server_url() -> str:
+    """Return the URL of the server of Weights & Biases."""
     return os.environ.get("WANDB_BASE_URL", "").rstrip("/") or "https://api.wandb.ai"
 
 
 def unreachable() -> str:
-    """Why nothing can be sent to the host: no account, no answer, or not to us; ``""`` where it
+    """Return why the server cannot be used (no account, no answer, access denied); ``""`` if it
     can.
     """
-    key = os.environ.get("WANDB_API_KEY") or stored_key(urlsplit(host()).hostname or "")
+    key = os.environ.get("WANDB_API_KEY") or stored_key(urlsplit(server_url()).hostname or "")
     if not key:
-        return f"no account for {host()} (wandb login, or WANDB_API_KEY)"
-    answer = within(PATIENCE, lambda: viewer(key))
+        return f"no account for {server_url()} (wandb login, or WANDB_API_KEY)"
+    answer = run_with_timeout(PATIENCE, lambda: check_account(key))
     if answer is None:
-        return f"{host()} did not answer in {PATIENCE:g} seconds"
-    return "" if answer is True else f"{host()} {answer}"
+        return f"{server_url()} did not answer in {PATIENCE:g} seconds"
+    return "" if answer is True else f"{server_url()} {answer}"
 
 
 def stored_key(name: str) -> str:
-    """The key for a host that ``wandb login`` left behind."""
+    """Return the API key that ``wandb login`` stored for a host; ``""`` if there is none."""
     try:
         return (netrc().authenticators(name) or ("", "", ""))[2] or ""
     except (OSError, NetrcParseError):
         return ""
 
 
-def viewer(key: str) -> bool | str:
-    """Whether the host knows who we are, or what it said instead."""
+def check_account(key: str) -> bool | str:
+    """Return True if the server accepts the API key, otherwise its error message."""
     request = Request(
-        f"{host()}/graphql",
+        f"{server_url()}/graphql",
         json.dumps({"query": "query Viewer { viewer { id } }"}).encode(),
         method="POST",
     )
@@ -96,8 +96,8 @@ def viewer(key: str) -> bool | str:
     return True if ((found or {}).get("data") or {}).get("viewer") else "does not know this account"
 
 
-def within(seconds: float, work: Callable[[], Any]) -> Any:
-    """What ``work`` returns or raises, or None when it takes longer; it is then left to itself."""
+def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
+    """Return or raise what ``work`` does. Returns None if it takes longer."""
     found: list[Any] = []
 
     def run() -> None:
@@ -116,8 +116,8 @@ def within(seconds: float, work: Callable[[], Any]) -> Any:
     return found[0][0]
 
 
-def begin(loggers: Sequence[Any]) -> None:
-    """Open the runs of Weights & Biases now, offline where the host fails at it."""
+def start(loggers: Sequence[Any]) -> None:
+    """Open the runs of Weights & Biases, offline if the server fails."""
     for logger in loggers:
         if not isinstance(logger, WandbLogger) or rank():
             continue
@@ -126,46 +126,49 @@ def begin(loggers: Sequence[Any]) -> None:
         )
         try:
             logger.experiment  # noqa: B018  # opens it
-        except Exception as error:  # of the client, of its service, of what it talks with
+        except Exception as error:  # of the client, its service process or the server
             notify(
                 f"Weights & Biases: {' '.join(str(error).split())[:160]}; its data is kept offline"
             )
             _adapters.wandb_arguments(logger)["mode"] = "offline"
             logger.experiment  # noqa: B018
-        OUTBOXES[logger] = LogQueue(logger)
+        QUEUES[logger] = LogQueue(logger)
 
 
-def end(loggers: Sequence[Any]) -> None:
-    """Send what is left, and say how to send what could not be; all in :data:`END` seconds."""
+def finish(loggers: Sequence[Any]) -> None:
+    """Send the remaining data within :data:`END` seconds, and print how to send what is left."""
     for logger in loggers:
         if not isinstance(logger, WandbLogger):
             continue
         run = _adapters.wandb_run(logger)
         if not hasattr(run, "finish"):
             continue
-        start, folder, sent = monotonic(), Path(run.dir).parent, False
+        started, folder, sent = monotonic(), Path(run.dir).parent, False
         with suppress(Exception):
-            drained = OUTBOXES.pop(logger).drained(END / 2)
+            drained = QUEUES.pop(logger).drained(END / 2)
             sent = (
-                within(END - (monotonic() - start) + 1, partial(finished, run)) is True and drained
+                run_with_timeout(END - (monotonic() - started) + 1, partial(finish_run, run))
+                is True
+                and drained
             )
         if not sent or run.settings.mode in ("offline", "dryrun"):
             notify(
-                f"Weights & Biases: kept in {relative_path(folder)}; to send it: wandb sync {relative_path(folder)}"
+                f"Weights & Biases: kept in {relative_path(folder)}; "
+                f"to send it: wandb sync {relative_path(folder)}"
             )
 
 
-def finished(run: Any) -> bool:
-    """True once everything was sent. Raises where it cannot be."""
+def finish_run(run: Any) -> bool:
+    """Finish a run of Weights & Biases. Returns True; raises if its data cannot be sent."""
     run.finish()
     return True
 
 
 class LogQueue:
-    """Hands a logger's calls to it in their order, from a thread of its own.
+    """A queue of a logger's calls, made in order in a separate thread.
 
-    So none ends training where it fails, and none holds it up: a table asks the host first, and
-    waits for the answer.
+    A call that fails therefore does not end training, and a slow call does not delay it: logging a
+    table waits for the server.
     """
 
     def __init__(self, logger: WandbLogger) -> None:
@@ -176,7 +179,7 @@ class LogQueue:
         Thread(target=self._send, daemon=True, name="tracking").start()
 
     def drained(self, seconds: float) -> bool:
-        """Wait until all calls were made, for so long at most; whether all were, and none failed."""
+        """Wait until all calls are made. Returns False if one failed or it takes longer."""
         done = Event()
         self.calls.put(done.set)
         return done.wait(seconds) and not self.failed
@@ -188,14 +191,14 @@ class LogQueue:
         while True:
             try:
                 self.calls.get()()
-            except Exception as error:  # of the client, of its service, of what it talks with
+            except Exception as error:  # of the client, its service process or the server
                 if not self.failed:
                     self.failed = " ".join(str(error).split())[:160] or type(error).__name__
                     notify(f"Weights & Biases: {self.failed}; training goes on")
 
 
-OUTBOXES: dict[WandbLogger, LogQueue] = {}
-"""Of the training under way."""
+QUEUES: dict[WandbLogger, LogQueue] = {}
+"""The queue of each logger of the current training."""
 
 
 def _settings(**given: Any) -> Any:

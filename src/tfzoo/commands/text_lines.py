@@ -1,5 +1,5 @@
-"""Text in, text out: what commands share that use a trained run on lines of a file or of standard
-input.
+"""What ``translate`` and ``classify`` share: reading lines of text, applying a trained run to them,
+writing the results.
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from tfzoo.commands.words import Words
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
 from tfzoo.runs import checkpoints
 from tfzoo.terminal import notify, relative_path, silence_lightning
 
-AT_ONCE = 20_000
-"""Lines held in memory and sorted by length together."""
+CHUNK = 20_000
+"""The most lines that are held in memory, and sorted by length, at a time."""
 
 SPACES = str.maketrans("\t\r\n", "   ")
 
-Progress = Callable[[int], object]
-Use = Callable[[Sequence[str], "Progress | None"], Iterable[str]]
-"""From some lines to the lines to write, in their order; told how many are finished."""
+OnProgress = Callable[[int], object]
+"""Called with the number of lines finished since the last call."""
+Process = Callable[[Sequence[str], OnProgress | None], Iterable[str]]
+"""Takes input lines and returns output lines in the same order."""
 
 
-def words(command: str, description: str, epilog: str) -> Words:
-    """The parser of such a command, with what all of them take."""
-    parser = Words(command, description, epilog)
+def line_parser(command: str, description: str, epilog: str) -> CommandParser:
+    """Return a parser with the arguments that both commands have."""
+    parser = CommandParser(command, description, epilog)
     parser.add_argument(
         "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
     )
@@ -51,10 +52,8 @@ def words(command: str, description: str, epilog: str) -> Words:
     return parser
 
 
-def open_task(given: Any, name: str, command: str) -> Any:
-    """The trained task of RUN, on the accelerator where there is one; the words are checked before
-    anything is loaded.
-    """
+def load_task(given: Any, name: str, command: str) -> Any:
+    """Load the task of RUN, on the GPU if there is one. The arguments are checked first."""
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
     path = checkpoints.resolve(given.run)
@@ -80,24 +79,24 @@ def open_task(given: Any, name: str, command: str) -> Any:
     return task.from_checkpoint(checkpoint).to("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def pour(given: Any, use: Use) -> None:
-    """Read lines, use them some thousands at a time, and write."""
-    typed = not given.file and sys.stdin.isatty()  # then an answer follows each line
+def process_lines(given: Any, process: Process) -> None:
+    """Read lines in chunks, process each chunk, and write the results."""
+    interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
     lines = (
         read_lines(Path(given.file)) if given.file else decoded(sys.stdin.buffer, "standard input")
     )
-    with writing(given.output) as out:
-        drawn = sys.stderr.isatty() and not (typed or out.isatty())
-        with Drawn() if drawn else nullcontext() as progress:
-            while chunk := list(islice(lines, 1 if typed else AT_ONCE)):
-                for line in use(chunk, progress):
+    with open_output(given.output) as out:
+        shows_progress = sys.stderr.isatty() and not (interactive or out.isatty())
+        with LineProgress() if shows_progress else nullcontext() as progress:
+            while chunk := list(islice(lines, 1 if interactive else CHUNK)):
+                for line in process(chunk, progress):
                     out.write(f"{line}\n")
                 out.flush()
 
 
 @contextmanager
-def writing(path: str | None) -> Iterator[IO[str]]:
-    """A file to write, or standard output."""
+def open_output(path: str | None) -> Iterator[IO[str]]:
+    """Open a file for writing, or standard output if there is no path."""
     if path is None:
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")
@@ -110,16 +109,16 @@ def writing(path: str | None) -> Iterator[IO[str]]:
         raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def cell(value: Any) -> str:
-    """A value between tabs: a tab or the end of a line inside it becomes a space."""
+def tsv_cell(value: Any) -> str:
+    """Format a value for tab-separated text: tabs and line breaks become spaces."""
     text = f"{value:.4f}" if isinstance(value, float) else str(value)
     return text.translate(SPACES)
 
 
-class Drawn:
-    """A counter of lines on stderr; told how many were finished."""
+class LineProgress:
+    """A progress display on stderr that counts finished lines."""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> OnProgress:
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -1,0 +1,47 @@
+"""The argument parser of commands that take no recipe options."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from tfzoo.errors import TfzooError, did_you_mean
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An ``ArgumentParser`` without abbreviations that raises ``TfzooError``, in one line, instead
+    of printing its usage and exiting.
+    """
+
+    def __init__(self, command: str, description: str, epilog: str = "") -> None:
+        super().__init__(
+            f"tfzoo {command}",
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        suggestion = ""
+        if message.startswith("unrecognized arguments: "):
+            word = message.removeprefix("unrecognized arguments: ").split()[0]
+            is_option = word.startswith("-")
+            message = f"no option {word!r}." if is_option else f"one word too many: {word!r}."
+            options = [name for name in self._option_string_actions if name.startswith("--")]
+            suggestion = did_you_mean(word.partition("=")[0], options)
+        raise TfzooError(f"{message}{suggestion} ({self.prog} --help)")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise HelpPrinted
+
+    def parse(self, args: list[str]) -> argparse.Namespace | None:
+        """Parse the arguments. Returns None after ``--help`` was printed."""
+        try:
+            return self.parse_args(args)
+        except HelpPrinted:
+            return None
+
+
+class HelpPrinted(Exception):
+    """``--help`` was given, and the help was printed."""

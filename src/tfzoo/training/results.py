@@ -1,0 +1,98 @@
+"""The results of a training: what ``summary.json`` records and the table printed at the end."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lightning.pytorch as L
+from lightning.pytorch.callbacks import Timer
+
+from tfzoo.runs import checkpoints, summary
+from tfzoo.terminal import format_number, relative_path
+
+if TYPE_CHECKING:
+    from tfzoo.training.training_run import TrainingRun
+
+
+def fit_section(run: TrainingRun) -> dict[str, Any]:
+    """Return the section ``fit`` of ``summary.json``. If nothing was decoded in this attempt, the
+    decoding speed of the earlier attempts is kept.
+    """
+    speed = run.task.throughput.per_second
+    best = run.best.best_model_score
+    return {
+        "ended": run.ended,
+        "attempts": run.attempts(run.ended),
+        "scores": run.resume.scores,
+        "best": {str(run.best.monitor): float(best)} if best is not None else {},
+        **run.throughput.counts(),
+        "decoded_per_second": round(speed, 1) if speed else run.earlier_decoding_speed,
+        "skipped": run.task.skipped,
+        "parameters": run.parameters,
+        "checkpoint": str(run.checkpoint) if run.checkpoint else None,
+        **summary.environment(["fit", *run.args]),
+    }
+
+
+def table_rows(run: TrainingRun) -> list[tuple[str, str]]:
+    """Return the rows of the table that is printed after training."""
+    section = fit_section(run)
+    rows = [
+        ("steps", f"{section['steps']:,}"),
+        ("time", f"{timedelta(seconds=round(section['seconds']))}"),
+    ]
+    if time_is_up(run.trainer):
+        rows.append(("cut by", "trainer.max_time, before another limit was reached"))
+    if section["skipped"]:
+        rows.append(("skipped, not finite", f"{section['skipped']:,}"))
+    if "tokens_per_second" in section:
+        rows.append(("tokens per second", f"{section['tokens_per_second']:,}"))
+    rows += [(f"best {name}", f"{value:.4g}") for name, value in section["best"].items()]
+    rows += [(name, format_number(value)) for name, value in sorted(run.test_scores.items())]
+    folder, command = relative_path(run.folder), run.task.command
+    if run.checkpoint:
+        rows.append(("checkpoint", relative_path(run.checkpoint)))
+        rows.append((command, f'echo "{example_text(run.data)}" | tfzoo {command} {folder}'))
+    if (run.last.folder / checkpoints.LAST).exists():
+        rows.append(("go on", resume_command(run.args, folder)))
+    return rows
+
+
+def example_text(data: Any) -> str:
+    """Return a validation text that can stand in double quotes in a shell."""
+    texts = data.val_dataloader().dataset[range(1)].source_text
+    return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
+
+
+def time_is_up(trainer: L.Trainer) -> bool:
+    """Whether training ended because ``trainer.max_time`` was over."""
+    timers = [one for one in trainer.callbacks if isinstance(one, Timer)]  # type: ignore[attr-defined]  # a Trainer has them
+    left = [timer.time_remaining() for timer in timers]
+    return any(seconds is not None and seconds <= 0 for seconds in left)
+
+
+def earlier_attempts(folder: Path) -> list[dict[str, Any]]:
+    """Return the attempts in a run's ``summary.json``. One that is still recorded as running was
+    killed.
+    """
+    attempts = summary.read(folder).get("fit", {}).get("attempts", [])
+    return [
+        {**one, "ended": "killed" if one.get("ended") == "running" else one.get("ended")}
+        for one in attempts
+        if isinstance(one, dict)
+    ]
+
+
+def resume_command(args: list[str], folder: str) -> str:
+    """Return the command that resumes a run."""
+    has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in args)
+    return shlex.join(["tfzoo", "fit", *args, *([] if has_folder else ["--run", folder])])
+
+
+def scores_of(trainer: L.Trainer, prefix: str) -> dict[str, float]:
+    """Return the logged metrics whose names begin with ``prefix``, as numbers."""
+    metrics = trainer.callback_metrics.items()
+    return {key: float(value) for key, value in metrics if key.startswith(prefix)}

@@ -1,0 +1,123 @@
+"""Prepare a run's folder, data and task, train, and print the results."""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tfzoo.config.resolve import Config
+from tfzoo.config.sections import LIGHTNING, sections
+from tfzoo.renamed import renamed_keys
+from tfzoo.runs import checkpoints
+from tfzoo.runs import config as run_config
+from tfzoo.runs.folder import choose, rank
+from tfzoo.runs.weights import adopt
+from tfzoo.terminal import notify, print_result, print_table, relative_path
+from tfzoo.training.best_checkpoint import best_checkpoint
+from tfzoo.training.launcher import launching
+from tfzoo.training.make_trainer import make_trainer
+from tfzoo.training.results import table_rows
+from tfzoo.training.training_run import TrainingRun
+
+
+def train(config: Config, folder: str | None, args: list[str], source: str | None = None) -> int:
+    """Train, validate and test; returns the exit code.
+
+    A folder that holds a checkpoint of this configuration is resumed. Otherwise training starts,
+    with the weights of the run or checkpoint ``source`` if one is given.
+    """
+    run, data, messages = prepare(config, choose(config.name, folder), args, source)
+    for line in messages:
+        notify(line)
+    with launching(["fit", *args]):
+        code = run.run()
+    try:
+        title = f"{config.recipe['task']} {config.name}: {run.ended}"
+        print_table(table_rows(run), title)
+        if line := run.task.compare_with_baselines(data, run.test_scores):
+            print_result(line)
+    except Exception:  # an error in the report does not change the result of the training
+        traceback.print_exc()
+    return code
+
+
+def prepare(
+    config: Config, folder: Path, args: list[str], source: str | None
+) -> tuple[TrainingRun, Any, list[str]]:
+    """Prepare data, task and Trainer, and write ``config.yaml``. Returns the training, its data and
+    what to tell the user. If this fails, an empty folder is removed again.
+    """
+    try:
+        resume_from = find_checkpoint(folder, config)
+        # Lightning checks its two sections here, before data is read
+        best_checkpoint(config.recipe["checkpoint"], config.task.monitor, folder)
+        make_trainer(config.lightning, None, [])
+        data = config.task.Data(**config.recipe["data"], seed=config.recipe["seed"])
+        data.prepare_data()
+        data.setup("fit")
+        task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
+        task.check(data)
+        loaded = load_weights(task, source) if source and not resume_from else []
+        run = TrainingRun(config, folder, task, data, args, resume_from)
+    except BaseException:
+        with suppress(OSError):  # it is not empty
+            if not rank():
+                folder.rmdir()
+                folder.parent.rmdir()
+        raise
+    if not rank():
+        run_config.write(folder, config.recipe)
+    messages = [f"run: {relative_path(folder)}"]
+    messages += [f"goes on from {relative_path(resume_from)}"] if resume_from else []
+    messages += [f"from: {line}" for line in loaded]
+    messages += [data.describe(), f"model: {run.parameters:,} parameters"]
+    return run, data, messages
+
+
+def find_checkpoint(folder: Path, config: Config) -> Path | None:
+    """Return the checkpoint to resume from, or None if the folder has none.
+
+    Raises:
+        BadRun: the run has another configuration, or none of its checkpoints can be read.
+    """
+    found = checkpoints.newest(folder)
+    # without a checkpoint only rank 0 may read config.yaml, because it also writes it
+    if found or (not rank() and (folder / run_config.FILE).is_file()):
+        check_config(folder, config)
+    if not found:
+        return None
+    path, unreadable = found
+    for line in unreadable:
+        notify(f"passed over: {line}")
+    return path
+
+
+def check_config(folder: Path, config: Config) -> None:
+    """Check that the run in a folder has this configuration; it may be of an older version.
+
+    Raises:
+        BadRun: it has another one.
+    """
+    # config.yaml holds only the values of Lightning's sections that are not defaults
+    own = {
+        name: section for name, section in sections(config.task).items() if name not in LIGHTNING
+    }
+    renamed = {
+        f"{name}.{old}": f"{name}.{new}"
+        for name, section in own.items()
+        for old, new in renamed_keys(section.cls).items()
+    }
+    defaults = {name: section.defaults for name, section in own.items()}
+    run_config.check(folder, config.recipe, renamed, defaults)
+
+
+def load_weights(task: Any, source: str) -> list[str]:
+    """Copy the weights of another run into a new task, and return what to tell the user about it.
+
+    Raises:
+        BadRun: no such run, or no weight of it fits.
+    """
+    path = checkpoints.resolve(source)
+    return adopt(task, checkpoints.read(path), task.tokenizer_state(), relative_path(path))

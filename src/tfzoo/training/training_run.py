@@ -1,0 +1,206 @@
+"""Run one training: callbacks, Trainer, errors and signals, test scores, summary."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tfzoo.config.resolve import Config
+from tfzoo.errors import TfzooError
+from tfzoo.models.fsdp import load_full_state
+from tfzoo.runs import checkpoints, summary
+from tfzoo.runs.folder import rank
+from tfzoo.runs.last_checkpoint import LastCheckpoint
+from tfzoo.runs.metrics_file import MetricsFile
+from tfzoo.runs.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
+from tfzoo.runs.requeue import requeue
+from tfzoo.runs.resume import Resume
+from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
+from tfzoo.runs.throughput import Throughput
+from tfzoo.runs.watchdog import Watchdog
+from tfzoo.tasks.explain import Explain
+from tfzoo.terminal import notify, print_error
+from tfzoo.training import results, tracking
+from tfzoo.training.best_checkpoint import best_checkpoint
+from tfzoo.training.make_trainer import make_trainer
+from tfzoo.training.progress import Bar
+
+
+class TrainingRun:
+    """One training in its folder: the Trainer with tfzoo's callbacks, and the results.
+
+    Args:
+        config: the resolved configuration.
+        folder: the run's folder.
+        task, data: built from ``config``; the data is prepared.
+        args: the arguments of ``tfzoo fit``.
+        resume_from: the checkpoint to resume from, or None to start from step 0.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        task: Any,
+        data: Any,
+        args: list[str],
+        resume_from: Path | None = None,
+    ) -> None:
+        self.recipe, self.folder, self.task, self.data = config.recipe, folder, task, data
+        self.args, self.resume_from = args, resume_from
+        self.ended = "not started"
+        self.test_scores: dict[str, float] = {}
+        self.earlier = results.earlier_attempts(folder) if resume_from else []
+        before = summary.read(folder).get("fit", {}) if resume_from else {}
+        self.earlier_decoding_speed = before.get("decoded_per_second")
+        self.parameters = sum(parameter.numel() for parameter in task.parameters())
+        settings = config.recipe["checkpoint"]
+        interval = config.lightning.values.checkpoint.train_time_interval
+        has_interval = settings.get("train_time_interval") and isinstance(interval, timedelta)
+        metrics = MetricsFile(folder)
+        self.throughput = Throughput()
+        self.last = LastCheckpoint(
+            folder / checkpoints.FOLDER,
+            settings.get("every_n_train_steps"),
+            interval if has_interval else None,
+            partial(self.throughput.has_trained, config.recipe.get("train_tokens")),
+        )
+        self.signals = Signals(self.last)
+        self.resume = Resume(self.last, metrics)
+        self.best = best_checkpoint(settings, config.task.monitor, folder / checkpoints.FOLDER)
+        self.memory_context = OutOfMemoryContext()
+        self.watchdog = Watchdog(config.recipe["timeout"], self._on_timeout)
+        callbacks = [
+            *([Explain()] if config.recipe["explain"] else []),
+            Bar(),
+            self.throughput,
+            self.memory_context,
+            self.watchdog,
+            self.signals,
+            self.resume,
+            self.best,
+            self.last,
+        ]
+        self.trainer = make_trainer(config.lightning, folder, callbacks, [metrics])
+
+    def run(self) -> int:
+        """Train, test on built-in data, and write the summary. Returns the exit code."""
+        environment = summary.environment(["fit", *self.args])
+        started = {"ended": "running", "attempts": self.attempts("running")}
+        self._write_summary("fit", {**started, **environment})
+        tracking.start(self.trainer.loggers)
+        try:
+            code = self._fit()
+            if not self._write_summary("fit", results.fit_section(self)):
+                return code or 1
+            is_built_in = self.recipe["data"].get("dataset")
+            if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
+                self._test()
+            return code
+        finally:
+            tracking.finish(self.trainer.loggers)
+
+    def _write_summary(self, command: str, section: dict[str, Any]) -> bool:
+        """Write a section of the summary. Returns False, after printing the error, if it fails."""
+        try:
+            if not rank():
+                summary.write(self.folder, command, section)
+        except OSError as error:
+            print_error(f"cannot write {self.folder / summary.FILE}: {error.strerror}")
+            return False
+        return True
+
+    def _fit(self) -> int:
+        if not self.resume_from and not rank():
+            # left by an attempt that was killed before its first checkpoint
+            self.resume.file.path.unlink(missing_ok=True)
+        for logger in self.trainer.loggers:
+            logger.log_hyperparams({**self.recipe, "versions": summary.versions()})
+        self.watchdog.start(self.trainer)
+        try:
+            self.trainer.fit(
+                self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
+            )
+        except (SystemExit, KeyboardInterrupt) as stop:
+            return self._on_interrupt(stop)
+        except TfzooError as error:
+            self.ended = f"failed: {error}"
+            print_error(error)
+            return error.code
+        except Exception as error:
+            return self._on_error(error)
+        finally:
+            self.watchdog.stop()
+        self.ended = "interrupted" if self.signals.code else "completed"
+        if self.last.failed:
+            failed = ", ".join(f"{name} ({why})" for name, why in self.last.failed.items())
+            self.ended = f"failed: could not write {failed}"
+            step = self.trainer.global_step
+            print_error(f"training ended after step {step}, but could not write {failed}")
+        return self.signals.code or int(bool(self.last.failed))
+
+    def _on_interrupt(self, stop: BaseException) -> int:
+        """Return the exit code after a signal or Ctrl-C; requeue the job if the scheduler asks."""
+        after_checkpoint = isinstance(stop, SystemExit) and stop.code == STOPPED
+        self.ended = "interrupted" if after_checkpoint else "interrupted at once"
+        notify(f"tfzoo: stopped by a signal after step {self.trainer.global_step}")
+        if not after_checkpoint:
+            return INTERRUPTED
+        if self.signals.asks_again and not rank() and (message := requeue()):
+            notify(f"tfzoo: {message}")
+        return STOPPED
+
+    def _on_error(self, error: Exception) -> int:
+        if is_out_of_memory(error):
+            message = advice(self.memory_context.shape, self.data.max_tokens)
+        elif cause := self.watchdog.cause(error):
+            message = cause
+        else:
+            message = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        self.ended = f"failed: {message}"
+        print_error(f"training failed after step {self.trainer.global_step}: {message}")
+        return 1
+
+    def _on_timeout(self, message: str) -> None:
+        """Record and print that another process is lost. The watchdog calls this from its thread
+        and then ends this process, whose training waits for the lost one.
+        """
+        self.ended = f"failed: {message}"
+        message = f"training failed after step {self.trainer.global_step}: {message}"
+        with suppress(Exception):
+            if not rank():
+                summary.write(self.folder, "fit", results.fit_section(self))
+        if self.trainer.global_rank == 1 and "rank 0" in message:  # rank 0 cannot print any more
+            print(f"tfzoo: {message}", file=sys.stderr, flush=True)
+        print_error(message)
+
+    def _test(self) -> None:
+        """Score the best checkpoint on the test sets."""
+        path = self.checkpoint
+        if path is None:
+            return
+        load_full_state(self.task, checkpoints.read(path)["state_dict"])
+        self.trainer.test(self.task, datamodule=self.data, verbose=False)
+        self.test_scores = results.scores_of(self.trainer, "test/")
+        if not rank():
+            self.task.save_figures(self.folder)
+            section = {"scores": self.test_scores, "checkpoint": str(path), "ended": "completed"}
+            self._write_summary("test", {**section, **summary.environment(["fit", *self.args])})
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The best checkpoint, or the last one if there was no validation."""
+        for path in (self.best.best_model_path, self.last.folder / checkpoints.LAST):
+            if path and Path(path).exists():
+                return Path(path)
+        return None
+
+    def attempts(self, ended: str) -> list[dict[str, Any]]:
+        """Return all attempts of this run: the step at which each started and how it ended."""
+        return [*self.earlier, {"from": self.resume.start, "ended": ended}]
