@@ -14,8 +14,9 @@ from torch.testing import assert_close
 
 from tests.every_component import DIM, B, C, H, every_component, inputs, made, outputs
 from tfzoo import rotation
+from tfzoo._adapters import transforms_active
 from tfzoo.attention import _tanh_scores
-from tfzoo.custom_autograd import custom_functions_apply, transforms_active
+from tfzoo.custom_autograd import custom_functions_apply
 from tfzoo.dropout import dropout
 from tfzoo.masks import Mask
 from tfzoo.norm._rms_kernel import rms_norm

@@ -75,8 +75,15 @@ def allow_clipping_of_fused(optimizer: Any) -> None:
     optimizer._step_supports_amp_scaling = False
 
 
-def scale_in_place(tensors: Sequence[Any], factor: float) -> None:
-    """Multiply tensors by a number in one call."""
+def transforms_active() -> bool:
+    """Whether a transform of ``torch.func`` (grad, vmap, jvp, ...) is running."""
+    import torch
+
+    return torch._C._are_functorch_transforms_active()
+
+
+def scale_in_place(tensors: Sequence[Any], factor: Any) -> None:
+    """Multiply tensors by a number, or by a tensor of one element, in one call."""
     import torch
 
     torch._foreach_mul_(list(tensors), factor)

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from tfzoo import _adapters
+
 
 def custom_functions_apply(*inputs: Tensor) -> bool:
     """Whether hand-written functions can take these inputs.
@@ -22,17 +24,9 @@ def custom_functions_apply(*inputs: Tensor) -> bool:
     """
     return (
         not torch.compiler.is_compiling()
-        and not transforms_active()
+        and not _adapters.transforms_active()
         and all(forward_ad.unpack_dual(x).tangent is None for x in inputs)  # type: ignore[no-untyped-call]
     )
-
-
-def transforms_active() -> bool:
-    """Whether a transform of ``torch.func`` (grad, vmap, jvp, ...) is running.
-
-    PyTorch has no public name for this; ``tests/test_custom_autograd.py`` fails if this one goes.
-    """
-    return torch._C._are_functorch_transforms_active()
 
 
 def differentiable_backward(

@@ -63,6 +63,7 @@ def run(args: Sequence[str]) -> int:
     if print_config is not None:
         print_result(as_yaml(resolve(recipe, arguments, trust, unchecked={"data"}).recipe))
         return 0
-    from tfzoo.training.train import train
+    config = resolve(recipe, arguments, trust)
+    from tfzoo.training.train import train  # imports lightning, so only after the checks
 
-    return train(resolve(recipe, arguments, trust), folder, list(args), source)
+    return train(config, folder, list(args), source)
