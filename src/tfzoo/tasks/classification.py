@@ -1,4 +1,4 @@
-"""The classification task: model, loss, scores, and classifying text."""
+"""The classification task: model, loss, scores, and inference."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.confusion import confusion_picture
 from tfzoo.tasks.loss import Loss, class_losses
 from tfzoo.tasks.optim import Optim
-from tfzoo.tasks.task import SMALL, Task
+from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
 
 
 class ClassificationTask(Task):
-    """Trains a :class:`~tfzoo.TransformerClassifier`, scores it, and classifies.
+    """Training, evaluation and inference of a :class:`~tfzoo.TransformerClassifier`.
 
     Args:
-        model: its vocabulary and its classes are the tokenizer's.
-        tokenizer: tokenizer and labels, as :class:`~tfzoo.ClassificationData` makes them.
+        model: a model with the tokenizer's vocabulary size and number of labels.
+        tokenizer: ``ClassificationData.vocabulary``: the tokenizer and the labels.
         optim: learning rate, schedule and label smoothing.
         loss: class weights.
-        compute: compiled layers, activation checkpointing.
-        seed: seed of the random state of each training step.
+        compute: compilation of layers, activation checkpointing.
+        seed: the random state of each training batch is derived from it.
 
     Raises:
         BadOption: a class weight of a label that does not exist.
@@ -71,7 +71,7 @@ class ClassificationTask(Task):
         )
         self.loss_settings = loss
         weights = loss.weights(self.labels)
-        # A buffer, so that a checkpoint holds the balanced weights of its training text.
+        # A buffer, so that a checkpoint stores the balanced weights of its training set.
         self.register_buffer(
             "class_weights", torch.ones(len(self.labels)) if weights is None else weights
         )
@@ -79,7 +79,7 @@ class ClassificationTask(Task):
 
     @property
     def labels(self) -> list[str]:
-        """The label of each class, as the data writes it."""
+        """The label of each class, in the order of the logits."""
         return list(self.tokenizer.labels)
 
     @classmethod
@@ -87,7 +87,7 @@ class ClassificationTask(Task):
         cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         if tokenizer is None:
-            return {"vocab_size": SMALL, "classes": 2}
+            return {"vocab_size": PLACEHOLDER_SIZE, "classes": 2}
         return {"vocab_size": len(tokenizer.tokenizer), "classes": len(tokenizer.labels)}
 
     @classmethod
@@ -95,10 +95,10 @@ class ClassificationTask(Task):
         return Vocabulary.restore(state)
 
     def on_fit_start(self) -> None:
-        """Set balanced class weights from the training set.
+        """Set the class weights, balanced ones from the label counts of the training set.
 
         Raises:
-            BadOption: the data module is not a ``ClassificationData``.
+            BadOption: balanced weights, and the data module is not a ``ClassificationData``.
         """
         trained = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
         found = (
@@ -109,8 +109,8 @@ class ClassificationTask(Task):
         weights = self.loss_settings.weights(self.labels, found)
         if weights is None:
             raise BadOption(
-                "loss.class_weights: balanced needs ClassificationData, which counts labels; else "
-                "give a weight by label"
+                "loss.class_weights: balanced needs ClassificationData, which counts labels; "
+                "otherwise give weights by label such as {NUM: 2.0}"
             )
         self.class_weights.copy_(weights)
 
@@ -118,7 +118,7 @@ class ClassificationTask(Task):
         return self.model.max_positions, self.model.max_positions
 
     def logits(self, batch: ClassificationBatch) -> Tensor:
-        """Logits of each class: ``(b c)``."""
+        """Logits: ``(b classes)``."""
         return self.model(batch.tokens, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
 
     def forward_batch(self, batch: ClassificationBatch) -> object:
@@ -148,32 +148,32 @@ class ClassificationTask(Task):
         self.confusion = {}
 
     def on_test_epoch_end(self) -> None:
-        """Log the scores and, to loggers that take images, each confusion matrix."""
+        """Log the scores and, to loggers that accept images, the confusion matrices."""
         super().on_test_epoch_end()
         names = self.test_names()
         for index, scores in enumerate(self.scores):
             name = names[index] if index < len(names) else "test"
-            self.confusion[name] = scores.confusion()  # type: ignore[operator]  # a ClassScores; all processes take part
+            self.confusion[name] = scores.confusion()  # type: ignore[operator]  # ClassificationScores; a collective call
         if self.trainer.is_global_zero:
             for name, matrix in self.confusion.items():
                 draw = partial(confusion_picture, matrix, self.labels, name)
                 for logger in self.trainer.loggers:
-                    show(logger, f"{name}/confusion", draw, self.trainer.global_step)
+                    log_image(logger, f"{name}/confusion", draw, self.trainer.global_step)
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """``majority 0.120  root operator 0.250  accuracy 0.610``: the accuracy of the most
-        frequent class, of the data's own baselines, and of the model.
+        """Accuracies as one line, ``majority 0.120  root operator 0.250  accuracy 0.610``: always
+        predicting the most frequent class, the data set's own baselines, and the model.
         """
         if "test/accuracy" not in scores:
             return ""
         name = "test" if "test" in data.test_names else data.test_names[0]
-        most = counts(data.sets["train"], len(self.labels)).argmax()
-        said = {"majority": float((data.sets[name].classes == most).mean())}
+        majority = counts(data.sets["train"], len(self.labels)).argmax()
+        accuracies = {"majority": float((data.sets[name].classes == majority).mean())}
         if hasattr(data.made, "baselines"):
-            said |= data.made.baselines(data.splits["train"], data.splits[name])
+            accuracies |= data.made.baselines(data.splits["train"], data.splits[name])
         return "  ".join(
-            f"{what} {share:.3f}"
-            for what, share in {**said, "accuracy": scores["test/accuracy"]}.items()
+            f"{who} {share:.3f}"
+            for who, share in {**accuracies, "accuracy": scores["test/accuracy"]}.items()
         )
 
     def save_figures(self, folder: Path) -> list[Path]:
@@ -194,21 +194,21 @@ class ClassificationTask(Task):
         return paths
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
-        found = zip(batch.source_text, batch.label.tolist(), self._best(batch), strict=True)
+        found = zip(batch.source_text, batch.label.tolist(), self._predict(batch), strict=True)
         return [
             {
                 "text": text,
                 "label": self.labels[label],
-                "prediction": taken,
+                "prediction": predicted,
                 "probability": probability,
             }
-            for text, label, (taken, probability) in found
+            for text, label, (predicted, probability) in found
         ]
 
     def predict_step(
         self, batch: ClassificationBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> list[tuple[str, float]]:
-        return self._best(batch)
+        return self._predict(batch)
 
     def classify(
         self,
@@ -221,26 +221,29 @@ class ClassificationTask(Task):
         """The predicted label of each line and its probability, in order.
 
         Args:
-            lines: texts. A longer one than ``data.max_length`` of training is cut, as in training.
-            max_tokens: the most tokens of a batch.
+            lines: texts. A text longer than the model's positions or the recipe's
+                ``data.max_length`` is truncated.
+            max_tokens: maximum number of tokens of a batch.
             progress: called with the number of lines of each finished batch.
-            cut: called with the number of lines that were cut.
+            cut: called with the number of lines that were truncated.
         """
         limits = [
-            limit for limit in (self.model.max_positions, self.longest_trained) if limit is not None
+            limit
+            for limit in (self.model.max_positions, self.max_trained_length)
+            if limit is not None
         ]
         batches = classification_batches(
             lines, self.tokenizer, max_tokens, min(limits, default=None), cut
         )
-        return self.in_order(batches, self._best, progress)
+        return self.in_order(batches, self._predict, progress)
 
     @property
-    def longest_trained(self) -> int | None:
-        """The most tokens of a text in training, with EOS, if the recipe says it."""
-        longest: int | None = self.recipe.get("data", {}).get("max_length")
-        return None if longest is None else longest + 1
+    def max_trained_length(self) -> int | None:
+        """``data.max_length`` of the recipe, plus EOS; None if the recipe does not set it."""
+        max_length: int | None = self.recipe.get("data", {}).get("max_length")
+        return None if max_length is None else max_length + 1
 
-    def _best(self, batch: ClassificationBatch) -> list[tuple[str, float]]:
+    def _predict(self, batch: ClassificationBatch) -> list[tuple[str, float]]:
         probability, index = self.logits(batch).float().softmax(-1).max(-1)
         return [
             (self.labels[i], p) for i, p in zip(index.tolist(), probability.tolist(), strict=True)
@@ -248,12 +251,12 @@ class ClassificationTask(Task):
 
 
 def counts(texts: ClassificationDataset, classes: int) -> NDArray[np.int64]:
-    """The number of texts of each class, of those that the split uses."""
+    """The number of texts of each class, among the rows that the split uses."""
     return np.bincount(texts.classes[texts.rows], minlength=classes)
 
 
-def show(logger: Any, name: str, picture: Callable[[], Any], step: int) -> None:
-    """Log an image to a logger that takes images."""
+def log_image(logger: Any, name: str, picture: Callable[[], Any], step: int) -> None:
+    """Log an image, if the logger accepts images."""
     board: Any = getattr(logger, "experiment", None)
     if hasattr(logger, "log_image"):  # Weights & Biases
         logger.log_image(name, images=[picture()])

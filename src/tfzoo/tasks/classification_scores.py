@@ -14,11 +14,13 @@ from torchmetrics.classification import (
 
 
 class ClassificationScores(nn.Module):
-    """The scores of one set of texts, from 0 to 1.
+    """The scores of one data set, all but ``loss`` from 0 to 1.
 
-    ``accuracy`` is the share of texts whose predicted class is right; ``macro_f1`` the mean over
-    classes of ``2 P R / (P + R)``, with precision P and recall R; ``calibration_error`` the mean
-    difference between confidence and accuracy, in 15 bins (Guo et al. 2017, eq. 3).
+    ``loss`` is the weighted mean of the label-smoothed cross entropy; ``accuracy`` the share of
+    texts whose predicted class is right; ``macro_f1`` the mean of ``2 P R / (P + R)``, with
+    precision P and recall R, over the classes that occur as a label or a prediction;
+    ``calibration_error`` the expected calibration error, ``sum_m n_m / n |accuracy_m -
+    confidence_m|`` over 15 bins of confidence (Guo et al. 2017, eq. 3).
 
     >>> scores = ClassificationScores(2)
     >>> logits = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
@@ -40,7 +42,7 @@ class ClassificationScores(nn.Module):
         self.matrix = MulticlassConfusionMatrix(classes, validate_args=False)
 
     def update(self, logits: Tensor, label: Tensor, loss: Tensor, weight: Tensor) -> None:
-        """Add a batch: logits ``(b c)`` and, of each text, label, loss and class weight ``(b)``."""
+        """Add a batch: logits ``(b c)``, and label, loss and class weight of each text, ``(b)``."""
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         for metric in (self.accuracy, self.f1, self.matrix):
             metric.update(logits, label)
@@ -57,8 +59,6 @@ class ClassificationScores(nn.Module):
         }
 
     def confusion(self) -> Tensor:
-        """The number of texts of each class (row) that were predicted as each class (column): ``(c
-        c)``.
-        """
+        """The confusion matrix ``(c c)``: rows are true classes, columns predicted ones."""
         matrix: Tensor = self.matrix.compute()
         return matrix.to(torch.int64)

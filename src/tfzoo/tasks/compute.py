@@ -12,12 +12,13 @@ from tfzoo.errors import BadOption
 
 @dataclass
 class Compute:
-    """How training computes the layers of a model. Results are the same, except for rounding.
+    """Options of computing layers in training. They change results by rounding errors only.
 
     Args:
-        compile: compile the layers with ``torch.compile``; the first steps wait for the compiler.
-        activation_checkpointing: keep only the inputs of layers for the backward pass and compute
-            the rest again: one more forward pass of time, the memory of one layer instead of all.
+        compile: compile the layers with ``torch.compile``. The first steps take longer.
+        activation_checkpointing: store only the inputs of layers, and compute their activations
+            again in the backward pass. Costs one more forward pass, and saves the memory for the
+            activations of all layers but one.
 
     Raises:
         BadOption: both at once; they do not work together (pytorch/pytorch#166926).

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_NUMBERED = 24
-"""With more classes there is no room for the counts."""
+"""The maximum number of classes for which the counts are written into the cells."""
 
 MAX_LABEL = 24
-"""Longer labels are shortened."""
+"""The maximum number of characters of a label; longer ones are shortened."""
 
 
 def confusion_picture(
@@ -27,17 +27,15 @@ def confusion_picture(
     figure = confusion_figure(matrix, labels, title)
     figure.set_dpi(dpi)
     canvas: Any = figure.canvas
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Glyph .* missing"
-        )  # a label in a script that the font lacks
+    with warnings.catch_warnings():  # labels may have characters that the font lacks
+        warnings.filterwarnings("ignore", "Glyph .* missing")
         canvas.draw()
     return np.array(canvas.buffer_rgba(), dtype=np.uint8)
 
 
 def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figure:
-    """Draw a confusion matrix ``(c c)``: rows are true classes, columns predicted ones, the shade
-    is the share of the row.
+    """Draw a confusion matrix ``(c c)``: rows are true classes, columns predicted ones, the colour
+    is the share of the texts of the true class.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -51,9 +49,9 @@ def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figur
     axes = figure.add_subplot()
     image = axes.imshow(shares.numpy(), cmap="Blues", vmin=0.0, vmax=1.0)
     figure.colorbar(image, ax=axes, label="share of the row")
-    axes.set_xticks(range(len(names)), [plain(name) for name in names], rotation=90)
-    axes.set_yticks(range(len(names)), [plain(name) for name in names])
-    axes.set(xlabel="classified as", ylabel="is", title=plain(title))
+    axes.set_xticks(range(len(names)), [escape_dollars(name) for name in names], rotation=90)
+    axes.set_yticks(range(len(names)), [escape_dollars(name) for name in names])
+    axes.set(xlabel="classified as", ylabel="is", title=escape_dollars(title))
     if len(names) <= MAX_NUMBERED:
         for row in range(len(names)):
             for column in range(len(names)):
@@ -70,6 +68,6 @@ def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figur
     return figure
 
 
-def plain(text: str) -> str:
-    """Escape dollar signs, which matplotlib would read as a formula."""
+def escape_dollars(text: str) -> str:
+    """Escape dollar signs, with which matplotlib marks formulas."""
     return text.replace("$", r"\$")

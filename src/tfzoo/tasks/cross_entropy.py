@@ -1,4 +1,4 @@
-"""Cross entropy of a linear layer's logits, computed in chunks of tokens."""
+"""Fused linear layer and cross entropy, computed in chunks of tokens."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ def cross_entropy(
     and ``smoothing / (v - 2)`` elsewhere (Szegedy et al. 2016, section 7). Only the first sum has
     gradients.
 
-    The gradients are computed together with the loss, one chunk of tokens at a time, so that memory
-    does not grow with ``t v``. Losses and gradients are summed in fp32, or in float64 for float64
-    inputs; each gradient is rounded once, to the dtype of its input. Second derivatives and
-    ``torch.func.grad`` work: they recompute the gradient from all logits at once.
+    The gradients are computed together with the loss, one chunk of tokens at a time, so that the
+    memory for logits does not grow with ``t``. Losses and gradients are accumulated in fp32, or in
+    float64 for float64 inputs, and the accumulated gradient is rounded to the dtype of its input.
+    On CUDA the factors of the matrix products have the dtype of the inputs or of autocast. Second
+    derivatives and ``torch.func.grad`` work; they compute the gradient again, from all logits at
+    once.
     """
     dtype = torch.promote_types(hidden.dtype, weight.dtype)
     if torch.is_autocast_enabled(hidden.device.type) and dtype != torch.float64:
@@ -33,11 +35,11 @@ def cross_entropy(
 
 
 class CrossEntropy(torch.autograd.Function):
-    """Computes the gradients in the forward pass, where the logits are, and scales them in the
-    backward pass.
+    """Computes the gradients in the forward pass, so that logits need not be kept, and multiplies
+    them by the incoming gradient in the backward pass.
 
-    ``sum_j q_j log p_j`` is written as ``log Z`` and sums over logits; the sum of all logits of a
-    token is ``h . sum_j w_j``. No second pass over the logits is needed.
+    The loss of a token is ``log Z - sum_j q_j logit_j`` with ``Z = sum_j exp(logit_j)``. The sum of
+    a token's logits is computed as ``h . sum_j w_j``, without another pass over the logits.
     """
 
     @staticmethod
@@ -50,19 +52,19 @@ class CrossEntropy(torch.autograd.Function):
         dtype: torch.dtype,
         train: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        sums = torch.promote_types(dtype, torch.float32)
-        if not hidden.is_cuda:  # other devices have no product of two bf16 matrices that is fp32
-            dtype = sums
+        acc_dtype = torch.promote_types(dtype, torch.float32)
+        if not hidden.is_cuda:  # only CUDA multiplies bf16 matrices into an fp32 result (out_dtype)
+            dtype = acc_dtype
         hidden, weight = hidden.to(dtype), weight.to(dtype)
         v, device = len(weight), hidden.device
-        spread = smoothing / max(v - 2, 1)
-        weight_sum = weight.sum(0, dtype=sums)
-        loss = torch.zeros((), dtype=sums, device=device)
+        q_other = smoothing / max(v - 2, 1)
+        weight_sum = weight.sum(0, dtype=acc_dtype)
+        loss = torch.zeros((), dtype=acc_dtype, device=device)
         nll = torch.zeros_like(loss)
-        d_hidden = torch.empty(hidden.shape, dtype=sums, device=device) if train else None
-        d_weight = torch.zeros(weight.shape, dtype=sums, device=device) if train else None
+        d_hidden = torch.empty(hidden.shape, dtype=acc_dtype, device=device) if train else None
+        d_weight = torch.zeros(weight.shape, dtype=acc_dtype, device=device) if train else None
         rows = chunk_rows(device, v)
-        logits_buffer = torch.empty(min(rows, len(target)), v, dtype=sums, device=device)
+        logits_buffer = torch.empty(min(rows, len(target)), v, dtype=acc_dtype, device=device)
         log_p_buffer = torch.empty_like(logits_buffer)
         with torch.autocast(device.type, enabled=False):
             for start in range(0, len(target), rows):
@@ -72,19 +74,20 @@ class CrossEntropy(torch.autograd.Function):
                 log_p_y, logit_y = log_p.gather(1, y), logits.gather(1, y)
                 nll -= log_p_y.sum()
                 # - sum_j q_j log p_j = log Z - sum_j q_j logit_j, and log Z = logit_y - log p_y
-                others = (h.to(sums) @ weight_sum).sum() - logit_y.sum() - logits[:, pad].sum()
+                others = (h.to(acc_dtype) @ weight_sum).sum() - logit_y.sum() - logits[:, pad].sum()
                 log_z = (logit_y - log_p_y).sum()
-                loss += log_z - (1 - smoothing) * logit_y.sum() - spread * others
+                loss += log_z - (1 - smoothing) * logit_y.sum() - q_other * others
                 if d_hidden is not None and d_weight is not None:
-                    p = log_p.exp_()  # p - q but for the `spread` of every class, added below
-                    p.scatter_add_(1, y, torch.full_like(log_p_y, spread + smoothing - 1))
-                    p[:, pad] += spread
+                    # p - q + q_other; q_other is subtracted for all classes at once below.
+                    p = log_p.exp_()
+                    p.scatter_add_(1, y, torch.full_like(log_p_y, q_other + smoothing - 1))
+                    p[:, pad] += q_other
                     p = p.to(dtype)
                     matmul(p, weight, d_hidden[start : start + rows])
                     add_matmul(d_weight, p.mT, h)
         if d_hidden is not None and d_weight is not None:
-            d_hidden -= spread * weight_sum
-            d_weight -= spread * hidden.sum(0, dtype=sums)
+            d_hidden -= q_other * weight_sum
+            d_weight -= q_other * hidden.sum(0, dtype=acc_dtype)
         return loss, nll, d_hidden, d_weight
 
     @staticmethod
@@ -101,7 +104,7 @@ class CrossEntropy(torch.autograd.Function):
         if scale is None:
             return None, None, *none
         hidden, weight, target, d_hidden, d_weight = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a gradient that is differentiated again
+        if torch.is_grad_enabled():  # create_graph=True: the gradient must be differentiable
             d_hidden, d_weight = gradients(hidden, weight, target, ctx.smoothing, ctx.pad)
         return (d_hidden * scale).to(hidden.dtype), (d_weight * scale).to(weight.dtype), *none
 
@@ -109,36 +112,36 @@ class CrossEntropy(torch.autograd.Function):
 def gradients(
     hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int
 ) -> tuple[Tensor, Tensor]:
-    """Of the loss by ``hidden`` and ``weight``, from all logits at once: ``(p - q) w`` and ``(p -
-    q)^T h``. Autograd can differentiate them again.
+    """Gradients of the loss by ``hidden`` and ``weight``: ``(p - q) w`` and ``(p - q)^T h``,
+    computed from all logits at once, in operations that autograd can differentiate.
     """
-    sums = torch.promote_types(torch.promote_types(hidden.dtype, weight.dtype), torch.float32)
-    hidden, weight = hidden.to(sums), weight.to(sums)
+    acc_dtype = torch.promote_types(torch.promote_types(hidden.dtype, weight.dtype), torch.float32)
+    hidden, weight = hidden.to(acc_dtype), weight.to(acc_dtype)
     p = (hidden @ weight.mT).softmax(-1)
     q = torch.full_like(p, smoothing / max(len(weight) - 2, 1))
     q[:, pad] = 0
-    slope = p - q.scatter(1, target[:, None], 1 - smoothing)
-    return slope @ weight, slope.mT @ hidden
+    d_logits = p - q.scatter(1, target[:, None], 1 - smoothing)
+    return d_logits @ weight, d_logits.mT @ hidden
 
 
 def chunk_rows(device: torch.device, vocab_size: int) -> int:
-    """How many tokens have their logits held at a time.
+    """The number of tokens in a chunk.
 
-    512 on a CPU, whose cache then holds a part of them. Elsewhere as many as make 256 MiB of fp32
-    logits: large products keep an accelerator busy.
+    512 on a CPU, where small chunks use its caches better. On an accelerator, which is faster with
+    large matrices, the number whose fp32 logits take 256 MiB, at least 512.
     """
     return 512 if device.type == "cpu" else max(512, 2**26 // vocab_size)
 
 
 def matmul(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """``a b``, summed and stored in the dtype of ``out``."""
+    """``a b``, accumulated and stored in the dtype of ``out``."""
     if a.dtype == out.dtype:
         return torch.mm(a, b, out=out)
     return torch.mm(a, b, out_dtype=out.dtype, out=out)
 
 
 def add_matmul(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """``total += a b``, in the dtype of ``total``."""
+    """``total += a b``, accumulated in the dtype of ``total``."""
     if a.dtype == total.dtype:
         total.addmm_(a, b)
     else:

@@ -1,4 +1,4 @@
-"""The evaluating half of every task: scores of validation and test, and predictions."""
+"""The evaluation of every task: scores of validation and test sets, and predictions."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ class Evaluator(Learner):
     """A :class:`Learner` that scores each validation and test set.
 
     A subclass writes :meth:`new_scores` and :meth:`score`, and :meth:`prediction_rows` for ``tfzoo
-    predict``. Scores are logged as ``val/NAME`` and ``test/NAME``, or ``test/SET/NAME`` for each of
-    several test sets, over all processes.
+    predict``. Scores are reduced over all processes and logged as ``val/NAME`` and ``test/NAME``.
+    If there are several test sets, each is logged as ``test/SET/NAME``, except one that is called
+    ``test``, which is logged as ``test/NAME``.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.scores = nn.ModuleList()  # of each set
-        self.items = nn.ModuleList()
+        self.scores = nn.ModuleList()  # one per data set
+        self.items = nn.ModuleList()  # one per data set: its number of items
         self.throughput = InferenceThroughput()  # of the last evaluation
 
     def setup(self, stage: str) -> None:
-        """Let callbacks monitor a metric by its old name."""
+        """Replace old names of metrics in the ``monitor`` of callbacks."""
         super().setup(stage)
         for callback in self.trainer.callbacks:  # type: ignore[attr-defined]  # a Trainer has them
             monitor = getattr(callback, "monitor", None)
@@ -39,18 +40,18 @@ class Evaluator(Learner):
                 callback.monitor = metric_name(monitor, warn=True)
 
     def new_scores(self) -> nn.Module:
-        """Return the metrics of one set. Their ``compute()`` returns values by name, reduced over
-        all processes.
+        """Return the metrics of one data set, a module whose ``compute()`` returns a dict of
+        values, reduced over all processes.
         """
         raise NotImplementedError
 
     def score(self, batch: Any, scores: Any) -> None:
-        """Update the metrics of a set with a batch."""
+        """Update ``scores``, the metrics of a data set, with a batch."""
         raise NotImplementedError
 
     def prediction_rows(self, batch: Any) -> list[dict[str, Any]]:
-        """Return the prediction for each item of a batch, with its input and reference: the columns
-        of ``tfzoo predict``.
+        """Return a dict for each item of a batch: input, prediction and reference, by the column
+        names of ``tfzoo predict``.
         """
         raise NotImplementedError
 
@@ -75,12 +76,12 @@ class Evaluator(Learner):
     def on_test_epoch_end(self) -> None:
         names = self.test_names()
         for index in range(len(self.scores)):
-            # A single test set has no name of its own, nor has one that is called "test".
+            # The only test set, and one that is called "test", are logged as test/NAME.
             prefix = "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
             self._log_results(prefix, index)
 
     def test_names(self) -> list[str]:
-        """The names of the test sets; empty for a data module without ``test_names``."""
+        """The names of the test sets; empty if the data module has no ``test_names``."""
         return list(getattr(getattr(self.trainer, "datamodule", None), "test_names", []))
 
     def predictions(self, data: Any, name: str) -> list[dict[str, Any]]:
@@ -92,19 +93,19 @@ class Evaluator(Learner):
     def in_order(
         self,
         batches: Iterable[Any],
-        use: Callable[[Any], list[T]],
+        function: Callable[[Any], list[T]],
         progress: Callable[[int], object] | None = None,
     ) -> list[T]:
-        """Apply ``use`` to each batch in evaluation mode, and return its results in the order of
-        the items' ``index``. ``progress`` is called with the number of items of each finished
-        batch.
+        """Apply ``function`` to each batch in evaluation mode, without gradients; return the
+        results sorted by the items' ``index``. ``progress`` is called with the number of items of
+        each finished batch.
         """
         found: dict[int, T] = {}
         training = self.training
         self.eval()
         try:
             for batch in batches:
-                found |= zip(batch.index, use(batch.to(self.device)), strict=True)
+                found |= zip(batch.index, function(batch.to(self.device)), strict=True)
                 if progress is not None:
                     progress(len(batch.index))
         finally:
@@ -122,13 +123,13 @@ class Evaluator(Learner):
         self.items.append(SumMetric().to(self.device))
 
     def _score(self, batch: Any, dataloader: int) -> None:
-        while len(self.scores) <= dataloader:  # data without `test_names`
+        while len(self.scores) <= dataloader:  # more data loaders than `test_names`
             self._add_set()
         self.score(batch, self.scores[dataloader])
         self.items[dataloader].update(len(batch.index))  # type: ignore[operator]  # a metric has it
 
     def _log_results(self, prefix: str, index: int, prog_bar: bool = False) -> None:
-        """Log the scores of a set and its number of items, over all processes."""
+        """Log the scores of a data set and its number of items, over all processes."""
         results: dict[str, Tensor] = self.scores[index].compute()  # type: ignore[operator]  # scores have it
         self.log_dict(
             {f"{prefix}/{name}": value for name, value in results.items()}, prog_bar=prog_bar

@@ -1,4 +1,4 @@
-"""Statistics that explain a training: of attention weights, embeddings and gradients."""
+"""Statistics of attention weights, embeddings and gradients during training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfzoo.masks import Mask
 from tfzoo.models.fsdp import full_tensor, reshard, unshard
 
 ROWS = 8
-"""The number of texts of a batch that the statistics are of."""
+"""How many items of a batch the statistics are computed from."""
 
 KINDS = {
     "attention": MultiHead,
@@ -29,8 +29,8 @@ KINDS = {
     "pooling": Pooling,
     "embedding": nn.Embedding,
 }
-"""The kind of component that a parameter belongs to: the first class of an enclosing module; no
-match means ``output``.
+"""Module classes by kind of component. A parameter belongs to the kind of its outermost enclosing
+module of one of these classes, and to the kind ``output`` if there is none.
 """
 
 Found = dict[str, list[Tensor]]
@@ -39,32 +39,32 @@ Found = dict[str, list[Tensor]]
 class Explain(L.Callback):
     """Logs statistics of attention, embeddings and gradients at the Trainer's logging steps.
 
-    The first texts of the batch pass through the model once more, in evaluation mode: without
-    dropout, and with the running statistics of batch norm. Attention weights are computed by the
-    reference path that every attention has, so that they do not depend on the kernel. Parameters,
-    gradients and random state are left alone: the trained weights are those of a run without this
-    callback, bit for bit.
+    At a logging step, the first 8 items of the step's first batch pass through the model once more,
+    in evaluation mode: without dropout, and with the running statistics of batch norm. Attention
+    weights are computed by :meth:`tfzoo.contracts.Attention.weights`, whatever kernel the model
+    uses. Parameters, gradients and random state do not change: the trained weights are bit for bit
+    those of a run without this callback.
 
     - ``explain/SIDE/entropy``: entropy of a query's attention weights, in nats; ``SIDE`` is
       ``encoder`` or ``decoder`` (self-attention) or ``cross``
     - ``explain/SIDE/largest_weight``: largest attention weight of a query
-    - ``explain/SIDE/own_token``: share of queries whose largest weight is on their own token; not
-      for ``cross``
-    - ``explain/SIDE/score_variance``: variance of a query's scores over the keys that it may look
-      at, after the temperature, before any bias
-    - ``explain/SIDE/embedding_variance``: variance of the stack's input, before positions; not for
-      ``cross``
-    - ``explain/gradient/KIND``: norm of the gradient, before clipping, of all parameters of
-      attention blocks, norms, feed-forward layers, positions, embeddings, poolings, and ``output``,
-      all others
+    - ``explain/SIDE/own_token``: share of queries whose largest weight is that of their own token;
+      not for ``cross``
+    - ``explain/SIDE/score_variance``: variance of a query's scores over its visible keys, after
+      division by the temperature, before any bias is added
+    - ``explain/SIDE/embedding_variance``: variance of the stack's input, before positional
+      encoding; not for ``cross``
+    - ``explain/gradient/KIND``: norm of the gradient, before clipping, of all parameters of a kind;
+      ``KIND`` is ``attention`` (with its projections), ``norm``, ``feedforward``, ``position``,
+      ``embedding``, ``pooling`` or ``output`` (all other parameters)
 
-    Means over layers, heads and tokens without padding; of several processes, those of rank 0. Its
-    cost is measured by ``benchmarks/explain.py``.
+    The statistics of attention are means over layers, heads and non-padding queries. With several
+    processes, the values of rank 0 are logged. ``benchmarks/explain.py`` measures the cost.
     """
 
     def __init__(self) -> None:
-        self.seen: dict[str, Tensor] = {}
-        self.gradients: dict[str, Tensor] = {}
+        self.seen: dict[str, Tensor] = {}  # statistics of the current step, if it logs
+        self.gradients: dict[str, Tensor] = {}  # norms by kind
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
@@ -94,7 +94,7 @@ class Explain(L.Callback):
         norms = torch.stack([*self.gradients.values()])
         norms = norms * (
             task.normalizer.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny)
-        )  # gradients of the mean loss, not of the sum
+        )  # as normalised: the norm over all kinds is the normaliser's
         values = (
             torch.stack([*(value.float() for value in self.seen.values())]).tolist()
             + norms.tolist()
@@ -108,7 +108,7 @@ class Explain(L.Callback):
 
 @torch.no_grad()
 def statistics(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
-    """Statistics of attention and embeddings on the first texts of a batch, by name."""
+    """Statistics of attention and embeddings on the first items of a batch, by name."""
     found: Found = defaultdict(list)
     unshard(task.model)
     try:
@@ -125,7 +125,7 @@ def statistics(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the ``with`` block; afterwards each module has its mode of before."""
+    """Evaluation mode inside the ``with`` block; on exit each module's mode is restored."""
     before = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -150,9 +150,9 @@ def recorded(model: nn.Module, found: Found) -> Iterator[None]:
             hook(stack, partial(record_stack, name, found, valid))
             for block in stack.modules():
                 if isinstance(block, MultiHead):
-                    own = isinstance(block, SelfAttention)
-                    side = name if own else "cross"
-                    hook(block.attention, partial(record_attention, side, own, found, valid))
+                    is_self = isinstance(block, SelfAttention)
+                    side = name if is_self else "cross"
+                    hook(block.attention, partial(record_attention, side, is_self, found, valid))
         yield
 
 
@@ -164,8 +164,8 @@ def record_stack(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> None:
-    """Pre-hook of a stack: records the variance of its input ``x`` ``(b n d)`` at tokens that are
-    not padding, and keeps their mask ``valid`` ``(b n)`` for :func:`record_attention`.
+    """Pre-hook of a stack: records the variance of its input ``x`` ``(b n d)`` at non-padding
+    tokens, and stores the mask ``valid`` ``(b n)`` for :func:`record_attention`.
     """
     x, mask = args[0], args[1] if len(args) > 1 else kwargs.get("valid")
     valid[:] = [mask]
@@ -174,7 +174,7 @@ def record_stack(
 
 def record_attention(
     side: str,
-    own: bool,
+    is_self: bool,
     found: Found,
     valid: list[Tensor | None],
     attention: Attention,
@@ -202,7 +202,7 @@ def record_attention(
     largest, key = weights.max(-1)
     record("entropy", torch.special.entr(weights).sum(-1))
     record("largest_weight", largest)
-    if own:
+    if is_self:
         queries = torch.arange(key.shape[-1], device=key.device)
         record("own_token", (key == mask.first_query(*weights.shape[-2:]) + queries).float())
     scores = attention.prepared_scores(q, k) if prepared else attention.scores(q, k)
@@ -210,9 +210,7 @@ def record_attention(
 
 
 def variance(scores: Tensor, mask: Mask) -> Tensor:
-    """Variance of each query's scores over the keys that it may look at: ``(b h q k) -> (b h
-    q)``.
-    """
+    """Variance of each query's scores over its visible keys: ``(b h q k) -> (b h q)``."""
     visible = mask.boolean(scores.shape[-2], scores.shape[-1], scores.device)
     if visible is None:
         return scores.var(-1, unbiased=False)
@@ -224,10 +222,10 @@ def variance(scores: Tensor, mask: Mask) -> Tensor:
 
 
 def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
-    """The norm of the gradient of all parameters of each kind of component."""
+    """The gradient norm over all parameters of each kind of component."""
     gradients: dict[str, list[Tensor]] = defaultdict(list)
     kinds: dict[nn.Parameter, str] = {}
-    for module in model.modules():  # the outermost first
+    for module in model.modules():  # parents before their children
         kind = next((kind for kind, cls in KINDS.items() if isinstance(module, cls)), None)
         for parameter in module.parameters() if kind else ():
             kinds.setdefault(parameter, str(kind))

@@ -12,15 +12,15 @@ from tfzoo.models.fsdp import full_tensor
 
 
 class GradientNormalizer:
-    """Sums losses and counts over the micro-batches of a step, then turns the gradients of the
-    summed losses into those of their mean.
+    """Adds up losses and counts over the micro-batches of a step, then divides the gradients of the
+    total loss by the total count.
 
-    Everything is computed on the device: the host never waits for a value.
+    Everything is computed on the device, without waiting for a value on the host.
     """
 
     def __init__(self) -> None:
         self.loss = self.norm = torch.zeros(())
-        """Of the last step: the mean loss, and the norm of its gradients before clipping."""
+        """Mean loss of the last step, and the norm of its gradients before clipping."""
         self.reset()
 
     def reset(self) -> None:
@@ -29,7 +29,7 @@ class GradientNormalizer:
         self.count: Tensor | float = 0.0
 
     def add(self, loss: Tensor, count: Tensor | float) -> None:
-        """Add a micro-batch: its summed loss, and the number that the sum is to be divided by."""
+        """Add the summed loss of a micro-batch, and the number to divide it by."""
         loss = loss.detach().to(torch.promote_types(loss.dtype, torch.float32))
         self.total = loss if self.total is None else self.total + loss
         self.count = self.count + count
@@ -42,11 +42,12 @@ class GradientNormalizer:
         max_norm: float | None = None,
     ) -> Tensor:
         """Scale the gradients in place to those of the mean loss, and clip their norm to
-        ``max_norm``. Every process calls it; it costs one all-reduce of three numbers.
+        ``max_norm``. Every process must call it. It takes one all-reduce of three numbers, and
+        under FSDP another one for the norm.
 
-        The scale undoes two divisions: strategies average gradients over ``world_size``, and
-        Lightning divides each loss by ``micro_batches``. Without :meth:`add` the losses are taken
-        for means, and only clipped.
+        The gradients are multiplied by ``world_size * micro_batches / count``, because strategies
+        average gradients over processes and Lightning divides each loss by ``micro_batches``. If
+        :meth:`add` was not called, gradients are clipped and not scaled.
 
         Returns:
             Whether loss and gradients of all processes are finite, a boolean tensor ``()``. If not,
@@ -56,29 +57,29 @@ class GradientNormalizer:
         norm = full_tensor(nn.utils.get_total_norm(gradients))
         norm = norm.to(torch.promote_types(norm.dtype, torch.float32))
         total = torch.zeros_like(norm) if self.total is None else self.total.to(norm)
-        # A number is filled in on the device: copying it there would wait for the device.
+        # full_like fills in the number on the device; a copy from the host would synchronise.
         count = self.count if isinstance(self.count, Tensor) else torch.full_like(norm, self.count)
         sums = torch.stack([total, count.to(norm), norm])
         if world_size > 1:
             distributed.all_reduce(sums)
         finite = sums.isfinite().all()
-        loss, counted, norms = sums.to(wide(sums.device)).unbind()
+        loss, count_sum, norms = sums.to(scalar_dtype(sums.device)).unbind()
         if self.total is None:
             scale = torch.ones_like(loss)
         else:
-            scale = torch.where(counted > 0, world_size * micro_batches / counted, 0.0)
+            scale = torch.where(count_sum > 0, world_size * micro_batches / count_sum, 0.0)
         mean_norm = norms / world_size * scale
-        self.loss = torch.where(counted > 0, loss / counted, loss).to(norm)
+        self.loss = torch.where(count_sum > 0, loss / count_sum, loss).to(norm)
         self.norm = mean_norm.to(norm)
         if max_norm:  # as torch's clip_grad_norm_
             clipped = scale * (max_norm / (mean_norm + 1e-6))
             scale = torch.where(mean_norm > max_norm, clipped, scale)
         if gradients and (self.total is not None or max_norm):
             scale = torch.where(finite, scale, 1.0).to(norm)
-            _adapters.scale_in_place(gradients, scale)  # once, clipped or not
+            _adapters.scale_in_place(gradients, scale)
         return finite
 
 
-def wide(device: torch.device) -> torch.dtype:
-    """The widest dtype for a few scalars: float64 where the device has it."""
+def scalar_dtype(device: torch.device) -> torch.dtype:
+    """float64, or fp32 on devices without float64."""
     return torch.float32 if device.type == "mps" else torch.float64

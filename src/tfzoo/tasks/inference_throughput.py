@@ -1,4 +1,4 @@
-"""Throughput of inference while a task is evaluated."""
+"""Throughput of inference in validation and test."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 
 class InferenceThroughput:
-    """Items per second: for translation the generated tokens, EOS included; for classification the
-    classified texts.
+    """Items per second. Translation counts generated tokens, EOS included; classification counts
+    texts.
 
     >>> throughput = InferenceThroughput()
     >>> with throughput.timed(torch.device("cpu")):
@@ -26,9 +26,7 @@ class InferenceThroughput:
 
     @contextmanager
     def timed(self, device: torch.device) -> Iterator[None]:
-        """Count the seconds of the ``with`` block. An accelerator works asynchronously, so that its
-        queue is drained before and after.
-        """
+        """Add the duration of the ``with`` block. The device is synchronised at both ends."""
         synchronize(device)
         start = perf_counter()
         yield
@@ -37,7 +35,7 @@ class InferenceThroughput:
 
     @property
     def per_second(self) -> float | None:
-        """None if nothing was timed."""
+        """Items per second; None if nothing was timed."""
         return self.items / self.seconds if self.items and self.seconds else None
 
 

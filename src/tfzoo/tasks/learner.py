@@ -1,4 +1,4 @@
-"""The training half of every task: random state, normalised gradients, skipped steps."""
+"""The training of every task: random state, normalised gradients, skipped steps."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ CLIP_BY_NORM = (None, "norm")
 class Learner(L.LightningModule):
     """A LightningModule that trains a model.
 
-    **The mean loss.** A ``training_step`` returns ``self.summed(loss, count)``. The optimiser then
-    gets the gradients of the summed loss divided by the count, both summed over all micro-batches
-    and processes of the step: one process and several give the same update. A ``training_step``
-    that returns a mean gets Lightning's mean over micro-batches and processes.
+    **Normalisation.** ``training_step`` returns ``self.summed(loss, count)``. The optimiser then
+    gets the gradients of the total loss divided by the total count, where both totals are over all
+    micro-batches and processes of the step. The update thus does not depend on the number of
+    processes. If ``training_step`` returns a mean loss without :meth:`summed`, its gradients are
+    averaged over micro-batches and processes, as always in Lightning.
 
     **Skipped steps.** If the loss or a gradient of any process is not finite, no process takes the
     step: parameters and optimiser state stay as they are. The learning-rate schedule advances with
-    every step, taken or skipped. ``optim.max_skipped`` skipped steps in a row end the training with
-    :class:`~tfzoo.errors.NotFinite`.
+    every step, taken or skipped. After ``optim.max_skipped`` skipped steps in a row, training
+    ends with :class:`~tfzoo.errors.NotFinite`.
 
     **Synchronisation.** A step is normalised, clipped and skipped on the device; the host reads
-    the number of skipped steps one step later. The host waits for the device only at logging steps
-    (``trainer.log_every_n_steps``), where a progress bar shows the loss, with ``precision:
-    16-mixed`` (GradScaler), and with an optimiser that is not ``fused``.
+    the number of skipped steps one step later. The host waits for the device at logging steps
+    (``trainer.log_every_n_steps``) and when a progress bar shows the loss; with ``precision:
+    16-mixed`` (GradScaler) or an optimiser that is not ``fused``, it waits at every step.
     """
 
     model: Any
@@ -54,8 +55,9 @@ class Learner(L.LightningModule):
         """Tokens that this process has trained on."""
         self.normalizer = GradientNormalizer()
         self.skipped_steps = SkippedSteps()
-        self._step_batches: list[Any] = []  # of the current step
-        self._last_step: tuple[int, list[Any]] = (0, [])  # first batch number and batches
+        self._step_batches: list[Any] = []  # micro-batches of the current step
+        # The number of the last step's first batch, and its batches.
+        self._last_step: tuple[int, list[Any]] = (0, [])
         self._logged_tokens, self._logged_at = 0.0, time.perf_counter()
 
     @property
@@ -64,10 +66,9 @@ class Learner(L.LightningModule):
         return int(self.skipped_steps.total)
 
     def setup(self, stage: str) -> None:
-        # Buffers are the same in every process. If DDP broadcast them before each forward,
-        # processes with more batches to score than others would hang.
-        names = [name for name, _ in self.named_buffers()]
-        _adapters.ignore_in_ddp(self, names)
+        # Buffers are equal in all processes. DDP would broadcast them before each forward pass, and
+        # a process with more batches to score than the others would wait forever.
+        _adapters.ignore_in_ddp(self, [name for name, _ in self.named_buffers()])
 
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches
@@ -86,8 +87,8 @@ class Learner(L.LightningModule):
         self._step_batches.append(batch)
 
     def summed(self, loss: Tensor, count: Tensor | float) -> Tensor:
-        """Return the loss, summed over a batch, for ``training_step`` to return; ``count`` is what
-        the sum is to be divided by, such as the number of tokens.
+        """Record the sum of a batch's losses and ``count``, the number to divide it by, such as the
+        number of tokens. Returns the loss, for ``training_step`` to return.
         """
         self.normalizer.add(loss, count)
         return loss
@@ -104,7 +105,7 @@ class Learner(L.LightningModule):
             trainer.gradient_clip_val if clips else None,
         )
         skip_unless(finite, optimizer)
-        # GradScaler finds its scale by overflowing: such steps do not count as in a row.
+        # GradScaler lowers its scale after an overflow; such steps do not count here.
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         self.skipped_steps.add(~finite, tolerated=scaler is not None and scaler.get_scale() > 1)
         self._last_step = self.batches - len(self._step_batches), self._step_batches
@@ -129,15 +130,16 @@ class Learner(L.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip by value as Lightning does; clipping by norm was done with the normalisation."""
+        """Clip by value as Lightning does. ``normalize_`` has already clipped by norm."""
         if gradient_clip_algorithm not in CLIP_BY_NORM:
             super().configure_gradient_clipping(
                 optimizer, gradient_clip_val, gradient_clip_algorithm
             )
 
     def log_training(self, values: Mapping[str, Tensor], tokens: Tensor | int) -> None:
-        """Log values of a step and, at logging steps, the learning rate and tokens per second since
-        the last logging step: those of this process times the number of processes.
+        """Count a batch's tokens, and log ``train/loss`` if it is among the values. At logging
+        steps also log the other values, the learning rate, and the tokens per second since the last
+        logging step: this process's rate times the number of processes.
         """
         self.tokens = self.tokens + tokens
         if "train/loss" in values:
@@ -152,10 +154,10 @@ class Learner(L.LightningModule):
             self.log("train/tokens_per_second", float(speed), prog_bar=True)
 
     def _check_skipped(self) -> None:
-        """End the training if the steps up to the last one were skipped too often in a row.
+        """End the training if too many steps in a row were skipped, up to the last step.
 
         Raises:
-            NotFinite: ``optim.max_skipped`` steps in a row.
+            NotFinite: ``optim.max_skipped`` steps in a row were skipped.
         """
         in_a_row = self.skipped_steps.last_in_a_row()
         if in_a_row >= self.optim.max_skipped:
@@ -168,16 +170,16 @@ class Learner(L.LightningModule):
             raise NotFinite(in_a_row, first)
 
     def _first_not_finite(self) -> str:
-        """Where the last step went wrong: found by computing its batches again."""
+        """Compute the last step's batches again; return the name of the first value not finite."""
         start, batches = self._last_step
 
-        def loss_of(place: int) -> Any:
-            self._reseed(start + place)
+        def loss_of(index: int) -> Any:
+            self._reseed(start + index)
             with self.trainer.precision_plugin.train_step_context():
-                return self.training_step(batches[place], place)
+                return self.training_step(batches[index], index)
 
-        losses = [partial(loss_of, place) for place in range(len(batches))]
-        self.log = lambda *_, **__: None  # type: ignore[method-assign]  # `training_step` logs again
+        losses = [partial(loss_of, index) for index in range(len(batches))]
+        self.log = lambda *_, **__: None  # type: ignore[method-assign]  # logged already
         try:
             return first_non_finite(self.model, losses, self.trainer.world_size)
         finally:
@@ -185,7 +187,7 @@ class Learner(L.LightningModule):
 
     def _reseed(self, batches: int) -> None:
         seed = seed_of(self.seed, "step", batches, self.global_rank)
-        # torch.manual_seed does the same, but takes milliseconds to visit every kind of device.
+        # torch.manual_seed does the same, but takes milliseconds: it seeds all kinds of devices.
         torch.default_generator.manual_seed(seed)
         if self.device.type != "cpu":
             torch.get_device_module(self.device).manual_seed(seed)

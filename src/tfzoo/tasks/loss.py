@@ -1,4 +1,4 @@
-"""The loss of a classifier."""
+"""Class weights and label smoothing of a classifier's cross entropy."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from tfzoo.values import check_range
 
 @dataclass
 class Loss:
-    """Class weights of the loss.
+    """Class weights of a classifier's loss.
 
     Args:
-        class_weights: a weight by label, ``{NUM: 2.0}``, 1 for a label that is not named; or
-            ``balanced``: of ``n`` texts in ``c`` classes, a class of ``n_y`` texts weighs ``n / (c
-            n_y)``. The loss is the weighted mean, so that only the ratios of weights matter.
+        class_weights: weights by label, such as ``{NUM: 2.0}``; other labels have weight 1. Or
+            ``balanced``: the weight of a class is ``n / (c n_y)``, with ``n`` training texts, ``c``
+            classes and ``n_y`` texts of the class. None: all weights are 1. The loss is the
+            weighted mean over texts, so that only the ratios of weights matter.
 
     Raises:
-        BadOption: a weight that is negative or not finite, or weights that are all zero.
+        BadOption: a weight that is negative or not finite, or a value of another form.
     """
 
     class_weights: Literal["balanced"] | dict[str, float] | None = None
@@ -35,13 +36,13 @@ class Loss:
             self.class_weights = {str(label): float(w) for label, w in self.class_weights.items()}
         elif self.class_weights not in (None, "balanced"):
             raise BadOption(
-                f"loss.class_weights={self.class_weights!r} is neither 'balanced' nor a weight by "
-                "label, such as {NUM: 2.0}"
+                f"loss.class_weights={self.class_weights!r} is neither 'balanced' nor weights by "
+                "label such as {NUM: 2.0}"
             )
 
     def weights(self, labels: Sequence[str], counts: Sequence[int] | None = None) -> Tensor | None:
-        """One weight per class: ``(c)``. ``counts`` are the training texts of each class; None is
-        returned if balanced weights are asked for without them.
+        """The weight of each class: ``(c)``. ``counts`` are the numbers of training texts per
+        class; without them, ``balanced`` gives None.
 
         Raises:
             BadOption: a label that the data does not have, or every weight is 0.

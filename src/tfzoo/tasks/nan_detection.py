@@ -1,4 +1,4 @@
-"""NaN detection: which module was the first to give a value that is not finite."""
+"""Finds the first NaN or infinity of a forward and backward pass."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ Outputs = list[tuple[str, Tensor]]
 def first_non_finite(
     model: nn.Module, losses: Sequence[Callable[[], Tensor]], world_size: int = 1
 ) -> str:
-    """The first value that is not finite, in the order of computation: the output of a module, the
-    loss, or a gradient. Empty if all are finite.
+    """Describe the first value that is not finite, in the order of computation: the output of a
+    module, the loss, or the gradient at the output of a module. ``""`` if all are finite.
 
-    The batches are computed again: ``losses`` compute the loss of a micro-batch each. Every process
-    calls it and gets the same answer, that of the lowest rank that found something.
+    Each of ``losses`` computes the loss of one micro-batch again. Every process must call it. All
+    get the same result, that of the lowest rank that found a value.
     """
     found = ""
-    for loss in losses:  # every one: batch statistics are reduced over processes in each forward
+    for loss in losses:  # all of them: a forward pass may contain collectives (batch norm)
         place = first_in_batch(model, loss)
         found = found or place
     if world_size > 1:
-        answers: list[Any] = [None] * world_size
-        distributed.all_gather_object(answers, found)
+        found_by_rank: list[Any] = [None] * world_size
+        distributed.all_gather_object(found_by_rank, found)
         found = next(
-            (f"{answer} (process {rank})" for rank, answer in enumerate(answers) if answer), ""
+            (f"{answer} (process {rank})" for rank, answer in enumerate(found_by_rank) if answer),
+            "",
         )
     return found
 
@@ -46,7 +47,7 @@ def first_in_batch(model: nn.Module, loss: Callable[[], Tensor]) -> str:
             )
             hooks.callback(handle.remove)
         result = loss()
-    # Gradients of outputs, not of parameters: those would run the hooks of DDP or FSDP.
+    # Gradients at outputs, since gradients of parameters would run the hooks of DDP or FSDP.
     tracked = [(name, output) for name, output in outputs if output.requires_grad]
     gradients = (
         torch.autograd.grad(result, [output for _, output in tracked], allow_unused=True)
@@ -67,7 +68,7 @@ def first_in_batch(model: nn.Module, loss: Callable[[], Tensor]) -> str:
 
 
 def keep_output(outputs: Outputs, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
-    """A forward hook that keeps the output of a module. Inner modules come before outer ones."""
+    """Forward hook that stores a module's output. Submodules come before their parent."""
     for one in output if isinstance(output, tuple) else (output,):
         if isinstance(one, Tensor) and one.is_floating_point():
             outputs.append((name, one))

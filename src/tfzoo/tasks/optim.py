@@ -1,4 +1,4 @@
-"""The optimiser of every task: AdamW and a learning-rate schedule."""
+"""The optimiser of all tasks: AdamW and a learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Optim:
     """AdamW, its learning-rate schedule, and label smoothing.
 
     Args:
-        lr: peak learning rate, over 0; the schedule multiplies it.
+        lr: peak learning rate, over 0. The schedule's factor multiplies it.
         betas: decay rates of Adam's two moments, each in ``[0, 1)`` (Kingma and Ba 2015, algorithm
             1; default of Vaswani et al. 2017, section 5.3).
         eps: added to Adam's denominator, over 0.
-        weight_decay: decoupled (Loshchilov and Hutter 2019), at least 0; applied to matrices only,
-            not to biases and norms.
+        weight_decay: decoupled weight decay (Loshchilov and Hutter 2019), at least 0. Applied to
+            parameters of two or more dimensions, not to biases and the weights of norms.
         schedule: name and options of a learning-rate schedule, see ``tfzoo list schedule``.
         label_smoothing: probability in ``[0, 1)`` that the target distribution gives to all classes
-            except the right one and padding (Szegedy et al. 2016, section 7).
-        max_skipped: a step whose loss or gradient is not finite is skipped; so many in a row, at
-            least 1, end the training.
+            except the target and padding (Szegedy et al. 2016, section 7).
+        max_skipped: the number of skipped steps in a row, at least 1, after which training ends. A
+            step is skipped if its loss or a gradient is not finite.
 
     Raises:
         BadOption: a number outside its range.
@@ -56,12 +56,12 @@ class Optim:
         check_range("optim.weight_decay", self.weight_decay, ge=0)
         check_range("optim.label_smoothing", self.label_smoothing, ge=0, lt=1)
         check_range("optim.max_skipped", self.max_skipped, ge=1, whole=True)
-        # A schedule checks its name and options here, before data is read.
+        # Checks the name and options of the schedule before data is read.
         create("schedule", self.schedule, max_steps=1)
 
     def configure(self, parameters: Iterable[nn.Parameter], max_steps: int) -> dict[str, Any]:
-        """Return the value of ``configure_optimizers``: the optimiser, and its schedule, advanced
-        after every step.
+        """Return what ``configure_optimizers`` returns: the optimiser, and the scheduler, which
+        steps after each optimiser step.
         """
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         groups = [
@@ -75,7 +75,7 @@ class Optim:
             eps=self.eps,
             fused=True,
         )
-        # Lightning refuses to clip gradients beside an optimiser that says it unscales them itself.
+        # Lightning refuses to clip the gradients of optimisers that say they unscale gradients.
         _adapters.allow_clipping_of_fused(optimizer)
         schedule: Schedule = create("schedule", self.schedule, max_steps=max_steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(

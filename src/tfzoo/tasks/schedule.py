@@ -6,8 +6,8 @@ from typing import Protocol
 
 
 class Schedule(Protocol):
-    """The learning rate of each update, as a factor of the peak: over 0 and at most 1 from update 1
-    to the last.
+    """A factor of the peak learning rate for each update, counted from 1. It is over 0 and at most
+    1 from the first update to the last.
     """
 
     def factor(self, update: int) -> float: ...

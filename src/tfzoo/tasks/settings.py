@@ -1,4 +1,4 @@
-"""The settings of a task: what its constructor takes besides model and tokenizer."""
+"""The settings of a task: its constructor's arguments except model, tokenizer and seed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ NOT_SETTINGS = ("self", "model", "tokenizer", "seed")
 
 
 def parameters(task: type, stop: type) -> dict[str, tuple[Any, Any]]:
-    """Annotation and default of each setting of a task's constructor, by name; those of its parent
-    too where ``**kwargs`` passes them on. ``stop`` is the first parent that has none.
+    """Annotation and default of each setting of a task, by name. The settings of its parent classes
+    are included if its constructor has ``**kwargs``. ``stop`` is the base class at which the search
+    ends; its own arguments are not included.
 
     Raises:
         BadOption: an annotation that cannot be resolved.
@@ -43,7 +44,7 @@ def parameters(task: type, stop: type) -> dict[str, tuple[Any, Any]]:
 
 
 def sections(task: type, stop: type) -> dict[str, type]:
-    """The settings that are dataclasses, by name: each is a section of a recipe."""
+    """The settings whose type is a dataclass, by name: each is a section of a recipe."""
     return {
         name: part
         for name, (annotation, _) in parameters(task, stop).items()
@@ -55,8 +56,8 @@ def sections(task: type, stop: type) -> dict[str, type]:
 def check(
     task: type, stop: type, given: tuple[tuple[Any, ...], Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a checkpoint keeps of the arguments that a task was built with: its sections as dicts,
-    and its other settings.
+    """Split the arguments that a task was built with into those that a checkpoint stores: dataclass
+    settings, as dicts, and all other settings.
 
     Raises:
         BadOption: a setting that a checkpoint could not restore.
@@ -85,7 +86,7 @@ def check(
             wanted = (
                 "annotate the parameter with its class"
                 if is_dataclass(value)
-                else ("a setting is a dataclass, or of numbers, strings, lists and dicts")
+                else "a setting must be a dataclass, number, string, list or dict"
             )
             raise BadOption(
                 f"{task.__name__}: a checkpoint could not restore {name}={value!r:.60}; {wanted}"
@@ -94,7 +95,7 @@ def check(
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is of the types that a checkpoint can hold."""
+    """Whether a value is None, bool, int, float, str, or a list, tuple or dict of them."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
     if isinstance(value, list | tuple):

@@ -22,31 +22,31 @@ from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.evaluation import Evaluator
 
 FORMAT = 1
-"""The version of the checkpoint's key ``tfzoo``."""
+"""The version of the layout of the entry ``tfzoo`` in a checkpoint."""
 
-SMALL = 16
-"""The size of a vocabulary that stands in for one not yet known."""
+PLACEHOLDER_SIZE = 16
+"""The vocabulary size with which a model is built before the tokenizer is known."""
 
 
 class Task(Evaluator):
-    """A model, its loss, scores and optimiser: a LightningModule for any
-    ``lightning.pytorch.Trainer``.
+    """A LightningModule that holds a model and defines its loss, scores and optimiser. It runs in
+    any ``lightning.pytorch.Trainer``.
 
-    **A task of your own** sets the class attributes below, and writes ``training_step`` (see
-    :class:`~tfzoo.tasks.learner.Learner`), :meth:`model_arguments`, :meth:`restore_tokenizer`,
-    :meth:`new_scores`, :meth:`score` and :meth:`prediction_rows`; :meth:`forward_batch` for
-    ``--explain``. Its constructor takes the model, the tokenizer, and its settings and ``seed`` as
-    keyword arguments. A dataclass setting is a section of the recipe; others are plain values
-    (numbers, strings, lists, dicts). A subclass may add settings and pass on the rest: ``def
-    __init__(self, *args, gamma: float = 2.0, **kwargs)``. All settings are in the checkpoint and
-    restored by :meth:`load`.
+    **To write a task**, derive from this class. A subclass sets the class attributes below, and
+    writes ``training_step`` (see :class:`~tfzoo.tasks.learner.Learner`), :meth:`model_arguments`,
+    :meth:`restore_tokenizer`, :meth:`new_scores`, :meth:`score` and :meth:`prediction_rows`;
+    :meth:`forward_batch` for ``--explain``. Its constructor takes the model and the tokenizer, then
+    the settings and ``seed`` as keyword arguments. A setting that is a dataclass becomes a section
+    of the recipe; all others are numbers, strings, lists or dicts. A subclass may add settings and
+    pass the rest to its parent: ``def __init__(self, *args, gamma: float = 2.0, **kwargs)``. A
+    checkpoint stores all settings, and :meth:`load` restores them.
 
-    ``recipe`` is the configuration that a checkpoint carries, together with the tokenizer: all that
-    is needed to build the task again. The random state of a step is a function of the seed, the
-    number of batches trained on, and the rank.
+    ``recipe`` is the configuration of the task. A checkpoint stores it with the tokenizer, and
+    :meth:`build` makes the task from both. The random seed of each training batch is derived from
+    ``seed``, the number of batches trained on, and the rank.
 
     Args:
-        settings: the dataclass settings, by section.
+        settings: the dataclass settings by name.
 
     Raises:
         BadOption: a setting that a checkpoint could not restore.
@@ -64,15 +64,16 @@ class Task(Evaluator):
     checkpoint.
     """
     score_names: ClassVar[tuple[str, ...]]
-    """The names of the scores of one set."""
+    """The names of the scores that :meth:`new_scores` computes for one data set."""
     training_settings: ClassVar[frozenset[str]] = frozenset({"optim", "compute"})
-    """The sections that only training uses."""
+    """The sections of the recipe that only training reads."""
     model: Any
     tokenizer: Any
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         task = super().__new__(cls)
-        task.__dict__["_arguments"] = args, kwargs  # seen here whatever a subclass passes on
+        # Recorded here, because a subclass may not pass all of them to `super().__init__`.
+        task.__dict__["_arguments"] = args, kwargs
         return task
 
     def __init__(
@@ -97,22 +98,22 @@ class Task(Evaluator):
     def model_arguments(
         cls, tokenizer: Any = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return the arguments of the model's constructor that follow from the tokenizer, such as
-        ``vocab_size``: a recipe does not give them.
+        """Return the arguments of the model's constructor that are derived from the tokenizer, such
+        as ``vocab_size``. A recipe does not contain them.
 
-        Without a tokenizer, small values stand in for them: a recipe's model is then built before
-        any data is read.
+        Without a tokenizer, return small placeholders, so that a recipe's model can be checked
+        before data is read; ``data`` is then the recipe's section ``data``.
         """
         raise NotImplementedError
 
     @classmethod
     def settings(cls) -> dict[str, type]:
-        """The sections of a recipe besides model and data: the dataclass settings."""
+        """The dataclass settings by name: recipe sections besides ``model`` and ``data``."""
         return task_settings.sections(cls, Task)
 
     @classmethod
     def build(cls, recipe: Mapping[str, Any], tokenizer: Any) -> Self:
-        """Build the task of a recipe, its parameters initialised from the recipe's seed."""
+        """Build the task of a recipe, and initialise its parameters from the recipe's seed."""
         seed = recipe.get("seed", 0)
         model = cls.Model(**cls.model_arguments(tokenizer), **recipe.get("model", {}))
         initialise(model, seed)
@@ -125,7 +126,7 @@ class Task(Evaluator):
         return task
 
     def tokenizer_state(self) -> dict[str, Any]:
-        """Plain values from which :meth:`restore_tokenizer` makes the tokenizer."""
+        """The tokenizer as numbers, strings, lists and dicts, as a checkpoint stores it."""
         state: dict[str, Any] = self.tokenizer.state()
         return state
 
@@ -135,25 +136,25 @@ class Task(Evaluator):
         raise NotImplementedError
 
     def forward_batch(self, batch: Any) -> object:
-        """Run the model on a batch as a training step does, for callbacks that look inside."""
+        """Run the model on a batch as a training step does. For callbacks with hooks."""
         raise NotImplementedError
 
     def max_positions(self) -> tuple[int | None, int | None]:
-        """The most tokens that the model can read of each side of its data; None: any number."""
+        """The maximum number of source tokens and of target tokens; None: any number."""
         return None, None
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """A line that compares the scores of a test with the data's baselines, if it has any."""
+        """Return a line that compares test scores with the data's baselines, or ""."""
         return ""
 
     def save_figures(self, folder: Path) -> list[Path]:
-        """Draw the results of the last test into files of a folder."""
+        """Save plots of the last test's results in a folder, and return their paths."""
         return []
 
     @classmethod
     def load(cls, run: str | Path) -> Self:
-        """Load a trained run, or one checkpoint of it, in evaluation mode. A folder stands for its
-        best checkpoint.
+        """Load a trained run, or one of its checkpoints, in evaluation mode. For the folder of a
+        run, load its best checkpoint.
 
         Raises:
             BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
@@ -164,7 +165,7 @@ class Task(Evaluator):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Mapping[str, Any]) -> Self:
-        """Build the task of a checkpoint that was read and checked."""
+        """Build the task from the contents of a checkpoint file."""
         kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
         try:
             bounds.numbers(
@@ -172,7 +173,7 @@ class Task(Evaluator):
             )
             tokenizer = cls.restore_tokenizer(kept["tokenizer"])
             arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
-            with torch.device("meta"):  # takes no memory until the sizes are known to be right
+            with torch.device("meta"):  # no memory is allocated before the sizes are checked
                 bounds.fitting(cls.Model(**arguments), state)
             task = cls.build(kept["recipe"], tokenizer)
             task.load_state_dict(state)
@@ -187,7 +188,7 @@ class Task(Evaluator):
         return task.eval()
 
     def configure_model(self) -> None:
-        """Apply ``compute`` to the layers, and shard the model where the strategy does."""
+        """Apply ``compute``; shard the model if the strategy has a device mesh (FSDP)."""
         self.compute.apply(self.model)
         if self.device_mesh is not None:
             shard(self.model, self.device_mesh)
@@ -207,14 +208,14 @@ class Task(Evaluator):
         kept = checkpoint["tfzoo"]
         if kept["tokenizer"] != self.tokenizer_state():
             raise BadRun(
-                "the checkpoint has another tokenizer than this training's data; go on with the "
-                "text that it was trained on"
+                "the checkpoint has another tokenizer than the training data; resume with the data "
+                "that the checkpoint was trained on"
             )
         text = kept.get("text")
         if text and self._content() not in ("", text):
             raise BadRun(
-                "training's text has changed since the checkpoint was written; go on with the text "
-                "that it was trained on"
+                "training's text has changed since the checkpoint was written; resume with the "
+                "text that the checkpoint was trained on"
             )
         self.batches = kept["batches"]
         self.skipped_steps.total = kept.get("skipped", 0)
@@ -233,7 +234,7 @@ class Task(Evaluator):
         """
         for name, texts in data.sets.items() if isinstance(data, TextData) else ():
             for lengths, limit in zip(texts.lengths(), self.max_positions(), strict=True):
-                tokens = int(lengths.max(initial=0)) + 1  # with EOS, or with BOS
+                tokens = int(lengths.max(initial=0)) + 1  # and one EOS or BOS
                 if limit is not None and tokens > limit:
                     raise BadOption(
                         f"{name} has a text of {tokens:,} tokens, and the model's positions end at "
@@ -253,6 +254,6 @@ class Task(Evaluator):
             self.recipe["options"] = self.options
 
     def _content(self) -> str:
-        """A fingerprint of the training text, where the data has one."""
+        """A hash of the training text, or "" if the data has none."""
         data = getattr(_adapters.trainer_of(self), "datamodule", None)
         return getattr(data, "content", "")

@@ -1,4 +1,4 @@
-"""The translation task: model, loss, scores, and translating text."""
+"""The translation task: model, loss, scores, and inference."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from tfzoo.search import Search, search
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.cross_entropy import cross_entropy
 from tfzoo.tasks.optim import Optim
-from tfzoo.tasks.task import SMALL, Task
+from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
 from tfzoo.tasks.translation_scores import MIN_WORDS, CorpusScores, TranslationScores
 
 Padding = Literal["none", "right"]
 
 EXAMPLES = 4
-"""Sentences of the validation set that are shown with their translations."""
+"""How many sentences of the validation set are printed with their translations."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translation and its score: log probability divided by the length penalty."""
+    """A translation and its score, the log probability divided by the length penalty."""
 
     text: str
     score: float
 
 
 class TranslationTask(Task):
-    """Trains a :class:`~tfzoo.Transformer` to translate, scores it, and translates.
+    """Training, evaluation and inference of a :class:`~tfzoo.Transformer` that translates.
 
     Args:
-        model: its vocabularies are the tokenizer's.
-        tokenizer: the tokenizers of both languages, as :class:`~tfzoo.TranslationData` makes them.
+        model: a model with the tokenizer's vocabulary sizes.
+        tokenizer: ``TranslationData.tokenizers``.
         optim: learning rate, schedule and label smoothing.
-        search: beam size and length penalty, also of validation and test.
-        compute: compiled layers, activation checkpointing.
-        seed: seed of the random state of each training step.
+        search: beam size and length penalty; validation and test use them with ``n_best=1``.
+        compute: compilation of layers, activation checkpointing.
+        seed: the random state of each training batch is derived from it.
     """
 
     name: ClassVar[str] = "translation"
@@ -68,14 +68,14 @@ class TranslationTask(Task):
         compute: Compute | None = None,
         seed: int = 0,
     ) -> None:
-        how = search or Search()
+        search = search or Search()
         super().__init__(
             model,
             tokenizer,
-            {"optim": optim or Optim(), "search": how, "compute": compute or Compute()},
+            {"optim": optim or Optim(), "search": search, "compute": compute or Compute()},
             seed,
         )
-        self.search = how
+        self.search = search
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @classmethod
@@ -84,8 +84,8 @@ class TranslationTask(Task):
     ) -> dict[str, Any]:
         if tokenizer is None:
             return {
-                "vocab_size": SMALL,
-                "source_vocab_size": None if (data or {}).get("joint", True) else SMALL,
+                "vocab_size": PLACEHOLDER_SIZE,
+                "source_vocab_size": None if (data or {}).get("joint", True) else PLACEHOLDER_SIZE,
             }
         return {
             "vocab_size": len(tokenizer.target),
@@ -97,25 +97,25 @@ class TranslationTask(Task):
         return TokenizerPair.restore(state)
 
     def loss(self, batch: ParallelBatch) -> tuple[Tensor, Tensor, int]:
-        """The label-smoothed loss and the cross entropy, both summed over the target's tokens
-        without padding, in nats, and the number of these tokens.
+        """The label-smoothed loss and the cross entropy, each summed over non-padding target
+        tokens, in nats; and the number of these tokens.
         """
         source_padding: Padding = "right" if batch.source_padding else "none"
         target_padding: Padding = "right" if batch.target_padding else "none"
-        wanted = batch.target[:, 1:]
-        # EOS predicts nothing. The longest sentence has none among the inputs; it becomes padding
-        # in the others too, so that a norm over tokens sees every sentence alike.
-        inputs, wanted = batch.target[:, :-1] * (wanted != self.model.pad), wanted.flatten()
+        labels = batch.target[:, 1:]
+        # The decoder's input has no EOS, since no token follows it. `[:, :-1]` removes that of the
+        # longest sentences; in the others it becomes padding.
+        inputs, labels = batch.target[:, :-1] * (labels != self.model.pad), labels.flatten()
         hidden = self.model.hidden(
             batch.source, inputs, source_padding=source_padding, target_padding=target_padding
         )
-        # Logits are computed at these tokens only.
-        hidden, wanted = (
+        # Logits are computed at non-padding tokens only.
+        hidden, labels = (
             hidden.flatten(0, 1).index_select(0, batch.non_padding),
-            wanted.index_select(0, batch.non_padding),
+            labels.index_select(0, batch.non_padding),
         )
         smoothed, nll = cross_entropy(
-            hidden, self.model.output_weight, wanted, self.optim.label_smoothing, self.model.pad
+            hidden, self.model.output_weight, labels, self.optim.label_smoothing, self.model.pad
         )
         return smoothed, nll, len(batch.non_padding)
 
@@ -136,8 +136,11 @@ class TranslationTask(Task):
         self._show_examples()
 
     def check(self, data: Any) -> None:
-        """Check that the model can read the data, and that the best checkpoint is not selected by
-        BLEU where the references are too short for it.
+        """Check that the model can read the data, and that no callback monitors ``val/bleu`` where
+        the references are too short for BLEU.
+
+        Raises:
+            BadOption: as :meth:`Task.check`; or a callback monitors a BLEU that is not computed.
         """
         super().check(data)
         callbacks = getattr(_adapters.trainer_of(self), "callbacks", [])
@@ -149,8 +152,8 @@ class TranslationTask(Task):
             scores.update(references, references)
             if scores.words < MIN_WORDS:
                 raise BadOption(
-                    f"val/bleu is not computed: references of {scores.words:.1f} words on average "
-                    f"have no sequences of {MIN_WORDS} words; set checkpoint.monitor to val/chrf"
+                    f"val/bleu is not computed for references under {MIN_WORDS} words on average "
+                    f"(here {scores.words:.1f}); set checkpoint.monitor to val/chrf"
                 )
 
     def max_positions(self) -> tuple[int | None, int | None]:
@@ -166,13 +169,12 @@ class TranslationTask(Task):
         for index, *example in zip(
             batch.index, batch.source_text, texts, batch.target_text, strict=True
         ):
-            if index < EXAMPLES:  # the same sentences each time
+            if index < EXAMPLES:  # the same sentences in each validation
                 self._examples[index] = (example[0], example[1], example[2])
 
     def prediction_rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
-        best = self.translations(
-            batch.source_text, replace(self.search, n_best=1)
-        )  # which also knows what to do with too long a text
+        # Not from `batch.source`: `translations` truncates texts that are too long for the model.
+        best = self.translations(batch.source_text, replace(self.search, n_best=1))
         columns = zip(batch.source_text, best, batch.target_text, strict=True)
         return [
             {"source": source, "translation": one.text, "reference": target, "score": one.score}
@@ -213,19 +215,24 @@ class TranslationTask(Task):
             batches, lambda batch: self._search(batch.source, search or self.search), progress
         )
 
-    def _search(self, source: Tensor, how: Search) -> list[list[Translation]]:
+    def _search(self, source: Tensor, options: Search) -> list[list[Translation]]:
         with self.throughput.timed(self.device):
-            found = search(self.model, source, how)
-        self.throughput.items += sum(len(best[0].ids) + best[0].finished for best in found)
+            found = search(self.model, source, options)
+        self.throughput.items += sum(
+            len(hypotheses[0].ids) + hypotheses[0].finished for hypotheses in found
+        )
         texts = iter(
-            self.tokenizer.target.decode([hypothesis.ids for best in found for hypothesis in best])
+            self.tokenizer.target.decode(
+                [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
+            )
         )
         return [
-            [Translation(next(texts), hypothesis.score) for hypothesis in best] for best in found
+            [Translation(next(texts), hypothesis.score) for hypothesis in hypotheses]
+            for hypotheses in found
         ]
 
-    def _decode(self, source: Tensor, how: Search) -> list[str]:
-        return [best[0].text for best in self._search(source, how)]
+    def _decode(self, source: Tensor, options: Search) -> list[str]:
+        return [best[0].text for best in self._search(source, options)]
 
     def _show_examples(self) -> None:
         examples = [self._examples[index] for index in sorted(self._examples)]

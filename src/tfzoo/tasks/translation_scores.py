@@ -1,4 +1,4 @@
-"""Corpus scores of translations, equal to those of the ``sacrebleu`` command."""
+"""Corpus-level BLEU and chrF, with the values that the command ``sacrebleu`` computes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 """sacreBLEU's tokenizer by target language; ``13a`` for all others."""
 
 MIN_WORDS = 4
-"""The fewest words of an average reference for which BLEU is computed: its longest n-gram."""
+"""The minimum mean length of references for BLEU: the length of its longest n-grams."""
 
 
 class CorpusScores(Metric):
-    """BLEU and chrF of detokenised text (Papineni et al. 2002; Popovic 2015), and the share of
-    lines that equal their reference, in percent.
+    """BLEU and chrF of detokenised text (Papineni et al. 2002; Popovic 2015), and the percentage of
+    lines that equal their reference.
 
-    The states are sums of sacreBLEU's sufficient statistics: batches and processes add up to the
-    score of the corpus. BLEU is left out if the references have fewer than 4 words on average: it
-    is a mean over matching sequences of 1 to 4 words, of which such references have none or few.
+    The states are sums of sacreBLEU's sufficient statistics over batches and processes, so that the
+    scores are those of the whole corpus. BLEU is a geometric mean of the precisions of 1- to
+    4-grams. It is not computed if the references have fewer than 4 words on average, because they
+    then have few or no 4-grams.
 
     >>> scores = CorpusScores("de")
     >>> scores.update(["eins zwei drei vier"], ["eins zwei drei vier"])
@@ -37,7 +38,7 @@ class CorpusScores(Metric):
     full_state_update = False
     bleu_sums: Tensor
     chrf_sums: Tensor
-    right: Tensor
+    exact_matches: Tensor
     lines: Tensor
 
     def __init__(self, language: str) -> None:
@@ -45,7 +46,7 @@ class CorpusScores(Metric):
         self.language = language
         self.add_state("bleu_sums", torch.zeros(10, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("chrf_sums", torch.zeros(18, dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("right", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("exact_matches", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("lines", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
 
     @cached_property
@@ -57,41 +58,41 @@ class CorpusScores(Metric):
 
     @property
     def signature(self) -> str:
-        """sacreBLEU's own note of how BLEU was computed."""
+        """sacreBLEU's signature: its version and the options of BLEU."""
         bleu, _ = self._scorers
         bleu.num_refs = 1
         return str(bleu.get_signature())
 
     def update(self, hypotheses: Sequence[str], references: Sequence[str]) -> None:
-        """Add lines and their references, one each."""
+        """Add lines, with one reference for each."""
         if not hypotheses:
             return
         for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True):
             statistics = _adapters.line_statistics(scorer, hypotheses, references)
             sums += torch.tensor(statistics, dtype=torch.int64, device=self.device).sum(0)
-        self.right += sum(h == r for h, r in zip(hypotheses, references, strict=True))
+        self.exact_matches += sum(h == r for h, r in zip(hypotheses, references, strict=True))
         self.lines += len(hypotheses)
 
     def compute(self) -> dict[str, Tensor]:
-        """``chrf``, ``exact_match`` and, for references of 4 words or more, ``bleu``: each from 0
-        to 100.
+        """``chrf``, ``exact_match`` and, for references of 4 words or more on average, ``bleu``:
+        each from 0 to 100.
         """
         bleu, chrf = (
             _adapters.score_of_statistics(scorer, sums.tolist())
             for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True)
         )
-        exact_match = 100 * self.right / self.lines.clamp(min=1)
+        exact_match = 100 * self.exact_matches / self.lines.clamp(min=1)
         scores = {"chrf": torch.tensor(chrf), "exact_match": exact_match}
         return {"bleu": torch.tensor(bleu), **scores} if self.words >= MIN_WORDS else scores
 
     @property
     def words(self) -> float:
-        """Words of a reference on average, as sacreBLEU's tokenizer counts them."""
+        """The mean number of words of a reference, as sacreBLEU's tokenizer counts them."""
         return float(self.bleu_sums[1] / self.lines.clamp(min=1))
 
 
 class TranslationScores(nn.Module):
-    """The scores of one set: :class:`CorpusScores` of the text, loss and perplexity per token."""
+    """The scores of one data set: :class:`CorpusScores`, and loss and perplexity per token."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
@@ -107,13 +108,13 @@ class TranslationScores(nn.Module):
         nll: Tensor,
         tokens: int,
     ) -> None:
-        """Add a batch: its lines, and its summed loss and cross entropy, in nats."""
+        """Add a batch: lines, and loss and cross entropy, each summed over tokens, in nats."""
         self.text.update(hypotheses, references)
         self.loss.update(loss / tokens, weight=tokens)
         self.nll.update(nll / tokens, weight=tokens)
 
     def compute(self) -> dict[str, Tensor]:
-        """``loss``, ``perplexity``, and those of :class:`CorpusScores`, over all processes."""
+        """``loss``, ``perplexity`` and the scores of :class:`CorpusScores`, over all processes."""
         return {
             "loss": self.loss.compute(),
             "perplexity": self.nll.compute().exp(),

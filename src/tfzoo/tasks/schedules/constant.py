@@ -9,7 +9,8 @@ from tfzoo.values import check_range
 @register("schedule", "constant")
 class Constant:
     """Linear to the peak in ``warmup`` updates, then constant: ``min(s / warmup, 1)`` at update
-    ``s`` (the first is 1). A training of fewer updates than ``warmup`` ends below the peak.
+    ``s`` (the first is 1). Training with fewer updates than ``warmup`` does not reach the
+    peak.
 
     >>> Constant().factor(1)
     1.0
@@ -20,5 +21,5 @@ class Constant:
         self.warmup = warmup
 
     def factor(self, update: int) -> float:
-        """In units of the peak."""
+        """Learning rate divided by the peak."""
         return min(update / max(self.warmup, 1), 1.0)

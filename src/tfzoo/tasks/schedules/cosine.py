@@ -14,9 +14,8 @@ class Cosine:
     half a cosine: ``(1 + cos(pi t)) / 2`` with ``t = (s - 1 - warmup) / (max_steps - warmup)``.
 
     The decay is that of ``get_cosine_schedule_with_warmup`` of transformers, which counts updates
-    from 0: the first update after the warm-up has the peak, the last one a rate over 0, and only
-    the update after the last would have 0. A training of fewer updates than ``warmup`` ends below
-    the peak.
+    from 0: the first update after the warm-up has the peak, and the factor would reach 0 one update
+    after the last. Training with fewer updates than ``warmup`` does not reach the peak.
 
     >>> round(Cosine(100).factor(51), 12)
     0.5
@@ -28,8 +27,9 @@ class Cosine:
         self.warmup = warmup
 
     def factor(self, update: int) -> float:
-        """In units of the peak."""
+        """Learning rate divided by the peak."""
         if update <= self.warmup:
             return update / self.warmup
         t = min((update - 1 - self.warmup) / max(self.max_steps - self.warmup, 1), 1.0)
-        return math.cos(math.pi * t / 2) ** 2  # = (1 + cos(pi t)) / 2, exact also near 0
+        # = (1 + cos(pi t)) / 2, without cancellation near t = 1
+        return math.cos(math.pi * t / 2) ** 2

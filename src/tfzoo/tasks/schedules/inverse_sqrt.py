@@ -1,4 +1,4 @@
-"""The schedule of the Transformer paper."""
+"""Inverse square-root decay: the schedule of the Transformer paper."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ class InverseSqrt:
     """Linear to the peak in ``warmup`` updates, then an inverse square root: ``min(s / warmup,
     sqrt(warmup / s))`` at update ``s`` (the first is 1).
 
-    With the peak ``(dim * warmup) ** -0.5`` this is the schedule of the paper. ``warmup`` 0 counts
-    as 1. A training of fewer updates than ``warmup`` ends below the peak.
+    With ``optim.lr`` set to ``(dim * warmup) ** -0.5`` this is the schedule of the paper.
+    ``warmup=0`` has the effect of 1. Training with fewer updates than ``warmup`` does not reach the
+    peak.
 
     >>> InverseSqrt(warmup=100).factor(400)
     0.5
@@ -23,5 +24,5 @@ class InverseSqrt:
         self.warmup = max(warmup, 1)
 
     def factor(self, update: int) -> float:
-        """In units of the peak."""
+        """Learning rate divided by the peak."""
         return float(min(update / self.warmup, (self.warmup / update) ** 0.5))

@@ -13,8 +13,8 @@ class LinearDecay:
 
     The decay is that of ``get_linear_schedule_with_warmup`` of transformers, which counts updates
     from 0: the first update after the warm-up has the peak, the last one ``1 / (max_steps -
-    warmup)`` of it, and only the update after the last would have 0. A training of fewer updates
-    than ``warmup`` ends below the peak.
+    warmup)`` of it, and the factor would reach 0 one update after the last. Training with fewer
+    updates than ``warmup`` does not reach the peak.
 
     >>> LinearDecay(100).factor(76), LinearDecay(100).factor(100)
     (0.25, 0.01)
@@ -26,7 +26,7 @@ class LinearDecay:
         self.warmup = warmup
 
     def factor(self, update: int) -> float:
-        """In units of the peak."""
+        """Learning rate divided by the peak."""
         if update <= self.warmup:
             return update / self.warmup
         return max(self.max_steps - update + 1, 0) / max(self.max_steps - self.warmup, 1)
