@@ -1,4 +1,4 @@
-"""Greedy and beam search over any model that decodes with a cache."""
+"""Greedy and beam search for models with a cache."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.special_ids import BOS, EOS
 
 MAX_PENALTY = 10
-"""The largest absolute length penalty; 0 to 1 is usual."""
+"""The largest absolute value of ``length_penalty``; 0 to 1 is usual."""
 MAX_RATIO = 1000
-"""The largest ``max_length``, in target tokens per source token."""
+"""The largest value of ``max_length``, in target tokens per source token."""
 EXTRA_TOKENS = 10
-"""Target tokens that every sentence may get on top of ``max_length`` times its source tokens."""
+"""Target tokens allowed in addition to ``max_length`` times the number of source tokens."""
 
 K = TypeVar("K", bound=Cache)
 
 
 class Decodable(Protocol[K]):
-    """What search needs of a model; :class:`tfzoo.Transformer` has it."""
+    """The interface of a model for :func:`search`, such as :class:`tfzoo.Transformer`."""
 
     @property
     def pad(self) -> int:
@@ -33,15 +33,14 @@ class Decodable(Protocol[K]):
 
     @property
     def max_positions(self) -> int | None:
-        """The most target tokens that the model can decode, None when any number."""
+        """The maximum number of target tokens, EOS included; None: any number."""
 
     def init_cache(self, source: Tensor) -> K:
-        """Encode the source ``(b k)``; returns the cache to decode with, one row per sentence."""
+        """Encode the source ``(b k)``, and return a cache with one row per sentence."""
 
     def decode_step(self, tokens: Tensor, cache: K) -> Tensor:
-        """Append one token to each hypothesis; returns the next token's logits: ``(r) -> (r v)``.
-
-        The logits are a tensor of their own: search writes to it.
+        """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
+        ``(r) -> (r v)``. Search changes the returned tensor in place.
         """
 
 
@@ -50,9 +49,9 @@ class Hypothesis:
     """One decoded sentence.
 
     Args:
-        ids: its tokens without BOS and EOS.
+        ids: token ids without BOS and EOS.
         score: log probability divided by the length penalty.
-        finished: True if it ended with EOS, False if the length limit cut it.
+        finished: True if it ended with EOS, False if it reached the length limit.
     """
 
     ids: list[int]
@@ -62,14 +61,15 @@ class Hypothesis:
 
 @dataclass
 class Search:
-    """How to decode.
+    """Options of decoding.
 
     Args:
-        beam: hypotheses kept at a time; 1 is greedy.
-        length_penalty: alpha of ``score = log p / ((5 + n) / 6) ** alpha``, where ``n`` counts the
-            tokens with EOS (Wu et al. 2016, eq. 14).
-        max_length: decoding stops after ``max_length`` times the source's tokens, plus 10.
-        n_best: hypotheses returned per sentence, best first; at most ``beam``.
+        beam: number of hypotheses per sentence; 1 is greedy search.
+        length_penalty: alpha of ``score = log p / ((5 + n) / 6) ** alpha``, where ``n`` is the
+            number of tokens, EOS included (Wu et al. 2016, eq. 14).
+        max_length: a translation has at most ``max_length`` times the number of source tokens, plus
+            10, tokens; EOS counts on both sides. ``model.max_positions`` is another limit.
+        n_best: number of hypotheses returned per sentence, at most ``beam``.
 
     Raises:
         BadOption: a number out of range.
@@ -95,11 +95,11 @@ class Search:
             raise BadOption(f"max_length={self.max_length} must be from 0 to {MAX_RATIO}")
 
     def penalty(self, n: int) -> float:
-        """What the log probability of ``n`` tokens is divided by: ``((5 + n) / 6) ** alpha``."""
+        """The divisor of the log probability of ``n`` tokens: ``((5 + n) / 6) ** alpha``."""
         return float(((5 + n) / 6) ** self.length_penalty)
 
     def limits(self, source: Tensor, pad: int, max_positions: int | None) -> list[int]:
-        """The most tokens, EOS included, that each sentence of ``(b k)`` may get."""
+        """The maximum number of target tokens, EOS included, for each source of ``(b k)``."""
         most = sys.maxsize if max_positions is None else max_positions
         return [
             min(int(self.max_length * k) + EXTRA_TOKENS, most)
@@ -113,8 +113,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Decode a batch ``(b k)``: ``n_best`` hypotheses per sentence, best first.
 
-    Hypotheses that ended come before those that the limit cut. A sentence that is done leaves the
-    batch, so that it takes no more time.
+    Finished hypotheses come before those that reached the length limit. Sentences that are done are
+    removed from the batch.
 
     Raises:
         NoNextToken: logits are NaN or +inf, or -inf for every token.
@@ -132,7 +132,7 @@ def _greedy(
 ) -> list[list[Hypothesis]]:
     device, b = source.device, source.shape[0]
     cache = model.init_cache(source)
-    alive = torch.arange(b, device=device)  # sentences still decoded
+    alive = torch.arange(b, device=device)  # indices of sentences that are not done
     limit = torch.tensor(limits, device=device)
     out = torch.full((b, max(limits)), EOS, device=device)
     finished = torch.zeros(b, dtype=torch.bool, device=device)
@@ -167,7 +167,7 @@ def _beam(
     device, b, beam = source.device, source.shape[0], options.beam
     found: list[list[Hypothesis]] = [[] for _ in range(b)]
     cache = model.init_cache(source)
-    alive = list(range(b))  # sentences still decoded
+    alive = list(range(b))  # indices of sentences that are not done
     prefixes = torch.empty((b, 1, 0), dtype=torch.long, device=device)
     scores = torch.zeros((b, 1), device=device)
     tokens = torch.full((b,), BOS, device=device)
@@ -176,7 +176,7 @@ def _beam(
         top, parent, token = _candidates(scores, _log_probabilities(model, tokens, cache), beam)
         ends = token == EOS
         _collect_finished(found, alive, options, prefixes, parent, ends, top)
-        # The best that do not end, in their order.
+        # The `beam` best candidates that do not end with EOS, best first.
         order = ends.to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
         scores, parent, token = (x.gather(1, order) for x in (top, parent, token))
         scores = scores.masked_fill(ends.gather(1, order), float("-inf"))
@@ -189,8 +189,8 @@ def _beam(
             if isnan(best[row]):
                 raise NoNextToken(sentence)
             if t + 1 == limits[sentence]:
-                found[sentence] += _cut(prefixes[row], scores[row], options)
-            elif _may_improve(found[sentence], best[row], t + 1, limits[sentence], options):
+                found[sentence] += _unfinished(prefixes[row], scores[row], options)
+            elif _continues(found[sentence], best[row], t + 1, limits[sentence], options):
                 keep.append(row)
         if not keep:
             break
@@ -207,7 +207,9 @@ def _beam(
 
 
 def _log_probabilities(model: Decodable[K], tokens: Tensor, cache: K) -> Tensor:
-    """``(r) -> (r v)`` in at least fp32; PAD and BOS get probability 0."""
+    """Log probabilities of the next token, ``(r) -> (r v)``, in fp32 or better; PAD and BOS have
+    probability 0.
+    """
     logits = model.decode_step(tokens, cache)
     logits[:, model.pad] = float("-inf")
     logits[:, BOS] = float("-inf")
@@ -215,14 +217,15 @@ def _log_probabilities(model: Decodable[K], tokens: Tensor, cache: K) -> Tensor:
 
 
 def _candidates(scores: Tensor, log_p: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best ``2 * beam`` continuations of each sentence, best first: log probability, parent
-    hypothesis and token, ``(s w), (s*w v) -> (s c)`` each.
+    """The best ``2 * beam`` continuations of each sentence, best first: their log probabilities,
+    parent hypotheses and tokens, ``(s w), (s*w v) -> (s 2*beam)`` each, for ``s`` sentences of
+    ``w`` hypotheses.
 
-    Each parent has one continuation that ends, so that at least ``beam`` of them go on.
+    At most one continuation of each parent ends with EOS, so that at least ``beam`` do not.
     """
     v, width = log_p.shape[-1], scores.shape[1]
     impossible = scores.isneginf().reshape(-1, 1)
-    if impossible.any():  # what a model says after such a prefix may be NaN
+    if impossible.any():  # after an impossible prefix, logits may be NaN
         log_p = log_p.masked_fill(impossible, float("-inf"))
     total = (scores.reshape(-1, 1) + log_p).reshape(len(scores), -1)
     top, flat = total.topk(min(2 * beam, width * v), dim=1)
@@ -246,24 +249,24 @@ def _collect_finished(
         found[alive[row]].append(Hypothesis(ids, top[row, column].item() / penalty, finished=True))
 
 
-def _may_improve(found: list[Hypothesis], best: float, n: int, limit: int, options: Search) -> bool:
-    """Whether a sentence is decoded further.
+def _continues(found: list[Hypothesis], best: float, n: int, limit: int, options: Search) -> bool:
+    """Whether decoding of a sentence continues.
 
-    It is not once ``beam`` hypotheses have ended, nothing is left to extend, or no hypothesis of
-    up to ``limit`` tokens can enter the ``n_best``. ``best`` is the highest log probability of the
-    unfinished hypotheses, which have ``n`` tokens.
+    It ends when ``beam`` hypotheses are finished, when all others have probability 0, or when no
+    continuation of up to ``limit`` tokens can have a score among the ``n_best``. ``best`` is the
+    highest log probability of the unfinished hypotheses, which have ``n`` tokens.
     """
     if best == float("-inf") or len(found) >= options.beam:
         return False
     if len(found) < options.n_best:
         return True
-    # log p only falls, and the penalty is monotonic in the length: its extremes are at the ends.
+    # log p never rises, and the penalty is monotonic in the length, so one of both ends is best.
     reachable = max(best / options.penalty(n + 1), best / options.penalty(limit))
     return reachable > sorted((h.score for h in found), reverse=True)[options.n_best - 1]
 
 
-def _cut(prefixes: Tensor, scores: Tensor, options: Search) -> list[Hypothesis]:
-    """The hypotheses of one sentence that reached the limit without EOS."""
+def _unfinished(prefixes: Tensor, scores: Tensor, options: Search) -> list[Hypothesis]:
+    """The hypotheses of one sentence that reached the length limit without EOS."""
     pairs = zip(prefixes.tolist(), scores.tolist(), strict=True)
     return [
         Hypothesis(ids, score / options.penalty(len(ids)), finished=False)

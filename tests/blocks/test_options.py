@@ -11,7 +11,7 @@ from torch import nn
 
 import tfzoo
 from tfzoo.blocks.multihead import CrossAttention, SelfAttention
-from tfzoo.blocks.options import StackKeywords, StackOptions, types
+from tfzoo.blocks.options import StackKeywords, StackOptions, option_types
 from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
@@ -75,7 +75,9 @@ def test_values_of_a_command_line_are_converted() -> None:
 
 def test_the_keywords_of_a_model_are_the_options_of_a_stack() -> None:
     keywords = get_type_hints(StackKeywords, include_extras=True)
-    assert keywords == {key: types()[key] for key in types() if key not in ("layers", "heads")}
+    assert keywords == {
+        key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
+    }
 
 
 @pytest.mark.parametrize("model", [tfzoo.Transformer, tfzoo.TransformerClassifier])
@@ -86,8 +88,8 @@ def test_the_signature_of_a_model_lists_every_option_with_type_and_default(
     for field in fields(StackOptions):
         assert parameters[field.name].default == field.default
     hints = get_type_hints(model.__init__, include_extras=True)
-    assert {key: hints[key] for key in types() if key not in ("layers", "heads")} == {
-        key: types()[key] for key in types() if key not in ("layers", "heads")
+    assert {key: hints[key] for key in option_types() if key not in ("layers", "heads")} == {
+        key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
     }
     with pytest.raises(TypeError, match="nrom"):
         model(20, 8, nrom="rms")

@@ -122,7 +122,7 @@ def test_what_constant_pooling_refuses_tells_no_two_texts_of_one_length_apart(
     pooling: str, residual: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The refusal is left out. Texts of other lengths do differ, if tokens are summed."""
-    monkeypatch.setattr("tfzoo.models.classifier.refuse", lambda *args, **named: None)
+    monkeypatch.setattr("tfzoo.models.classifier.check_clashes", lambda *args, **named: None)
     model = small(norm="instance", pooling=pooling, residual=residual)
     randomize(model)
     model.double()

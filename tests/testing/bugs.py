@@ -118,7 +118,7 @@ BUGS = (
         "blocks/multihead.py",
         """        if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
-        k = self.keys(k)
+        k = self.prepare_keys(k)
         if context.cache is not None:
             k, v = context.cache.target[layer].append(k, v)
 """,
@@ -126,7 +126,7 @@ BUGS = (
             k, v = context.cache.target[layer].append(k, v)
         if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
-        k = self.keys(k)
+        k = self.prepare_keys(k)
 """,
         "stack decoder-scaled_dot_product-layer-rotary-pre one_token_at_a_time_equals_all_at_once",
     ),
@@ -184,7 +184,7 @@ BUGS = (
     Bug(
         "the stack forgets to tell its norms what is padding",
         "blocks/stack.py",
-        "valid=valid if self.mixes else None",
+        "valid=valid if self.norm_mixes_tokens else None",
         "valid=None",
         "stack encoder-scaled_dot_product-instance-sinusoidal-pre padding_has_no_influence",
     ),
@@ -213,7 +213,7 @@ BUGS = (
     Bug(
         "a decoder may have a norm that sees the future",
         "blocks/clashes.py",
-        "if not (parts.causal and mixes(parts.norm)):",
+        "if not (parts.causal and mixes_tokens(parts.norm)):",
         "if True:",
         "tests/testing/test_stacks.py::test_a_stack_is_refused_exactly_where_the_traits_say_so[decoder]",
     ),

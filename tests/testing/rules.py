@@ -10,7 +10,7 @@ from functools import cache
 from typing import TypeVar
 
 from tests.testing.covering import covering
-from tfzoo.blocks.clashes import refuse
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import Clash
 from tfzoo.registry import registry
@@ -58,7 +58,7 @@ def can_be_allowed(one: Combination | Choice) -> bool:
 
 def refusals(one: Combination | Choice) -> tuple[list[str], bool]:
     """The rules by which tfzoo refuses a combination, and whether allowing them builds it. Nothing
-    is built: :func:`refuse` is what every constructor calls.
+    is built: :func:`check_clashes` is what every constructor calls.
     """
     kinds = ("attention", "norm", "position", "feedforward", "residual")
     options = StackOptions(**{kind: getattr(one, kind) for kind in kinds})
@@ -67,7 +67,7 @@ def refusals(one: Combination | Choice) -> tuple[list[str], bool]:
     allow: list[str] = []
     while True:
         try:
-            refuse(options, causal, allow, pooling)
+            check_clashes(options, causal, allow, pooling)
         except Clash as clash:
             if clash.rule in allow:
                 return allow, False

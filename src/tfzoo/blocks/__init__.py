@@ -1,1 +1,1 @@
-"""Multi-head blocks, caches, layers and stacks, built from components; and which clash."""
+"""Multi-head attention, layers, stacks and caches, and the rules for clashing components."""

@@ -1,4 +1,4 @@
-"""Activation checkpointing: the backward computes a layer again instead of keeping its activations
+"""Activation checkpointing: the backward pass computes activations again instead of storing them
 (Chen et al. 2016, arXiv:1604.06174).
 """
 
@@ -12,20 +12,20 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-Given = TypeVarTuple("Given")
+Inputs = TypeVarTuple("Inputs")
 
 
 def checkpoint_activations(
-    run: Callable[[*Given], Tensor], module: nn.Module, *given: *Given
+    run: Callable[[*Inputs], Tensor], module: nn.Module, *inputs: *Inputs
 ) -> Tensor:
-    """``run(*given)``, of which only the inputs are kept for the backward.
+    """Return ``run(*inputs)``, and store only the inputs for the backward pass.
 
-    The second computation leaves the buffers of ``module`` alone, so that running statistics move
-    once.
+    The buffers of ``module`` are restored after the second computation, so that running statistics
+    are updated once.
     """
     output: Tensor = checkpoint(
         run,
-        *given,
+        *inputs,
         use_reentrant=False,
         context_fn=lambda: (nullcontext(), buffers_restored(module)),
     )
@@ -34,7 +34,7 @@ def checkpoint_activations(
 
 @contextmanager
 def buffers_restored(module: nn.Module) -> Iterator[None]:
-    """On exit, buffers such as running statistics get back the values that they had on entry."""
+    """On exit, restore the values that the module's buffers had on entry."""
     before = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:
         yield

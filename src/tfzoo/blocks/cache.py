@@ -1,4 +1,4 @@
-"""The keys and values that a decoder keeps between steps."""
+"""The key-value cache of a decoder."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tfzoo.masks import Mask
 
 @dataclass
 class KeyValueCache:
-    """Keys ``(r h t *)`` and values ``(r h t e)`` of the ``t`` tokens that one attention has seen.
-
-    None before the first token.
+    """Keys ``(r h t *)`` and values ``(r h t e)`` of one attention: ``r`` rows, ``t`` tokens seen
+    so far, and the heads of :meth:`tfzoo.blocks.multihead.MultiHead.prepare_keys`. None before the
+    first token.
     """
 
     k: Tensor | None = None
     v: Tensor | None = None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append keys and values of new tokens; returns those of all tokens."""
+        """Append the keys and values of new tokens, and return those of all tokens."""
         self.k = k if self.k is None else torch.cat([self.k, k], dim=2)
         self.v = v if self.v is None else torch.cat([self.v, v], dim=2)
         return self.k, self.v
 
     def reorder(self, rows: Tensor) -> None:
-        """Keep these rows, in this order."""
+        """Select rows by index; an index may occur several times."""
         if self.k is not None and self.v is not None:
             self.k, self.v = self.k.index_select(0, rows), self.v.index_select(0, rows)
 
@@ -36,9 +36,9 @@ class KeyValueCache:
 class DecoderCache:
     """The cache of a decoder: for each layer, keys and values of the target and of the source.
 
-    ``target`` has one row per hypothesis. ``source`` and ``memory_mask`` have one row per sentence:
-    the hypotheses of a sentence share its keys and values. They stand in consecutive rows, equally
-    many for each sentence. ``length`` counts the target tokens seen.
+    ``target`` has one row per hypothesis. ``source`` and ``memory_mask`` have one row per sentence,
+    since the hypotheses of a sentence share its keys and values. Each sentence has the same number
+    of hypotheses, in consecutive rows. ``length`` is the number of target tokens seen so far.
     """
 
     layers: int
@@ -52,12 +52,12 @@ class DecoderCache:
         self.source = [KeyValueCache() for _ in range(self.layers)]
 
     def reorder(self, rows: Tensor) -> None:
-        """Keep these hypotheses, in this order (may repeat)."""
+        """Select hypotheses by index; an index may occur several times."""
         for layer in self.target:
             layer.reorder(rows)
 
     def keep_batch(self, sentences: Tensor) -> None:
-        """Keep these sentences, in this order; :meth:`reorder` keeps their hypotheses."""
+        """Select sentences by index; :meth:`reorder` selects their hypotheses."""
         for layer in self.source:
             layer.reorder(sentences)
         keys = self.memory_mask.keys

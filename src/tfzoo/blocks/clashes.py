@@ -1,7 +1,7 @@
-"""Components that work alone and not together: one rule per reason.
+"""Rules for components that do not work together.
 
-A clash is refused unless the model allows it by name, or cannot work even then. The alternatives
-that a message lists are computed from the traits of everything registered.
+A clash raises an error, unless ``allow`` names its rule and the rule can be allowed. The
+alternatives that an error message lists are computed from the traits of all registered components.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tfzoo.registry import Entry, Spec, registry
 
 @dataclass(frozen=True)
 class Parts:
-    """The components of a self-attention stack.
+    """The components that a rule looks at.
 
     ``causal``: the stack is a decoder. ``ends_with_norm``: the last operation of the stack is a
-    norm. ``pooling``: what makes one vector of the stack's states, None in a translator.
+    norm. ``pooling``: the pooling of a classifier, otherwise None.
     """
 
     attention: Entry
@@ -33,8 +33,8 @@ class Parts:
 
 @dataclass(frozen=True)
 class Rule:
-    """One clash: ``reason`` says why components clash, None if they do not; ``remedy`` lists what
-    to take instead; ``allowable`` says whether ``allow`` can accept it.
+    """``reason`` returns why components clash, or None if they do not; ``remedy`` lists alternative
+    components; ``allowable`` is whether a model runs if ``allow`` names the rule.
     """
 
     name: str
@@ -43,24 +43,24 @@ class Rule:
     allowable: Callable[[Parts], bool]
 
 
-def others(kind: str, fits: Callable[[Entry], bool]) -> str:
-    """The names of all components that fit."""
+def names_that_fit(kind: str, fits: Callable[[Entry], bool]) -> str:
+    """The names of all components of a kind for which ``fits`` is true, joined by commas."""
     return listing(name for name in registry(kind).names() if fits(registry(kind).entry(name)))
 
 
 def rotates(position: Entry) -> bool:
-    """Whether a position rotates queries and keys."""
+    """Whether a positional encoding rotates queries and keys."""
     return getattr(position.cls, "angles", None) is not Position.angles
 
 
-def mixes(norm: Entry) -> bool:
+def mixes_tokens(norm: Entry) -> bool:
     """Whether the output of a norm at one token depends on other tokens."""
     return any(trait.startswith("mixes_tokens") for trait in norm.traits)
 
 
-def leaky(parts: Parts) -> str | None:
-    """A norm over several tokens shows a decoder the tokens that it has to predict."""
-    if not (parts.causal and mixes(parts.norm)):
+def leaky_norm(parts: Parts) -> str | None:
+    """A norm over several tokens gives a decoder information about the tokens to predict."""
+    if not (parts.causal and mixes_tokens(parts.norm)):
         return None
     if "mixes_tokens:always" in parts.norm.traits:
         return (
@@ -74,7 +74,7 @@ def leaky(parts: Parts) -> str | None:
 
 
 def unknown_length(parts: Parts) -> str | None:
-    """A decoder does not know the length of its sentence."""
+    """A decoder does not know the length of the sequence that it generates."""
     if parts.causal and "needs_length" in parts.position.traits:
         return (
             f"position {parts.position.name!r} needs the sentence's length, "
@@ -83,9 +83,9 @@ def unknown_length(parts: Parts) -> str | None:
     return None
 
 
-def unrotatable(parts: Parts) -> str | None:
-    """Rotary positions are relative only if rotating q and k alike changes no score (Su et al.
-    2021, eq. 11).
+def unrotatable_attention(parts: Parts) -> str | None:
+    """With rotary positions, scores depend on relative position alone if rotating q and k by the
+    same angle does not change them (Su et al. 2021, eq. 11).
     """
     if rotates(parts.position) and "rotatable" not in parts.attention.traits:
         return (
@@ -96,9 +96,9 @@ def unrotatable(parts: Parts) -> str | None:
     return None
 
 
-def constant(parts: Parts) -> str | None:
-    """A pooling that reads nothing but mean and number of the tokens, after a norm that gives
-    every text the same mean: the logits depend on the length of the text alone.
+def constant_pooling(parts: Parts) -> str | None:
+    """The pooling depends only on the mean and the number of a sequence's tokens, and the norm
+    before it gives all sequences the same mean. The logits then depend only on the length.
     """
     if parts.pooling is None or not parts.ends_with_norm:
         return None
@@ -114,8 +114,11 @@ def constant(parts: Parts) -> str | None:
 RULES = (
     Rule(
         "leaky-norm",
-        leaky,
-        lambda parts: f"Norms that mix no tokens: {others('norm', lambda norm: not mixes(norm))}",
+        leaky_norm,
+        lambda parts: (
+            "Norms that mix no tokens: "
+            + names_that_fit("norm", lambda norm: not mixes_tokens(norm))
+        ),
         lambda parts: "mixes_tokens:always" not in parts.norm.traits,
     ),
     Rule(
@@ -123,36 +126,39 @@ RULES = (
         unknown_length,
         lambda parts: (
             "Positions that need no length: "
-            + others("position", lambda position: "needs_length" not in position.traits)
+            + names_that_fit("position", lambda position: "needs_length" not in position.traits)
         ),
         lambda parts: False,
     ),
     Rule(
         "unrotatable-attention",
-        unrotatable,
-        lambda parts: "Rotatable: " + others("attention", lambda one: "rotatable" in one.traits),
+        unrotatable_attention,
+        lambda parts: (
+            "Rotatable: " + names_that_fit("attention", lambda one: "rotatable" in one.traits)
+        ),
         lambda parts: True,
     ),
     Rule(
         "constant-pooling",
-        constant,
+        constant_pooling,
         lambda parts: (
             "Poolings that see more: "
-            + others("pooling", lambda pooling: "averages" not in pooling.traits)
+            + names_that_fit("pooling", lambda pooling: "averages" not in pooling.traits)
         ),
         lambda parts: False,
     ),
 )
 
 
-def refuse(
+def check_clashes(
     options: StackOptions, causal: bool, allow: Collection[str] = (), pooling: Spec | None = None
 ) -> None:
-    """Refuse the first clash, unless ``allow`` names it, of a stack and the pooling after it.
+    """Check a stack, and the pooling after it, against all rules.
 
     Raises:
-        Clash: with the rule's name, the reason, and what to take instead.
-        UnknownName: ``allow`` names no rule.
+        Clash: a rule is broken that ``allow`` does not name or cannot allow. The message has the
+            reason, alternatives, and the rule's name.
+        UnknownName: a name in ``allow`` is not that of a rule.
     """
     for name in allow:
         if name not in (known := [rule.name for rule in RULES]):

@@ -1,4 +1,4 @@
-"""What a stack computes once per forward pass for all of its layers."""
+"""What all layers of a stack share in one forward pass."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tfzoo.rotation import Rotation
 
 @dataclass(frozen=True)
 class Context:
-    """The tensors that all layers of one forward pass share.
+    """Masks, biases and caches that are the same for all layers in one forward pass.
 
     Args:
-        mask: which query may look at which key, in self-attention.
-        valid: ``(b n)``, True at real tokens; None when all are, or when the norm does not read it.
+        mask: the mask of self-attention.
+        valid: ``(b n)``, False at padding; None without padding, or if the norm does not need it.
         bias: ``(b|1 h q k)``, added to the scores of self-attention.
-        rotation: rotates queries and keys of self-attention.
-        memory: ``(b k d)``, the encoder's output; None where ``cache`` holds its keys and values.
-        memory_mask: which of its tokens are real.
-        cache: keys and values of earlier tokens; None unless decoding.
+        rotation: rotary positional encoding of queries and keys of self-attention, or None.
+        memory: ``(b k d)``, the encoder's output; None if ``cache`` holds its keys and values.
+        memory_mask: the padding mask of the encoder's output.
+        cache: keys and values of earlier tokens and of the source; None in training.
     """
 
     mask: Mask

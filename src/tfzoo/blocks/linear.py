@@ -1,4 +1,4 @@
-"""Linear maps of the multi-head blocks."""
+"""A linear layer with Glorot initialisation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 class Linear(nn.Linear):
-    """``x W^T + b``; ``W`` starts as in Glorot and Bengio 2010, eq. 16, ``b`` at 0."""
+    """``x W^T + b``; ``W`` is initialised as in Glorot and Bengio 2010, eq. 16, ``b`` as 0."""
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)

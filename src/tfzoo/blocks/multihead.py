@@ -15,14 +15,14 @@ from tfzoo.registry import create
 
 
 class MultiHead(nn.Module):
-    """``concat(attention(q W_q, k W_k, v W_v)) W_o`` over ``heads``; subclasses say what q, k and v
-    are made of.
+    """``concat(head_1, ..., head_h) W_o`` with ``head_i = attention(x W_q_i, y W_k_i, y W_v_i)``.
+    Subclasses define ``x`` and ``y``.
 
-    ``options.head_dim`` sets the width of a head, ``value_head_dim`` that of its values, and
-    ``kv_heads`` the number of heads of keys and values.
+    ``options.head_dim`` is the width of a query and a key of one head, ``value_head_dim`` that of a
+    value, and ``kv_heads`` the number of heads of keys and values.
 
     Raises:
-        BadOption: ``options.heads`` do not divide ``dim``, and ``head_dim`` is not given.
+        BadOption: ``dim`` is not divisible by ``options.heads``, and ``head_dim`` is not given.
     """
 
     def __init__(self, dim: int, options: StackOptions) -> None:
@@ -46,8 +46,8 @@ class MultiHead(nn.Module):
         return rearrange(x, "b n (h c) -> b h n c", h=heads)
 
     def repeat_kv(self, x: Tensor) -> Tensor:
-        """Repeat each of ``kv_heads`` keys or values for its group of query heads: ``(b kv_heads n
-        c) -> (b h n c)``.
+        """Repeat each head of keys or values for all query heads of its group: ``(b kv_heads n c)
+        -> (b h n c)``.
         """
         return (
             x
@@ -55,11 +55,10 @@ class MultiHead(nn.Module):
             else repeat(x, "b h n c -> b (h g) n c", g=self.heads // self.kv_heads)
         )
 
-    def keys(self, k: Tensor) -> Tensor:
-        """Keys in the form in which they are cached.
-
-        Those of ``kv_heads``, unless the attention prepares keys: prepared keys are one per query
-        head, since an attention's parameters differ from head to head.
+    def prepare_keys(self, k: Tensor) -> Tensor:
+        """The keys to cache: ``(b kv_heads n c) -> (b kv_heads n c)``, or ``-> (b h n *)`` if
+        the attention overrides ``prepare_keys``. Prepared keys have one head per query head, since
+        the parameters of an attention differ between heads.
         """
         return (
             k
@@ -70,8 +69,8 @@ class MultiHead(nn.Module):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None
     ) -> Tensor:
-        """``(b h q c), (b h k *), (b h k e) -> (b q d)``, for keys from :meth:`keys` and values of
-        ``kv_heads``.
+        """``(b h q c), (b h k *), (b h k e) -> (b q d)``, for keys from :meth:`prepare_keys` and
+        values of ``kv_heads``.
         """
         dropout = self.dropout if self.training else 0.0
         k, v = self.repeat_kv(k), self.repeat_kv(v)
@@ -98,33 +97,35 @@ class SelfAttention(MultiHead):
         v = self.split_heads(self.value(x), self.kv_heads)
         if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
-        k = self.keys(k)
+        k = self.prepare_keys(k)
         if context.cache is not None:
             k, v = context.cache.target[layer].append(k, v)
         return self.attend(q, k, v, context.mask, context.bias)
 
 
 class CrossAttention(MultiHead):
-    """Queries are projections of the target, keys and values of the memory (encoder output)."""
+    """Queries are projections of the target, keys and values those of the encoder's output."""
 
-    def memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the memory as they are cached: ``(b k d) -> (b h k *), (b h k e)``"""
+    def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of the encoder's output: ``(b k d) -> (b h k *), (b h k e)``, for the
+        heads of :meth:`prepare_keys` and ``kv_heads``.
+        """
         k = self.query(memory) if self.key is None else self.key(memory)
-        v = self.value(memory)
-        return self.keys(self.split_heads(k, self.kv_heads)), self.split_heads(v, self.kv_heads)
+        k = self.prepare_keys(self.split_heads(k, self.kv_heads))
+        return k, self.split_heads(self.value(memory), self.kv_heads)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b q d) -> (b q d)``
 
-        With a cache, ``x`` has one row per hypothesis and the memory one per sentence. The
-        hypotheses of a sentence are then taken as the queries of one text.
+        With a cache, ``x`` has one row per hypothesis, and keys and values have one per sentence.
+        The hypotheses of a sentence are then computed as its queries.
         """
         cached = KeyValueCache() if context.cache is None else context.cache.source[layer]
         k, v = cached.k, cached.v
         if k is None or v is None:
             if context.memory is None:
                 raise ValueError("cross-attention needs a memory")
-            k, v = cached.append(*self.memory(context.memory))
+            k, v = cached.append(*self.keys_and_values(context.memory))
         q = self.query(x).reshape(k.shape[0], -1, self.query.out_features)
         q = self.split_heads(q, self.heads)
         return self.attend(q, k, v, context.memory_mask or Mask()).reshape(x.shape)

@@ -19,7 +19,7 @@ class StackOptions:
     """Depth, heads, components and dropout of one stack.
 
     Args:
-        layers: number of layers, from 0 on.
+        layers: number of layers, at least 0.
         heads: number of attention heads.
         attention, norm, position, feedforward: components, by name or as ``{name: ..., option:
             ...}``.
@@ -27,15 +27,17 @@ class StackOptions:
         value_head_dim: width of a value of one head; ``head_dim`` by default.
         kv_heads: number of heads of keys and values, each shared by ``heads / kv_heads`` heads of
             queries (Ainslie et al. 2023, arXiv:2305.13245); ``heads`` by default. The cache holds
-            ``kv_heads`` values per token, and ``kv_heads`` keys unless the attention prepares keys.
-        share_query_key: one projection for queries and keys.
-        temperature: divides the scores of all attention.
-        dropout: probability after the embeddings and after each sublayer.
-        attention_dropout: probability on the attention weights.
-        feedforward_dropout: probability on the hidden layer of the feed-forward sublayer.
-        residual: where the norm stands: ``pre`` ``x + f(norm(x))``, ``post`` ``norm(x + f(x))``,
-            ``none`` ``f(norm(x))``.
-        max_length: number of positions that a position with a table has.
+            values of ``kv_heads`` heads, and keys of as many or, if the attention has
+            ``prepare_keys``, of ``heads``.
+        share_query_key: queries and keys have the same projection.
+        temperature: divides the scores of self-attention and cross-attention.
+        dropout: dropout probability after the embeddings and after each sublayer.
+        attention_dropout: dropout probability of the attention weights.
+        feedforward_dropout: dropout probability of the hidden layer of the feed-forward sublayer.
+        residual: norm and residual connection: ``pre`` ``x + f(norm(x))``, ``post`` ``norm(x +
+            f(x))``, ``none`` ``f(norm(x))``.
+        max_length: number of positions of a positional encoding with the trait ``bounded``; others
+            have no limit.
 
     Raises:
         BadOption: a value of the wrong type or out of range.
@@ -59,7 +61,7 @@ class StackOptions:
     max_length: int = 1024
 
     def __post_init__(self) -> None:
-        for key, hint in types().items():
+        for key, hint in option_types().items():
             if is_plain(hint):
                 try:
                     object.__setattr__(self, key, convert(getattr(self, key), hint))
@@ -78,16 +80,16 @@ class StackOptions:
             raise BadOption("share_query_key needs as many keys as queries: leave kv_heads unset")
 
     def updated(self, changes: Mapping[str, Any] | None) -> StackOptions:
-        """The same options with some of them changed.
+        """Return a copy with some options changed.
 
         Raises:
             BadOption: an option that a stack does not have, or a value that it cannot take.
         """
         for key in changes or {}:
-            if key not in types():
+            if key not in option_types():
                 raise BadOption(
-                    f"a stack has no option {key!r}.{did_you_mean(key, types())} "
-                    f"Options: {listing(types(), 99)}"
+                    f"a stack has no option {key!r}.{did_you_mean(key, option_types())} "
+                    f"Options: {listing(option_types(), 99)}"
                 )
         return replace(self, **(changes or {}))
 
@@ -95,7 +97,7 @@ class StackOptions:
         """The width of one head in a model of width ``dim``: ``head_dim``, or ``dim / heads``.
 
         Raises:
-            BadOption: ``dim`` is under 1, or ``heads`` do not divide it.
+            BadOption: ``dim`` is under 1, or not divisible by ``heads``.
         """
         check_range("dim", dim, ge=1, whole=True)
         if self.head_dim is not None:
@@ -110,14 +112,14 @@ class StackOptions:
 
 
 @cache
-def types() -> Mapping[str, Any]:
-    """The type of each option, component slots included."""
+def option_types() -> Mapping[str, Any]:
+    """The type of each option of :class:`StackOptions`."""
     return get_type_hints(StackOptions, include_extras=True)
 
 
 class StackKeywords(TypedDict, total=False):
-    """The options of a stack as keywords of a model's constructor, where ``heads`` and ``layers``
-    are arguments of their own. Defaults are those of :class:`StackOptions`.
+    """The options of a stack as keyword arguments of a model's constructor, except ``heads`` and
+    ``layers``, which every model declares itself. Defaults are those of :class:`StackOptions`.
     """
 
     attention: AttentionSpec

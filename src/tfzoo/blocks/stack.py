@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.clashes import refuse
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.transformer_layer import TransformerLayer
@@ -20,23 +20,25 @@ from tfzoo.masks import Mask
 from tfzoo.registry import create, registry
 
 Padding = Literal["none", "right", "left"]
-"""On which side a batch is padded. The caller says it, so that the model tests no tensor for it."""
+"""The side on which a batch is padded; an argument, since reading it from a tensor would make the
+host wait for the device.
+"""
 
 
 class Stack(nn.Module):
-    """Positions, :class:`TransformerLayer` times ``layers``, and a final norm if ``residual`` is
-    ``pre``.
+    """Positional encoding, ``layers`` times :class:`TransformerLayer`, and a final norm if
+    ``residual`` is ``pre``.
 
     Args:
         dim: width of the model.
         options: depth, components and dropout.
-        causal: a token does not see later tokens.
-        cross: each layer has cross-attention to a memory.
-        allow: names of the clashes to run all the same.
+        causal: self-attention is causal.
+        cross: each layer has cross-attention to ``memory``, the output of an encoder.
+        allow: names of clash rules to ignore.
 
     Raises:
         Clash: components that cannot work together.
-        BadOption, UnknownName: options that fit no stack.
+        BadOption, UnknownName: an option that does not exist or has a wrong value.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Stack(nn.Module):
         allow: Collection[str] = (),
     ) -> None:
         super().__init__()
-        refuse(options, causal, allow)
+        check_clashes(options, causal, allow)
         self.causal = causal
         self.dropout = options.dropout
         self.position: Position = create(
@@ -64,7 +66,7 @@ class Stack(nn.Module):
         traits = self.position.entry.traits
         self.needs_length = "needs_length" in traits
         self.max_positions = options.max_length if "bounded" in traits else None
-        self.mixes = any(
+        self.norm_mixes_tokens = any(
             trait.startswith("mixes_tokens")
             for trait in registry("norm").options(options.norm)[0].traits
         )
@@ -87,11 +89,11 @@ class Stack(nn.Module):
     ) -> Tensor:
         """``(b n d), (b n), (b k d) -> (b n d)``.
 
-        ``valid`` is True at real tokens, None when all are; ``padding`` is the side of the others.
-        With a ``cache``, ``x`` holds the tokens after those already seen, all of them real.
+        ``valid`` is False at padding, None if there is none; ``padding`` is its side. With a
+        ``cache``, ``x`` holds only the tokens that follow the cached ones, without padding.
 
         Raises:
-            BadOption: more tokens than a position with a table has.
+            BadOption: more tokens than the positional encoding has positions.
         """
         start = 0 if cache is None else cache.length
         if self.max_positions is not None and start + x.shape[1] > self.max_positions:
@@ -121,9 +123,7 @@ class Stack(nn.Module):
         valid = None if padding == "none" else valid
         pos = torch.arange(start, start + n, device=device)[None]
         k_pos = pos if start == 0 else torch.arange(start + n, device=device)[None]
-        if (
-            padding == "left" and valid is not None
-        ):  # rows differ: the first real token of each stands at 0
+        if padding == "left" and valid is not None:  # the first non-padding token has position 0
             k_pos = pos = (valid.cumsum(1) - 1).clamp(min=0)
         length = None
         if self.needs_length:
@@ -132,11 +132,11 @@ class Stack(nn.Module):
                 if valid is not None
                 else torch.full((1, 1), n, device=device)
             )
-        # With padding on the right, a causal mask hides it from every real token.
+        # A causal mask already hides padding on the right from all non-padding tokens.
         hidden = None if self.causal and padding == "right" else valid
         context = Context(
             mask=Mask(self.causal, hidden, start),
-            valid=valid if self.mixes else None,
+            valid=valid if self.norm_mixes_tokens else None,
             bias=self.position.bias(pos, k_pos),
             rotation=self.position.angles(pos),
             memory=memory,

@@ -1,4 +1,4 @@
-"""One layer of a stack: self-attention, cross-attention where there is a memory, feed-forward."""
+"""One layer of an encoder or a decoder, and its sublayers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class TransformerLayer(nn.Module):
     """Self-attention, cross-attention if ``cross``, and a feed-forward sublayer.
 
     A feed-forward component with the trait ``identity`` is left out. ``compiled`` and
-    ``activation_checkpointing`` act in training alone.
+    ``activation_checkpointing`` have an effect only in training mode with gradients enabled. Caches
+    need evaluation mode or ``torch.no_grad()``.
     """
 
     compiled = False
@@ -54,16 +55,16 @@ class TransformerLayer(nn.Module):
     def __init__(self, dim: int, options: StackOptions, *, cross: bool) -> None:
         super().__init__()
 
-        def around(inner: nn.Module) -> Sublayer:
+        def sublayer(inner: nn.Module) -> Sublayer:
             return Sublayer(
                 inner, create("norm", options.norm, dim=dim), options.residual, options.dropout
             )
 
-        self.self_attention = around(SelfAttention(dim, options))
-        self.cross_attention = around(CrossAttention(dim, options)) if cross else None
+        self.self_attention = sublayer(SelfAttention(dim, options))
+        self.cross_attention = sublayer(CrossAttention(dim, options)) if cross else None
         feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
         self.feedforward_dropout = options.feedforward_dropout
-        self.feedforward = None if "identity" in feedforward.entry.traits else around(feedforward)
+        self.feedforward = None if "identity" in feedforward.entry.traits else sublayer(feedforward)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
@@ -77,7 +78,7 @@ class TransformerLayer(nn.Module):
         )
 
     def sublayers(self, x: Tensor, context: Context, layer: int) -> Tensor:
-        """The sublayers in order; ``layer`` is the index of this layer in the cache."""
+        """Apply the sublayers; ``layer`` is the index of this layer in the cache."""
         x = self.self_attention(x, context.valid, context, layer)
         if self.cross_attention is not None:
             x = self.cross_attention(x, context.valid, context, layer)
@@ -90,5 +91,5 @@ class TransformerLayer(nn.Module):
 
 @cache
 def compiled() -> Callable[[TransformerLayer, Tensor, Context, int], Tensor]:
-    """One compiled function for all layers and all lengths."""
+    """The compiled forward function, one for all layers and lengths."""
     return torch.compile(TransformerLayer.sublayers, dynamic=True)

@@ -1,1 +1,1 @@
-"""Models made of stacks."""
+"""The Transformer models."""

@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from torch import Tensor, nn
 
-from tfzoo.blocks.clashes import refuse
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackKeywords, StackOptions
 from tfzoo.blocks.stack import Padding, Stack
@@ -21,8 +21,8 @@ from tfzoo.values import check_range
 
 
 class TransformerClassifier(nn.Module):
-    """An encoder (Vaswani et al. 2017, section 3.1), a pooling to one vector per text, and a linear
-    layer: ``W pool(x) + b``.
+    """An encoder (Vaswani et al. 2017, section 3.1), a pooling of its output ``x`` to one vector
+    per text, and a linear layer: ``W pool(x) + b``.
 
     >>> import torch
     >>> model = TransformerClassifier(8000, classes=6, dim=64, heads=4, layers=2, pooling="max")
@@ -30,19 +30,20 @@ class TransformerClassifier(nn.Module):
     torch.Size([2, 6])
 
     Args:
-        vocab_size: number of ids.
-        classes: number of labels.
+        vocab_size: number of token ids.
+        classes: number of classes, at least 2.
         dim: width of the model.
         heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
-        pooling: how the states of a text's tokens become one vector; see ``tfzoo list pooling``.
-        pooled_dropout: dropout on that vector.
+        pooling: the pooling over a text's tokens, by name or with options; see ``tfzoo list
+            pooling``.
+        pooled_dropout: dropout probability of the pooled vector.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
-        init_std: initialise embeddings and linear maps with this root mean square; None: each as in
-            its paper.
-        allow: names of the clashes to run all the same.
+        init_std: scale the initial weights of each embedding and linear layer to this root mean
+            square; None: keep the initialisation of each.
+        allow: names of clash rules to ignore.
 
     Raises:
-        BadOption, UnknownName: an option that does not exist or fits no model.
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value.
         Clash: components that cannot work together.
     """
 
@@ -73,7 +74,7 @@ class TransformerClassifier(nn.Module):
         if init_std is not None:
             check_range("init_std", init_std, gt=0)
         options = StackOptions(layers, heads, **stack)
-        refuse(options, causal=False, allow=allow or (), pooling=pooling)
+        check_clashes(options, causal=False, allow=allow or (), pooling=pooling)
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
         self.encoder = Stack(dim, options, causal=False, allow=allow or ())
         self.pooling: Pooling = create("pooling", pooling, dim=dim)
@@ -83,7 +84,7 @@ class TransformerClassifier(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Apply ``init_std``; the model has no parameters of its own."""
+        """Apply ``init_std``. Submodules initialise their parameters themselves."""
         if self.init_std is not None:
             rescale(self, self.init_std)
 
@@ -94,20 +95,20 @@ class TransformerClassifier(nn.Module):
 
     @property
     def max_positions(self) -> int | None:
-        """The most tokens that the positions allow, None when any number."""
+        """The maximum number of tokens; None: any number."""
         return self.encoder.max_positions
 
     def forward(self, text: Tensor, *, padding: Padding = "right") -> Tensor:
-        """Logits of the classes: ``(b n) -> (b classes)``; ids equal to ``pad`` are padding, on the
-        side ``padding``.
+        """Logits: ``(b n) -> (b classes)``. Ids equal to ``pad`` are padding; ``padding`` is its
+        side.
         """
         pooled = self.pooling(self.encode(text, padding=padding), self.valid(text, padding))
         return self.head(dropout(pooled, self.pooled_dropout if self.training else 0.0))  # type: ignore[no-any-return]
 
     def encode(self, text: Tensor, *, padding: Padding = "right") -> Tensor:
-        """The states of the tokens: ``(b n) -> (b n d)``."""
+        """The encoder's last hidden states: ``(b n) -> (b n d)``."""
         return self.encoder(self.embedding(text), self.valid(text, padding), padding)  # type: ignore[no-any-return]
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
-        """``(b n)``, True at real tokens; None for ``padding="none"``."""
+        """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
         return None if padding == "none" else ids != self.pad

@@ -1,4 +1,4 @@
-"""The constructor of a model: its own arguments and the options of its stacks."""
+"""A decorator that adds the options of a stack to a model's constructor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ParamSpec, cast, get_type_hints
 
-from tfzoo.blocks.options import StackOptions, types
+from tfzoo.blocks.options import StackOptions, option_types
 
 P = ParamSpec("P")
 
@@ -15,10 +15,10 @@ P = ParamSpec("P")
 def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
     """Decorate an ``__init__`` that ends with ``**stack: Unpack[StackKeywords]``.
 
-    - Its signature lists every option of a stack with type and default. ``help`` shows it, and the
-      keys of a recipe's section are read from it.
-    - The arguments of a call, defaults included, are stored as ``self.config``. A checkpoint holds
-      it, and ``type(self)(**self.config)`` builds the same model.
+    - The decorated signature lists every option of a stack with type and default. ``help`` shows
+      it, and recipes are checked against it.
+    - ``self.config`` is set to the arguments of the call, defaults included. Checkpoints store it;
+      ``type(self)(**self.config)`` builds a model of the same structure.
     """
     signature = _signature(init)
 
@@ -54,7 +54,7 @@ def _signature(init: Callable[..., None]) -> inspect.Signature:
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=field.default,
-            annotation=types()[field.name],
+            annotation=option_types()[field.name],
         )
         for field in fields(StackOptions)
         if field.name not in named

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 class Embedding(nn.Embedding):
     """One vector per token, times ``sqrt(dim)`` if ``scale`` (Vaswani et al. 2017, section 3.4).
 
-    Initialised from ``N(0, 1/dim)``: the logits of a tied output layer then have variance 1 at the
-    start.
+    Initialised from ``N(0, 1/dim)``, so that the logits of a tied output layer initially have
+    variance 1 if the components of the hidden states have variance 1.
     """
 
     def __init__(self, vocab_size: int, dim: int, *, scale: bool = True) -> None:

@@ -1,5 +1,5 @@
-"""Parameters sharded over processes (FSDP2, arXiv:2304.11277): each process keeps a shard, and the
-parameters of a layer are gathered only while it runs.
+"""Fully sharded data parallel (FSDP2; arXiv:2304.11277): each process stores a shard of the
+parameters, and the parameters of a layer are gathered only while it is computed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
 
-TRAINED_THROUGH = ("hidden",)
-"""Methods that training calls in place of ``forward``; they gather parameters as it does."""
+FORWARD_METHODS = ("hidden",)
+"""Methods that training calls instead of ``forward``; FSDP must gather parameters for them too."""
 
 
 def shard(model: nn.Module, mesh: DeviceMesh) -> None:
-    """Shard the parameters over the processes of a mesh: each layer is a group of its own, and all
-    parameters outside of layers are one. A model that is sharded already is left as it is.
+    """Shard the parameters over the processes of a mesh: one parameter group for each layer, and
+    one for all parameters outside of layers. Does nothing if the model is already sharded.
 
     Raises:
         BadOption: the mesh asks for tensor parallelism.
@@ -30,24 +30,23 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
     if "tensor_parallel" in (mesh.mesh_dim_names or ()):
         if mesh["tensor_parallel"].size() > 1:
             raise BadOption(
-                "layers are not split over devices (tensor parallelism), only sharded: "
-                "use trainer.strategy fsdp2"
+                "tensor parallelism is not supported; use trainer.strategy fsdp2, which shards "
+                "parameters"
             )
         mesh = mesh["data_parallel"]
     for layer in [module for module in model.modules() if isinstance(module, TransformerLayer)]:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    for name in TRAINED_THROUGH:
+    for name in FORWARD_METHODS:
         if hasattr(model, name):
             register_fsdp_forward_method(model, name)
 
 
 def unshard(model: nn.Module) -> None:
-    """Gather every parameter on every process until :func:`reshard`, so that a forward pass needs
-    no communication.
+    """Gather all parameters on every process, until :func:`reshard`. Forward passes in between need
+    no communication, so that processes may have different numbers of them, as in decoding.
 
-    All processes call it together. Decoding and scoring need it, because processes then have
-    unequal numbers of forward passes.
+    All processes must call it.
     """
     for module in sharded(model):
         module.unshard()
@@ -55,7 +54,7 @@ def unshard(model: nn.Module) -> None:
 
 
 def reshard(model: nn.Module) -> None:
-    """Free all but this process's shard again, after :func:`unshard`."""
+    """Free the parameters that :func:`unshard` gathered, except this process's shard."""
     for module in sharded(model):
         module.reshard()
         module.set_reshard_after_forward(isinstance(module, TransformerLayer), recurse=False)
@@ -67,12 +66,12 @@ def sharded(model: nn.Module) -> Iterator[FSDPModule]:
 
 
 def full_tensor(x: Tensor) -> Tensor:
-    """The whole of a sharded tensor, on every process; any other tensor as it is."""
+    """Gather a sharded tensor on every process; return any other tensor as it is."""
     return x.full_tensor() if isinstance(x, DTensor) else x
 
 
 def load_full_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """``load_state_dict`` for a state of whole tensors; a sharded model keeps its shards."""
+    """``load_state_dict`` from unsharded tensors, for a model that may be sharded."""
     own = {name: value for name, value in model.state_dict().items() if isinstance(value, DTensor)}
     placed = {
         name: distribute_tensor(

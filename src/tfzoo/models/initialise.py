@@ -1,6 +1,6 @@
-"""Initial values of parameters: a function of the seed and of each module's full name.
+"""Initial values of parameters, derived from the seed and the full name of each module.
 
-Two models that share a part initialise it alike, whatever else they hold.
+A module thus gets the same initial values in two models, whatever their other modules are.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from torch import nn
 
 
 def seed_of(*where: object) -> int:
-    """A seed derived from the given values by a hash."""
+    """A seed, computed as a hash of the values."""
     return int.from_bytes(sha256("/".join(map(str, where)).encode()).digest()[:8], "big") >> 1
 
 
 def initialise(model: nn.Module, seed: int) -> None:
-    """Call every module's ``reset_parameters`` under a random state of ``(seed, its full name)``.
+    """Call ``reset_parameters`` of every module, with a random seed derived from ``seed`` and the
+    module's full name.
 
-    Children come before their parent, whose own choice counts. The global random state is left as
-    it was.
+    A parent is called after its children and may change their values. The CPU's random state is
+    restored afterwards; that of accelerators is not.
     """
     with torch.random.fork_rng(devices=[]):
         for name, module in reversed(list(model.named_modules())):
@@ -31,7 +32,7 @@ def initialise(model: nn.Module, seed: int) -> None:
 
 @torch.no_grad()
 def rescale(model: nn.Module, std: float) -> None:
-    """Scale the weights of each embedding and linear map to a root mean square of ``std``."""
+    """Scale the weight of each embedding and linear layer to a root mean square of ``std``."""
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             rms = module.weight.square().mean().sqrt()

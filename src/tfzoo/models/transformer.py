@@ -31,21 +31,22 @@ class Transformer(nn.Module):
     torch.Size([2, 5, 8000])
 
     Args:
-        vocab_size: number of ids of the target, and of the source unless ``source_vocab_size`` is
-            given.
+        vocab_size: number of token ids of the target, and of the source unless
+            ``source_vocab_size`` is given.
         dim: width of the model.
         heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
         tie: which embeddings are one matrix: ``all`` (source, target and output; Press and Wolf
             2017), ``target`` (target and output) or ``none``.
-        init_std: initialise embeddings and linear maps with this root mean square, such as 0.02
-            (Devlin et al. 2019); None: each as in its paper.
-        encoder, decoder: options of :class:`~tfzoo.blocks.options.StackOptions` in which one side
-            differs, ``{norm: batch, layers: 3}``.
-        allow: names of the clashes to run all the same.
+        init_std: scale the initial weights of each embedding and linear layer to this root mean
+            square, such as 0.02 (Devlin et al. 2019); None: keep the initialisation of each.
+        source_vocab_size: number of token ids of the source; ``vocab_size`` by default.
+        encoder, decoder: options of :class:`~tfzoo.blocks.options.StackOptions` for one side only,
+            such as ``{norm: batch, layers: 3}``.
+        allow: names of clash rules to ignore.
 
     Raises:
-        BadOption, UnknownName: an option that does not exist or fits no model.
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value.
         Clash: components that cannot work together.
     """
 
@@ -80,8 +81,8 @@ class Transformer(nn.Module):
             raise BadOption(f"tie={tie!r} is not {type_name(Tie)}")
         if tie == "all" and source_vocab_size is not None:
             raise BadOption(
-                "tie: all makes one matrix of source and target embeddings, but their vocabularies "
-                "differ. Use tie: target"
+                "tie: all shares one matrix between source and target embeddings, but "
+                "source_vocab_size is given. Use tie: target"
             )
         common = StackOptions(layers, heads, **stack)
         sides = {
@@ -102,8 +103,8 @@ class Transformer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise an untied output projection from ``N(0, 1/dim)``, as an embedding, and apply
-        ``init_std``.
+        """Initialise an untied output projection from ``N(0, 1/dim)``, or ``N(0, init_std^2)`` if
+        ``init_std`` is given, and apply ``init_std`` to all other modules.
         """
         if self.projection is not None:
             nn.init.normal_(self.projection, std=self.init_std or self.projection.shape[1] ** -0.5)
@@ -117,7 +118,7 @@ class Transformer(nn.Module):
 
     @property
     def max_positions(self) -> int | None:
-        """The most target tokens that the decoder's positions allow, None when any number."""
+        """The maximum number of target tokens; None: any number."""
         return self.decoder.max_positions
 
     @property
@@ -135,8 +136,7 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """``(b k), (b q) -> (b q v)``; ids equal to ``pad`` are padding.
 
-        ``source_padding`` and ``target_padding`` are the sides of padding; ``none`` says that there
-        is none.
+        ``source_padding`` and ``target_padding`` are the sides of padding; ``none``: no padding.
         """
         return self.logits(
             self.hidden(
@@ -166,27 +166,29 @@ class Transformer(nn.Module):
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """``(* d) -> (* v)``"""
+        """The output projection: ``(* d) -> (* v)``."""
         return nn.functional.linear(hidden, self.output_weight)
 
     def encode(self, source: Tensor, *, padding: Padding = "right") -> Tensor:
-        """``(b k) -> (b k d)``"""
+        """The encoder's last hidden states: ``(b k) -> (b k d)``."""
         return self.encoder(self.source_embedding(source), self.valid(source, padding), padding)  # type: ignore[no-any-return]
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
-        """``(b n)``, True at real tokens; None for ``padding="none"``."""
+        """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
         return None if padding == "none" else ids != self.pad
 
     def init_cache(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
-        """Encode the source ``(b k)``; returns the cache to decode with."""
+        """Encode the source ``(b k)``, and return a cache for :meth:`decode_step`."""
         cache = DecoderCache(len(self.decoder.layers), Mask(keys=self.valid(source, padding)))
         memory = self.encode(source, padding=padding)
         for layer, kept in zip(self.decoder.layers, cache.source, strict=True):
-            kept.append(*layer.cross_attention.inner.memory(memory))  # type: ignore[union-attr, operator]  # a decoder's layers have it
+            kept.append(*layer.cross_attention.inner.keys_and_values(memory))  # type: ignore[union-attr, operator]  # a decoder's layers have it
         return cache
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
-        """Append one token to each hypothesis; returns the next logits: ``(r) -> (r v)``."""
+        """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
+        ``(r) -> (r v)``. The model must be in evaluation mode, or gradients disabled.
+        """
         x = self.decoder(
             self.target_embedding(tokens[:, None]),
             cache=cache,
