@@ -644,6 +644,8 @@ def test_every_load_says_that_it_takes_weights_alone() -> None:
                     word.arg == "weights_only" and ast.unparse(word.value) == "True"
                     for word in node.keywords
                 ), path
+            if called == "pickle.loads" and "pickle.dumps(" in ast.unparse(node):
+                continue  # a copy of an object of this process
             assert called not in (
                 "pickle.load",
                 "pickle.loads",

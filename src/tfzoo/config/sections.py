@@ -134,12 +134,10 @@ def sections(task: Any) -> dict[str, Section]:
 
 def make_section(cls: type, supplied: frozenset[str]) -> Section:
     """Return the section whose keys are the arguments of ``cls``, except ``supplied``."""
-    hints = get_type_hints(inspect.unwrap(cls.__init__), include_extras=True)  # type: ignore[misc]
-    parameters = {
-        key: value
-        for key, value in list(inspect.signature(cls.__init__).parameters.items())[1:]
-        if key not in supplied
-    }  # type: ignore[misc]
+    constructor = cls.__init__  # type: ignore[misc]  # of a class, not an instance
+    hints = get_type_hints(inspect.unwrap(constructor), include_extras=True)
+    _, *arguments = inspect.signature(constructor).parameters.items()
+    parameters = {key: value for key, value in arguments if key not in supplied}
     slots = {
         key: slot.kind
         for key in parameters
