@@ -69,7 +69,7 @@ def leaky_norm(parts: Parts) -> str | None:
         )
     return (
         f"norm {parts.norm.name!r} mixes tokens while training, "
-        "so a decoder with it sees the future then, and not when it decodes"
+        "so a decoder with it sees later tokens in training, but not when it decodes"
     )
 
 
@@ -104,9 +104,9 @@ def constant_pooling(parts: Parts) -> str | None:
         return None
     if "averages" in parts.pooling.traits and "centres_texts" in parts.norm.traits:
         return (
-            f"pooling {parts.pooling.name!r} reads nothing but mean and number of a text's tokens, "
+            f"pooling {parts.pooling.name!r} depends only on mean and number of a text's tokens, "
             f"and norm {parts.norm.name!r} before it gives every text the same mean, so that "
-            "all texts of one length would get one class"
+            "all texts of one length would get the same class"
         )
     return None
 
@@ -142,7 +142,7 @@ RULES = (
         "constant-pooling",
         constant_pooling,
         lambda parts: (
-            "Poolings that see more: "
+            "Poolings that depend on more: "
             + names_that_fit("pooling", lambda pooling: "averages" not in pooling.traits)
         ),
         lambda parts: False,
