@@ -195,14 +195,14 @@ def test_validating_scores_as_training_said(here: Path) -> None:
         (["fit", "toy.yaml", "--loss.class_weights", "equal"], ["class_weights"]),
         (
             ["fit", "toy.yaml", "--loss.class_weights", "[1, 2]"],
-            ["must be 'balanced' or dict[str, float] or None, not '[1, 2]'"],
+            ["must be 'balanced' or dict[str, float] or None, not [1, 2]"],
         ),
         (
             ["fit", "toy.yaml", "--loss.class_weights.NUN", "2"],
             ["no label 'NUN'", "Did you mean 'NUM'"],
         ),
         (["fit", "toy.yaml", "--loss.class_weights.NUM", "much"], ["class_weights"]),
-        (["fit", "toy.yaml", "--seed", "-1"], ["seed is -1"]),
+        (["fit", "toy.yaml", "--seed", "-1"], ["seed=-1", "from 0"]),
         (
             ["fit", "toy.yaml", "--model.max_length", "3"],
             ["train has a text of 16 tokens", "end at 3: raise model.max_length"],
