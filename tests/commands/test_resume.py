@@ -150,7 +150,13 @@ SAME_STEPS = {
 """Options, and the moments of a kill: in the training or validation after so many batches began."""
 
 
-@pytest.mark.parametrize("name", SAME_STEPS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly) if name == "two processes" else name
+        for name in SAME_STEPS
+    ],
+)
 def test_a_killed_run_goes_on_to_the_same_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options, moments = SAME_STEPS[name]
     with monkeypatch.context() as patch:

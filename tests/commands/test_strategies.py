@@ -275,6 +275,7 @@ def test_a_split_of_layers_over_devices_is_refused(capsys: pytest.CaptureFixture
     assert "use trainer.strategy fsdp2" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(tfzoo.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     fit = [

@@ -212,6 +212,7 @@ def scores(folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.nightly
 def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     """Its driver killed, stopped by Ctrl-C, and then one of its trainings killed."""
     long = {
@@ -253,6 +254,7 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     assert len(scores(FOLDER)) == 2
 
 
+@pytest.mark.nightly
 def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_complete() -> None:
     axes = {
         "what": {

@@ -77,12 +77,16 @@ def host(
     ("host", "says"),
     [
         ("refuses", "Connection refused); its data is kept offline"),
-        ("silent", "did not answer in 5 seconds; its data is kept offline"),
+        pytest.param(
+            "silent",
+            "did not answer in 5 seconds; its data is kept offline",
+            marks=pytest.mark.nightly,
+        ),
         ("errors", "Internal Server Error); its data is kept offline"),
         ("stranger", "does not know this account; its data is kept offline"),
-        ("unopened", "its data is kept offline"),
-        ("lost", ""),
-        ("mute", ""),
+        pytest.param("unopened", "its data is kept offline", marks=pytest.mark.nightly),
+        pytest.param("lost", "", marks=pytest.mark.nightly),
+        pytest.param("mute", "", marks=pytest.mark.nightly),
     ],
     indirect=["host"],
 )

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LITTLE = {
+    "attention_kernels": ["--pairs", "2", "--tokens", "256"],
     "additive": ["--lengths", "16", "--pairs", "2"],
     "decoding": ["--dim", "64", "--layers", "1", "--pairs", "2"],
     "explain": ["--pairs", "2"],
@@ -25,7 +26,11 @@ LITTLE = {
     "scaling": ["--measure"],
     "training_step": ["--dim", "64", "--layers", "1", "--pairs", "2"],
 }
-NEEDS = {"ablations": "sweeps that were run", "multi30k": "its text"}
+NEEDS = {
+    "ablations": "sweeps that were run",
+    "multi30k": "its text",
+    "structure": "the source alone: it measures no time",
+}
 """What the others need that is not here."""
 PARTS = {"marian", "wandb_host"}
 """Of other benchmarks."""

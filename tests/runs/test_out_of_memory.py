@@ -35,6 +35,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.nightly
 def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path: Path) -> None:
     small = [
         *(

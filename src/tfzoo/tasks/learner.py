@@ -121,6 +121,11 @@ class Learner(L.LightningModule):
                 }
             )
 
+    def on_validation_model_eval(self) -> None:
+        if self.trainer.state.fn == "fit":
+            self._check_skipped()  # before decoding with weights that may not be finite
+        super().on_validation_model_eval()
+
     def on_train_end(self) -> None:
         self._check_skipped()  # the last step
 

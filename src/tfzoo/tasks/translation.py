@@ -53,7 +53,7 @@ class TranslationTask(Task):
     Data = TranslationData
     tokenizer_of_data = "tokenizers"
     command = "translate"
-    monitor = "val/bleu"
+    monitor = "val/chrf"
     score_names = ("loss", "perplexity", "bleu", "chrf", "exact_match")
     model: Transformer
     tokenizer: TokenizerPair
