@@ -74,8 +74,8 @@ class NoNextToken(TfzooError):
 
     def __init__(self, sentence: int) -> None:
         super().__init__(
-            f"no next token for sentence {sentence} of the batch: the model's logits are not "
-            "finite (NaN or +inf, or -inf for every token). Check that its weights are finite; in fp16 "
+            f"no next token for sentence {sentence} of the batch: the model's logits are not finite"
+            " (NaN or +inf, or -inf for every token). Check that its weights are finite; in fp16 "
             "decode with trainer.precision 32-true"
         )
 

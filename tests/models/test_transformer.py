@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.testing import assert_close
 
 import tfzoo
 from tfzoo.errors import BadOption, Clash, UnknownName
@@ -210,3 +211,12 @@ def test_left_padding_changes_nothing_when_it_is_said() -> None:
     target = torch.tensor([[2, 5], [2, 6]])
     right = model(IDS, target, target_padding="none")
     close(model(left, target, source_padding="left", target_padding="none"), right)
+
+
+def test_decoding_with_a_cache_is_right_in_training_mode_too() -> None:
+    """Each layer has its own keys and values, whether or not gradients are computed."""
+    model = small(layers=2).double().train()
+    cache = model.init_cache(IDS)
+    target = torch.tensor([[2, 5, 6], [2, 7, 8]])
+    steps = [model.decode_step(target[:, i], cache) for i in range(3)]
+    assert_close(torch.stack(steps, 1), model(IDS, target), atol=1e-9, rtol=0)

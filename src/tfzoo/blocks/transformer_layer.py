@@ -45,8 +45,8 @@ class TransformerLayer(nn.Module):
     """Self-attention, cross-attention if ``cross``, and a feed-forward sublayer.
 
     A feed-forward component with the trait ``identity`` is left out. ``compiled`` and
-    ``activation_checkpointing`` have an effect only in training mode with gradients enabled. Caches
-    need evaluation mode or ``torch.no_grad()``.
+    ``activation_checkpointing`` have an effect only in training mode with gradients enabled and
+    without a cache.
     """
 
     compiled = False
@@ -68,7 +68,7 @@ class TransformerLayer(nn.Module):
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
-        if not self.training or not torch.is_grad_enabled():
+        if context.cache is not None or not self.training or not torch.is_grad_enabled():
             return self.sublayers(x, context, layer)
         run = compiled() if self.compiled else TransformerLayer.sublayers
         return (

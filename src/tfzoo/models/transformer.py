@@ -187,7 +187,7 @@ class Transformer(nn.Module):
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
-        ``(r) -> (r v)``. The model must be in evaluation mode, or gradients disabled.
+        ``(r) -> (r v)``.
         """
         x = self.decoder(
             self.target_embedding(tokens[:, None]),
