@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import nox
@@ -63,17 +62,13 @@ def python(session: nox.Session) -> None:
 @nox.session
 def lowest(session: nox.Session) -> None:
     """The suite with the lowest versions of its dependencies that pyproject.toml allows."""
-    from packaging.requirements import Requirement
-
-    project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
-    lines = []
-    for requirement in map(Requirement, project["dependencies"]):
-        lower = [one.version for one in requirement.specifier if one.operator == ">="]
-        lines += [f"{requirement.name}=={version}" for version in lower]
-    constraints = Path(session.create_tmp(), "lowest.txt")
-    constraints.write_text("\n".join(lines) + "\n", "utf-8")
-    session.log(f"{constraints}: {' '.join(lines)}")
-    session.install("-c", str(constraints), "-e", ".[test]")
+    versions = str(Path(session.create_tmp(), "lowest.txt"))
+    session.install(*TESTED, "uv")
+    session.run(
+        *("uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct"),
+        *("--extra", "test", "pyproject.toml", "--output-file", versions),
+    )
+    session.install("-r", versions, "-e", ".")
     session.run(*SUITE, *IN_PAIRS, *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
