@@ -13,7 +13,7 @@ from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_com
 
 from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep
-from tfzoo.commands.sweep import words
+from tfzoo.commands.sweep import make_parser
 from tfzoo.sweep import cell, local, plan, state
 from tfzoo.sweep.folder import create
 from tfzoo.sweep.wandb import export
@@ -36,7 +36,7 @@ def test_an_agent_runs_each_cell_by_its_number(
         for word in chosen.get(part[2:-1], [part] if part != "${env}" else [])
     ]
     assert command[:2] == ["tfzoo", "sweep"]
-    given = words().read(command[2:])
+    given = make_parser().parse(command[2:])
     assert given is not None
     assert (given.file, given.run, given.cell) == (str(sweep.plan.file), str(sweep.folder), 2)
 
