@@ -2,7 +2,7 @@
 of tfzoo: target tokens per second, and peak memory.
 
     python benchmarks/training_step.py --dim 256 --layers 3      # prints a row of training_step.md
-    python benchmarks/training_step.py --against /tmp/old/src    # this version / the other version
+    python benchmarks/training_step.py --against OTHER/src       # this version / the other version
 
 ``--against`` takes the ``src`` of another checkout, whose own ``benchmarks/marian.py`` is used.
 Each version runs in a process of its own; the two take turns, batch by batch, so that a busy
