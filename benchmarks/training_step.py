@@ -110,6 +110,7 @@ def compare_versions(options: argparse.Namespace) -> None:
     for index in range(options.pairs):
         for name in ("this", "other") if index % 2 else ("other", "this"):
             seconds[name].append(float(ask(running[name], str(index))))
+        print(f"batch {index + 1} of {options.pairs}", file=sys.stderr, flush=True)
     for process in running.values():
         process.communicate()
     ratios = [a / b for a, b in zip(seconds["this"], seconds["other"], strict=True)]
