@@ -134,6 +134,12 @@ def pattern(printed: str) -> str:
     return r"\s?.*\s?".join(re.escape(tidy(part)) for part in parts)
 
 
+def test_every_page_has_a_heading_and_text() -> None:
+    for page in PAGES:
+        text = (ROOT / page).read_text("utf-8")
+        assert text.startswith("# ") and len(text.split()) > 30, page
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8")):
