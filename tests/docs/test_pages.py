@@ -137,7 +137,8 @@ def pattern(printed: str) -> str:
 def test_every_page_has_a_heading_and_text() -> None:
     for page in PAGES:
         text = (ROOT / page).read_text("utf-8")
-        assert text.startswith("# ") and len(text.split()) > 30, page
+        assert text.startswith("# "), page
+        assert len(text.split()) > 30, page
 
 
 @pytest.mark.parametrize("page", PAGES)
