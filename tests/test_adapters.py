@@ -148,6 +148,26 @@ def test_ray_prints_through_one_function() -> None:
         ray._private.worker.print_to_stdstream = before
 
 
+def test_the_fast_path_of_torchs_layers() -> None:
+    """It computes an attention of its own; an attention that is called leaves each token alone."""
+
+    class Fast(torch.nn.MultiheadAttention):
+        def forward(self, query: Any, *args: Any, **named: Any) -> Any:
+            return torch.zeros_like(query), None
+
+    class Called(_adapters.NoTorchFastPath, torch.nn.Module):
+        batch_first, in_proj_bias = True, torch.zeros(24)
+        forward = Fast.forward
+
+    layer = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True).eval()
+    x = torch.randn(2, 3, 8)
+    for attention, called in ((Fast(8, 2, batch_first=True), False), (Called(), True)):
+        layer.self_attn = attention
+        with torch.no_grad():
+            found, alone = layer(x)[:, :1], layer(x[:, :1])
+        assert torch.allclose(found, alone, atol=1e-6) is called
+
+
 def private_names(path: Path) -> list[str]:
     """Attributes with one leading underscore that the file does not define itself."""
     tree = ast.parse(path.read_text("utf-8"))

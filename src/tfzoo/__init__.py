@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfzoo import errors, testing
+    from tfzoo.blocks.torch_attention import MultiheadAttention
     from tfzoo.data.classification import ClassificationData
     from tfzoo.data.translation import TranslationData
     from tfzoo.models.classifier import TransformerClassifier
@@ -27,6 +28,7 @@ _WHERE = {
     "ClassificationData": "tfzoo.data.classification",
     "ClassificationTask": "tfzoo.tasks.classification",
     "Loss": "tfzoo.tasks.loss",
+    "MultiheadAttention": "tfzoo.blocks.torch_attention",
     "Optim": "tfzoo.tasks.optim",
     "Search": "tfzoo.search",
     "Transformer": "tfzoo.models.transformer",
@@ -44,6 +46,7 @@ __all__ = [
     "ClassificationData",
     "ClassificationTask",
     "Loss",
+    "MultiheadAttention",
     "Optim",
     "Search",
     "Transformer",

@@ -75,6 +75,16 @@ def allow_clipping_of_fused(optimizer: Any) -> None:
     optimizer._step_supports_amp_scaling = False
 
 
+class NoTorchFastPath:
+    """Base of an attention that PyTorch's Transformer layers must call.
+
+    In evaluation mode they hand the weights of ``self_attn`` to a kernel of scaled dot products,
+    and make nested tensors of padding, unless this attribute is False.
+    """
+
+    _qkv_same_embed_dim = False
+
+
 def transforms_active() -> bool:
     """Whether a transform of ``torch.func`` (grad, vmap, jvp, ...) is running."""
     import torch

@@ -179,3 +179,48 @@ def test_reading_a_tensor_is_seen() -> None:
     for read in (x.sum().item, (x > 0).nonzero, lambda: x[x > 0]):
         with pytest.raises((RuntimeError, NotImplementedError)):
             read()
+
+
+class SelfAttending(nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.attention = tfzoo.MultiheadAttention(8, 2, batch_first=True, **options)
+        randomize(self.attention)
+
+    def forward(self, x: Tensor, padding: Tensor, hidden: Tensor) -> Tensor:
+        y, weights = self.attention(x, x, x, padding, attn_mask=hidden)
+        z, _ = self.attention(x, x, x, need_weights=False, is_causal=True)
+        return torch.cat((y, z, weights @ x), -1)
+
+
+def attended(n: int) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(n)
+    padding = torch.arange(n) >= torch.tensor([[n], [n // 2]])
+    return torch.randn(2, n, 8).double(), padding, torch.rand(n, n) < 0.2
+
+
+@pytest.mark.parametrize("name", ["scaled_dot_product", "additive"])
+def test_multihead_attention_is_copied_compiled_and_exported_for_every_length(name: str) -> None:
+    torch.compiler.reset()
+    model, graphs = SelfAttending(attention=name).double().eval(), []
+    copies = copy.deepcopy(model), pickled(model)
+
+    def count(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    run = torch.compile(model, fullgraph=True, dynamic=True, backend=count)
+    n = any_length()
+    shapes = {"x": {1: n}, "padding": {1: n}, "hidden": {0: n, 1: n}}
+    program = torch.export.export(model, attended(9), dynamic_shapes=shapes).module()
+    for length in (5, 2, 17):
+        wanted = model(*attended(length))
+        for other in (run, program, *copies):
+            close(other(*attended(length)), wanted)
+    assert len(graphs) == 1
+    with torch.autocast("cpu", torch.bfloat16):
+        x, padding, hidden = attended(9)
+        y, _ = model.float().attention(x.float(), x.float(), x.float(), padding, attn_mask=hidden)
+    assert y.dtype == torch.bfloat16
+    assert y.isfinite().all()

@@ -14,6 +14,13 @@ from tfzoo.masks import Mask
 from tfzoo.registry import create
 
 
+def repeat_kv(x: Tensor, heads: int) -> Tensor:
+    """Repeat each head of keys or values for all query heads of its group: ``(b kv_heads n c) ->
+    (b h n c)``.
+    """
+    return x if x.shape[1] == heads else repeat(x, "b h n c -> b (h g) n c", g=heads // x.shape[1])
+
+
 class MultiHead(nn.Module):
     """``concat(head_1, ..., head_h) W_o`` with ``head_i = attention(x W_q_i, y W_k_i, y W_v_i)``.
     Subclasses define ``x`` and ``y``.
@@ -45,16 +52,6 @@ class MultiHead(nn.Module):
         """``(b n (h c)) -> (b h n c)``"""
         return rearrange(x, "b n (h c) -> b h n c", h=heads)
 
-    def repeat_kv(self, x: Tensor) -> Tensor:
-        """Repeat each head of keys or values for all query heads of its group: ``(b kv_heads n c)
-        -> (b h n c)``.
-        """
-        return (
-            x
-            if x.shape[1] == self.heads
-            else repeat(x, "b h n c -> b (h g) n c", g=self.heads // self.kv_heads)
-        )
-
     def prepare_keys(self, k: Tensor) -> Tensor:
         """The keys to cache: ``(b kv_heads n c) -> (b kv_heads n c)``, or ``-> (b h n *)`` if
         the attention overrides ``prepare_keys``. Prepared keys have one head per query head, since
@@ -63,7 +60,7 @@ class MultiHead(nn.Module):
         return (
             k
             if type(self.attention).prepare_keys is Attention.prepare_keys
-            else self.attention.prepare_keys(self.repeat_kv(k))
+            else self.attention.prepare_keys(repeat_kv(k, self.heads))
         )
 
     def attend(
@@ -73,7 +70,7 @@ class MultiHead(nn.Module):
         values of ``kv_heads``.
         """
         dropout = self.dropout if self.training else 0.0
-        k, v = self.repeat_kv(k), self.repeat_kv(v)
+        k, v = repeat_kv(k, self.heads), repeat_kv(v, self.heads)
         y = self.attention(
             q,
             k,

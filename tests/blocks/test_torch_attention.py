@@ -1,0 +1,248 @@
+"""``tfzoo.MultiheadAttention`` stands in for ``torch.nn.MultiheadAttention``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.errors import BadOption
+from tfzoo.registry import registry
+
+B, Q, K, DIM, HEADS = 3, 4, 6, 8, 2
+INF = float("inf")
+
+
+@pytest.fixture(autouse=True)
+def float64() -> Iterator[None]:
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def close(found: Any, wanted: Any) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def both(**options: Any) -> tuple[tfzoo.MultiheadAttention, nn.MultiheadAttention]:
+    """Ours and theirs with the same weights, biases that are not 0 included."""
+    ours = tfzoo.MultiheadAttention(DIM, HEADS, **options)
+    theirs = nn.MultiheadAttention(DIM, HEADS, **options)
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    ours.load_state_dict(theirs.state_dict())
+    return ours, theirs
+
+
+def masks(batch: int | None, q: int, k: int) -> Iterator[dict[str, Tensor]]:
+    """Every kind of mask, alone and combined; each query may look at the first key."""
+    b = batch or 1
+    padding = torch.arange(k) >= torch.tensor([k, k - 2, 1])[:b, None]
+    padding = padding if batch else torch.arange(k) >= k - 2
+    one, each = torch.rand(q, k) < 0.4, torch.rand(b * HEADS, q, k) < 0.4
+    one[:, 0], each[..., 0] = False, False
+    numbers = [torch.randn_like(x, dtype=torch.float64) for x in (padding, one, each)]
+    numbers = [x.masked_fill(y, -INF) for x, y in zip(numbers, (padding, one, each), strict=True)]
+    for padded, hidden in product((None, padding, numbers[0]), (None, one, each, *numbers[1:])):
+        named = {"key_padding_mask": padded, "attn_mask": hidden}
+        yield {name: mask for name, mask in named.items() if mask is not None}
+
+
+def compare(ours: nn.Module, theirs: nn.Module, given: list[Tensor], **options: Any) -> None:
+    """Outputs, weights, and gradients of inputs and parameters."""
+    inputs = list({id(x): x.requires_grad_() for x in given}.values())
+    found, weights = ours(*given, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of boolean beside additive masks
+        expected, others = theirs(*given, **options)
+    close(found, expected)
+    assert (weights is None) == (others is None)
+    if weights is not None:
+        close(weights, others)
+    direction = torch.randn_like(found)
+    names = [name for name, _ in theirs.named_parameters()]
+    parameters = [dict(module.named_parameters()) for module in (ours, theirs)]
+    for one, other in zip(
+        *(
+            torch.autograd.grad((y * direction).sum(), [*inputs, *(p[name] for name in names)])
+            for y, p in zip((found, expected), parameters, strict=True)
+        ),
+        strict=True,
+    ):
+        close(one, other)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("batch", [B, None])
+def test_every_mask_gives_what_torch_gives(
+    batch: int | None, batch_first: bool, need_weights: bool
+) -> None:
+    ours, theirs = both(batch_first=batch_first)
+    x, memory = torch.randn(B, Q, DIM), torch.randn(B, K, DIM)
+    if batch is None:
+        x, memory = x[0], memory[0]
+    elif not batch_first:
+        x, memory = x.transpose(0, 1), memory.transpose(0, 1)
+    for given in ([x, x, x], [x, memory, memory.clone()]):
+        for named in masks(batch, Q, Q if given[1] is x else K):
+            for average in (True, False)[: 1 + need_weights]:
+                options = {"need_weights": need_weights, "average_attn_weights": average}
+                compare(ours, theirs, given, **options, **named)
+
+
+@pytest.mark.parametrize(
+    "options", [{"kdim": 5}, {"vdim": 3}, {"kdim": 5, "vdim": 3, "bias": False}, {"bias": False}]
+)
+def test_widths_and_biases_are_those_of_torch(options: dict[str, Any]) -> None:
+    ours, theirs = both(**options)
+    k, v = torch.randn(K, B, options.get("kdim", DIM)), torch.randn(K, B, options.get("vdim", DIM))
+    compare(ours, theirs, [torch.randn(Q, B, DIM), k, v])
+
+
+def test_the_hint_of_a_causal_mask_changes_nothing() -> None:
+    ours, theirs = both(batch_first=True)
+    x = torch.randn(B, Q, DIM)
+    hidden = torch.ones(Q, Q, dtype=torch.bool).triu(1)
+    padding = torch.arange(Q) >= torch.tensor([[Q], [2], [1]])
+    for named in ({}, {"key_padding_mask": padding}):
+        for need_weights in (True, False):
+            options = {"attn_mask": hidden, "is_causal": True, "need_weights": need_weights}
+            compare(ours, theirs, [x, x, x], **options, **named)
+            alone = ours(x, x, x, is_causal=True, need_weights=need_weights, **named)[0]
+            close(alone, ours(x, x, x, **options, **named)[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"kdim": 5, "vdim": 3}, {"bias": False}])
+def test_the_same_seed_gives_the_same_weights_and_they_load_both_ways(
+    options: dict[str, Any],
+) -> None:
+    torch.manual_seed(3)
+    ours = tfzoo.MultiheadAttention(DIM, HEADS, **options)
+    torch.manual_seed(3)
+    theirs = nn.MultiheadAttention(DIM, HEADS, **options)
+    assert ours.state_dict().keys() == theirs.state_dict().keys()
+    for name, weight in theirs.state_dict().items():
+        assert torch.equal(ours.state_dict()[name], weight)
+    ours.load_state_dict(theirs.state_dict())
+    theirs.load_state_dict(ours.state_dict())
+
+
+def test_a_query_that_may_look_at_nothing_gets_the_bias_of_the_output_projection() -> None:
+    ours, _ = both(batch_first=True)
+    x = torch.randn(B, Q, DIM, requires_grad=True)
+    hidden = torch.zeros(Q, Q, dtype=torch.bool)
+    hidden[1] = True
+    everything = torch.zeros(Q, Q).masked_fill(hidden, -INF)
+    for mask, need_weights in product((hidden, everything), (True, False)):
+        y, weights = ours(x, x, x, attn_mask=mask, need_weights=need_weights)
+        close(y[:, 1], ours.out_proj.bias.expand(B, DIM))
+        assert weights is None or not weights[:, 1].any()
+        for gradient in torch.autograd.grad(y.sum(), [x, *ours.parameters()]):
+            assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("name", registry("attention").names())
+def test_heads_of_any_width_and_grouped_keys_work_with_every_attention(name: str) -> None:
+    """The output is the same with weights and without, and the weights are those it is made with:
+    values of ones give ones.
+    """
+    ours = tfzoo.MultiheadAttention(
+        DIM, 4, attention=name, head_dim=6, value_head_dim=3, kv_heads=2, temperature=1.5
+    )
+    x, memory = torch.randn(Q, B, DIM), torch.randn(K, B, DIM)
+    for given in ((x, x, x), (x, memory, memory)):
+        y, weights = ours(*given, average_attn_weights=False)
+        assert y.shape == (Q, B, DIM)
+        assert weights.shape == (B, 4, Q, len(given[1]))
+        close(weights.sum(-1), torch.ones(B, 4, Q))
+        close(ours(*given, need_weights=False)[0], y)
+
+
+def encoder(attention: str, change: bool) -> nn.TransformerEncoder:
+    """Its attention is replaced before or after the encoder is built; the latter keeps the
+    encoder's nested tensors.
+    """
+    layer = nn.TransformerEncoderLayer(DIM, HEADS, 16, dropout=0.0, batch_first=True)
+
+    def replaced() -> nn.Module:
+        ours = tfzoo.MultiheadAttention(DIM, HEADS, batch_first=True, attention=attention)
+        for parameter in ours.parameters():
+            nn.init.normal_(parameter, std=0.5)
+        return ours
+
+    if not change:
+        layer.self_attn = replaced()
+        return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    model = nn.TransformerEncoder(layer, 2)
+    for one in model.layers:
+        one.self_attn = replaced()
+    return model
+
+
+@pytest.mark.parametrize("change", [False, True])
+@pytest.mark.parametrize("name", registry("attention").names())
+def test_torchs_encoder_computes_its_attention_in_evaluation_too(name: str, change: bool) -> None:
+    """PyTorch's fast path would compute another one, without a word."""
+    model, x = encoder(name, change), torch.randn(B, Q, DIM)
+    padding = torch.arange(Q) >= torch.tensor([[Q], [2], [1]])
+    causal = nn.Transformer.generate_square_subsequent_mask(Q)
+    for named in ({}, {"src_key_padding_mask": padding}, {"mask": causal}):
+        wanted = model.train()(x, **named)
+        with torch.no_grad():
+            found = model.eval()(x, **named)
+        shown = ~padding if "src_key_padding_mask" in named else torch.ones(B, Q, dtype=torch.bool)
+        close(found[shown], wanted[shown])
+
+
+def test_torchs_layers_keep_their_outputs() -> None:
+    for layer, given in (
+        (nn.TransformerEncoderLayer, (torch.randn(Q, B, DIM),)),
+        (nn.TransformerDecoderLayer, (torch.randn(Q, B, DIM), torch.randn(K, B, DIM))),
+    ):
+        theirs = layer(DIM, HEADS, 16).eval()
+        wanted = theirs(*given)
+        for name in ("self_attn", "multihead_attn"):
+            if hasattr(theirs, name):
+                ours = tfzoo.MultiheadAttention(DIM, HEADS).eval()
+                ours.load_state_dict(getattr(theirs, name).state_dict())
+                setattr(theirs, name, ours)
+        close(theirs(*given), wanted)
+
+
+def test_dropout_is_in_force_in_training_alone() -> None:
+    ours, x = tfzoo.MultiheadAttention(DIM, HEADS, dropout=0.5), torch.randn(Q, B, DIM)
+    _, weights = ours.train()(x, x, x, average_attn_weights=False)
+    assert (weights == 0).any()
+    assert not torch.equal(*(ours(x, x, x, need_weights=False)[0] for _ in range(2)))
+    assert torch.equal(*(ours.eval()(x, x, x, need_weights=False)[0] for _ in range(2)))
+
+
+def test_what_cannot_be_is_refused_in_one_line() -> None:
+    build = tfzoo.MultiheadAttention
+    for options in ({"add_bias_kv": True}, {"add_zero_attn": True}):
+        with pytest.raises(BadOption, match="add_bias_kv"):
+            build(DIM, HEADS, **options)
+    with pytest.raises(BadOption, match="heads=3 do not divide dim=8"):
+        build(DIM, 3)
+    ours, x, memory = build(DIM, HEADS, batch_first=True), *torch.randn(2, B, Q, DIM)
+    for given, named, words in (
+        ((x, memory[:, :, :5], memory), {}, r"widths \(8, 8, 8\)"),
+        ((x, memory[:2], memory[:2]), {}, r"\(b n width\)"),
+        ((x, memory, memory[:, :2]), {}, "keys and values of the same tokens"),
+        ((x, x, x), {"attn_mask": torch.ones(Q, Q).int()}, "attn_mask must be boolean"),
+        ((x, x, x), {"attn_mask": torch.ones(Q, 2)}, r"attn_mask is \(4, 2\), not \(4, 4\)"),
+        ((x, x, x), {"attn_mask": torch.ones(B, Q, Q)}, r"\(3, 4, 4\), not \(6, 4, 4\)"),
+        ((x, x, x), {"key_padding_mask": torch.ones(Q, B)}, r"\(4, 3\), not \(3, 4\)"),
+        ((x, x, x), {"key_padding_mask": torch.ones(Q)}, r"\(4,\), not \(3, 4\)"),
+        ((torch.nested.as_nested_tensor([x[0], x[1, :2]]),) * 3, {}, "need_weights=False"),
+    ):
+        with pytest.raises(BadOption, match=words):
+            ours(*given, **named)
