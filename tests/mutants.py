@@ -1,204 +1,288 @@
 """How many changed lines does no test notice? ``python -m tests.mutants FILE... --count 300``.
 
-Samples single changes (an operator, a constant, a comparison, two arguments swapped, a statement
-left out) of files under src/tfzoo. A process that has loaded the tests of a file is forked once for
-each change, and runs them until the first fails. Each result is appended to ``--output`` as a line
-of JSON; changes that are in there already are not run again.
+Draws lines of files under src/tfzoo, and makes one change of each: an operator, a constant, a
+comparison, a condition, swapped arguments, a keyword or a statement left out. The tests that run
+the line are run on the change, the cheapest first, until one fails or ``--seconds`` are used up.
+
+The first start runs :data:`TESTS` once, to learn which lines each of them runs and how long it
+takes; both this and the results are kept in the folder ``--output``, and a later start goes on from
+there. Tests that are red without a change, or take over a quarter of ``--seconds``, are left out
+and named.
+
+Nothing is imported twice. One process loads the libraries. A fork of it collects the tests, and is
+forked for each change inside of a function; a change of a default or a constant is tried in a fork
+that imports tfzoo with it.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import copy
+import contextlib
+import hashlib
 import json
 import os
-import random
 import signal
-import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from tests.testing import patching
+from tests.testing.mutations import Mutation, mutations, sample
 
 ROOT, SOURCE = patching.ROOT, patching.SOURCE
-TESTS: dict[str, tuple[str, ...]] = {
-    "search.py": ("tests/test_search.py", "tests/models/test_transformer.py"),
-    "masks.py": ("tests/test_masks.py", "tests/attention", "tests/models"),
-    "blocks": (
-        "tests/blocks",
-        "tests/models",
-        "tests/testing/test_options.py",
-        "tests/testing/test_stacks.py",
-        "tests/testing/test_classifiers.py",
-    ),
-    "tasks": ("tests/tasks", "tests/commands/test_swap.py"),
-}
-"""The tests that belong to a file, or to all files of a folder."""
-SWAPPED: dict[type, type] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-    ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
-}  # fmt: skip
+TESTS = (
+    "tests/test_search.py", "tests/test_masks.py", "tests/test_precision.py",
+    "tests/docs/test_docstrings.py", "tests/attention", "tests/blocks",
+    "tests/models", "tests/pooling", "tests/tasks", "tests/testing/test_classifiers.py",
+    "tests/testing/test_options.py", "tests/testing/test_stacks.py", "tests/commands/test_swap.py",
+)  # fmt: skip
+"""The tests that own the promises of the files that are changed by default."""
+FAST = "not nightly and not gpu"
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", FAST, "-k", "not export and not compile")
+NOT_IN_PLACE = 3
+"""The exit code of a fork whose change cannot be made in functions that are loaded already."""
+
+Known = dict[str, dict[str, Any]]
 
 
-def changes(node: ast.AST) -> Iterator[ast.AST | None]:
-    """Other nodes in place of one; None leaves the statement out."""
-    if isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp) and type(node.op) in SWAPPED:
-        other = copy.deepcopy(node)
-        other.op = SWAPPED[type(node.op)]()
-        yield other
-    elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPPED:
-        other = copy.deepcopy(node)
-        other.ops[0] = SWAPPED[type(node.ops[0])]()
-        yield other
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub | ast.Invert):
-        yield node.operand
-    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield ast.Constant(not node.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        yield ast.Constant(node.value + 1)
-    elif isinstance(node, ast.IfExp | ast.If):
-        other = copy.deepcopy(node)
-        other.test = ast.UnaryOp(ast.Not(), other.test)
-        yield other
-    elif isinstance(node, ast.Call) and len(node.args) > 1:
-        other = copy.deepcopy(node)
-        other.args[:2] = other.args[1::-1]
-        yield other
-    elif isinstance(node, ast.Expr | ast.AugAssign) and not isinstance(node, ast.Constant):
-        yield None
+def warm() -> None:
+    """Load what tfzoo and its tests import, but nothing of tfzoo."""
+    import lightning.pytorch  # noqa: F401
+    import sacrebleu  # noqa: F401
+    import tokenizers  # noqa: F401
+    import torch
+    import torch._dynamo
+    import torchmetrics.classification  # noqa: F401
+    import transformers  # noqa: F401
+
+    torch.set_num_threads(1)
 
 
-def skipped(node: ast.AST) -> bool:
-    """Messages, docstrings, annotations and imports are not changed."""
-    return isinstance(node, ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom | ast.arg) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    )
-
-
-def places(node: ast.AST, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Where something can be changed: the way to the node, and the number of the change."""
-    for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "decorator_list", "type_comment"):
-            continue
-        for index, child in enumerate(value if isinstance(value, list) else [value]):
-            if isinstance(child, ast.AST) and not skipped(child):
-                way = (*path, (field, index if isinstance(value, list) else None))
-                for number, _ in enumerate(changes(child)):
-                    yield way, number
-                yield from places(child, way)
-
-
-def mutate(tree: ast.Module, way: tuple[Any, ...], number: int) -> tuple[int, str, str]:
-    """Make one change in a tree; returns the line, what stood there, and what stands there now."""
-    node: Any = tree
-    for field, index in way[:-1]:
-        node = getattr(node, field) if index is None else getattr(node, field)[index]
-    field, index = way[-1]
-    old = getattr(node, field) if index is None else getattr(node, field)[index]
-    new = list(changes(old))[number] or ast.Pass()
-    if index is None:
-        setattr(node, field, new)
-    else:
-        getattr(node, field)[index] = new
-    ast.fix_missing_locations(tree)
-    first = [ast.unparse(one).partition("\n")[0] for one in (old, new)]
-    return old.lineno, first[0], first[1]
-
-
-def sample(files: Sequence[str], count: int, seed: int) -> dict[str, list[tuple[Any, ...]]]:
-    """``count`` changes by file, the same for one seed."""
-    every = []
-    for file in files:
-        tree = ast.parse((SOURCE / file).read_text("utf-8"))
-        every += [(file, way, number) for way, number in places(tree)]
-    chosen = random.Random(seed).sample(every, min(count, len(every)))
-    return {
-        file: sorted([one[1:] for one in chosen if one[0] == file], key=str)
-        for file in sorted({one[0] for one in chosen})
-    }
-
-
-class Fork:
-    """A pytest plugin that, instead of running the tests once, forks for every change."""
-
-    def __init__(
-        self, file: str, chosen: list[tuple[Any, ...]], output: Path, limit: float
-    ) -> None:
-        self.file, self.chosen, self.output, self.limit = file, chosen, output, limit
-
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        if session.testsfailed:
-            raise SystemExit(f"{self.file}: its tests cannot be collected")
-        done = {line["change"] for line in read(self.output) if line["file"] == self.file}
-        start = time.monotonic()
-        if self.run(session, None) != "survived":
-            raise SystemExit(f"{self.file}: its tests are red without any change")
-        limit = max(self.limit, 3 * (time.monotonic() - start))
-        for way, number in self.chosen:
-            tree = ast.parse((SOURCE / self.file).read_text("utf-8"))
-            line, old, new = mutate(tree, way, number)
-            change = f"{line}: {old} -> {new}"
-            if change in done:
-                continue
-            result = self.run(session, ast.unparse(tree), limit)
-            row = {"file": self.file, "change": change, "result": result}
-            with self.output.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(row) + "\n")
-        return True
-
-    def run(self, session: pytest.Session, source: str | None, limit: float = 3600.0) -> str:
-        """What happens to one change: ``killed``, ``survived`` or ``timeout``."""
+def fork(work: Callable[[], tuple[int, str]], cpu_seconds: float) -> tuple[int, str]:
+    """Exit code (negative: a signal) and text of ``work``, which runs in a fork; ``SIGPROF`` if it
+    needs more than ``cpu_seconds``, or ten times as long by the clock.
+    """
+    with tempfile.NamedTemporaryFile("w+") as said:
         child = os.fork()
         if child == 0:
-            os.setpgrp()
-            code = 1
+            code, text = 1, ""
             try:
+                os.setpgrp()
+                signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, 1)
                 os.dup2(nowhere, 2)
-                if source is not None:
-                    patching.apply(self.file, source)
-                code = self.items(session)
+                code, text = work()
+            except BaseException as error:
+                text = f"{type(error).__name__}: {error}"
             finally:
+                said.write(text)
+                said.flush()
                 os._exit(code)
-        end = time.monotonic() + limit
-        while time.monotonic() < end:
-            if (status := os.waitpid(child, os.WNOHANG)) != (0, 0):
-                return "survived" if os.waitstatus_to_exitcode(status[1]) == 0 else "killed"
-            time.sleep(0.02)
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return "timeout"
+        end = time.monotonic() + 10 * cpu_seconds
+        while (status := os.waitpid(child, os.WNOHANG)) == (0, 0):
+            if time.monotonic() > end:
+                os.kill(child, signal.SIGPROF)
+            time.sleep(0.01)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what the tests have started
+        said.seek(0)
+        return os.waitstatus_to_exitcode(status[1]), said.read()
+
+
+class Learn:
+    """A pytest plugin that notes the result, the time and the lines of each test."""
+
+    def __init__(self, files: Sequence[str], seconds: float) -> None:
+        self.names = {str(SOURCE / file): file for file in files}
+        self.seconds = seconds
+        self.known: Known = {}
+        self.red: set[str] = set()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        lines: dict[str, set[int]] = {}
+
+        def enter(frame: FrameType, event: str, arg: object) -> Any:
+            file = self.names.get(frame.f_code.co_filename)
+            if file is None:
+                return None
+            seen = lines.setdefault(file, set())
+
+            def line(frame: FrameType, event: str, arg: object) -> Any:
+                seen.add(frame.f_lineno)
+                return line
+
+            return line(frame, event, arg)
+
+        def stop(*_: object) -> None:
+            raise TimeoutError(f"{self.seconds} seconds")
+
+        signal.signal(signal.SIGPROF, stop)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
+        start = time.process_time()
+        sys.settrace(enter)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            self.known[item.nodeid] = {
+                "seconds": round(time.process_time() - start, 3),
+                "lines": {file: sorted(seen) for file, seen in lines.items()},
+            }
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.red.add(report.nodeid)
+
+
+def learn(folder: Path, files: Sequence[str], seconds: float) -> Known:
+    """Which lines each test runs, and its CPU seconds. Kept by file of tests, as long as neither it
+    nor the source changes.
+    """
+    sources = [(SOURCE / file).read_bytes() for file in files]
+    known: Known = {}
+    tests = [path for name in TESTS for path in sorted([ROOT / name, *(ROOT / name).rglob("*.py")])]
+    for path in tests:
+        if path.is_dir() or not path.name.startswith("test_"):
+            continue
+        key = hashlib.sha256(b"\0".join([path.read_bytes(), *sources])).hexdigest()[:16]
+        kept = folder / f"{path.stem}-{key}.json"
+        if not kept.exists():
+
+            def run(path: Path = path) -> tuple[int, str]:
+                plugin = Learn(files, seconds / 4)
+                code = int(pytest.main([*OPTIONS, str(path)], plugins=[plugin]))
+                green = {k: v for k, v in plugin.known.items() if k not in plugin.red}
+                said = {"red": sorted(plugin.red), "green": green}
+                return code if code in (2, 3, 4) else 0, json.dumps(said)
+
+            code, said = fork(run, 1200.0)
+            if code:
+                raise SystemExit(f"{path}: pytest ended with {code}")
+            kept.write_text(said, "utf-8")
+        both = json.loads(kept.read_text("utf-8"))
+        for name in both["red"]:
+            print(f"left out, red or slow: {name}", flush=True)
+        known |= {name: one for name, one in both["green"].items() if one["lines"]}
+    return known
+
+
+def tests_of(one: Mutation, known: Known, seconds: float) -> tuple[list[str], float]:
+    """The tests that run the changed statement, or for what runs at import any line of the file,
+    and their CPU seconds: the cheapest, up to ``seconds`` together.
+    """
+    first, last = one.statement
+    found = []
+    for name, test in known.items():
+        lines = test["lines"].get(one.file, ())
+        if any(first <= line <= last or not one.inside for line in lines):
+            # Those of one file stay together, as far as their times are alike.
+            found.append((round(test["seconds"]), name.partition("::")[0], test["seconds"], name))
+    chosen: list[str] = []
+    used = 0.0
+    for *_, cost, name in sorted(found):
+        if not chosen or used + cost <= seconds:
+            chosen.append(name)
+            used += cost
+    return chosen, used
+
+
+class Results:
+    """The results of changes, a line of JSON each, written as they come."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "results.jsonl"
+        lines = self.path.read_text("utf-8").splitlines() if self.path.exists() else []
+        self.rows: dict[str, dict[str, Any]] = {}
+        for line in lines:
+            row = json.loads(line)
+            self.rows[row["change"]] = row
+
+    def forget_survivors(self) -> None:
+        rows = [row for row in self.rows.values() if row["result"] != "survived"]
+        self.path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+    def add(self, one: Mutation, code: int, by: str, seconds: float) -> None:
+        result = {0: "survived", -signal.SIGPROF: "timeout"}.get(code, "killed")
+        row = {"file": one.file, "change": str(one), "result": result, "by": by}
+        self.rows[str(one)] = {**row, "seconds": round(seconds, 1)}
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(self.rows[str(one)]) + "\n")
+
+
+class InPlace:
+    """A pytest plugin that, instead of running the tests once, forks for each change."""
+
+    def __init__(
+        self, chosen: Sequence[Mutation], known: Known, results: Results, seconds: float
+    ) -> None:
+        self.chosen, self.known, self.results = chosen, known, results
+        self.seconds = seconds
+        self.reliable: dict[str, bool] = {}
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        for one in self.chosen:
+            begin = time.monotonic()
+            while True:
+                names, cost = tests_of(one, self.known, self.seconds)
+                asked = [items[name] for name in names if name in items]
+                code, by = fork(lambda: self.run(session, asked, one), 3 * cost + 10)  # noqa: B023
+                if code != 1 or by not in items or self.passes(session, items[by]):
+                    break
+                print(f"left out, red without a change: {by}", flush=True)
+                del self.known[by]
+            if code != NOT_IN_PLACE:
+                self.results.add(one, code, by, time.monotonic() - begin)
+        return True
+
+    def passes(self, session: pytest.Session, item: pytest.Item) -> bool:
+        """Whether a test that has noticed a change is green without it."""
+        if item.nodeid not in self.reliable:
+            code, _ = fork(lambda: self.run(session, [item], None), 60.0)
+            self.reliable[item.nodeid] = code == 0
+        return self.reliable[item.nodeid]
 
     @staticmethod
-    def items(session: pytest.Session) -> int:
-        for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+    def run(
+        session: pytest.Session, items: Sequence[pytest.Item], one: Mutation | None
+    ) -> tuple[int, str]:
+        if one is not None:
+            tree = one.tree((SOURCE / one.file).read_text("utf-8"))
+            if not patching.replace(one.file, tree):
+                return NOT_IN_PLACE, ""
+        for item, following in zip(items, [*items[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.testsfailed:
-                return 1
-        return 0
+                return 1, item.nodeid
+        return 0, ""
 
 
-def read(output: Path) -> list[dict[str, str]]:
-    lines = output.read_text("utf-8").splitlines() if output.exists() else []
-    return [json.loads(line) for line in lines]
+class First:
+    """A pytest plugin that notes the first test that fails."""
+
+    name = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.name = self.name or report.nodeid
 
 
-def tests_of(file: str) -> list[str]:
-    return [
-        one
-        for one in TESTS.get(file, TESTS.get(file.partition("/")[0], ()))
-        if (ROOT / one).exists()
-    ]
+def reload(one: Mutation, names: Sequence[str]) -> tuple[int, str]:
+    """Import tfzoo with a change, and run tests."""
+    patching.substitute(one.file, one.tree((SOURCE / one.file).read_text("utf-8")))
+    first = First()
+    code = int(pytest.main([*OPTIONS, "-x", *names], plugins=[first])) if names else 0
+    return min(code, 1), first.name or (f"pytest ended with {code}" if code else "")
 
 
 def files_of(name: str) -> list[str]:
@@ -210,37 +294,63 @@ def files_of(name: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", default=["search.py", "masks.py", "blocks", "tasks"])
-    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--count", type=int, default=300, help="lines to change")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds a change may take")
-    parser.add_argument("--output", type=Path, default=Path("mutants.jsonl"))
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=20.0, help="CPU seconds for one change")
+    parser.add_argument("--output", type=Path, default=Path("mutants"), help="a folder")
+    parser.add_argument("--again", action="store_true", help="try the survivors again")
     given = parser.parse_args()
-    chosen = sample(
-        [one for name in given.files for one in files_of(name)], given.count, given.seed
-    )
-    if given.one:
-        plugin = Fork(given.one, chosen[given.one], given.output.absolute(), given.limit)
-        os.chdir(ROOT)
-        options = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not nightly")
-        raise SystemExit(pytest.main([*options, *tests_of(given.one)], plugins=[plugin]))
-    waiting, running = list(chosen), []
-    while waiting or running:
-        running = [one for one in running if one.poll() is None]
-        if waiting and len(running) < given.jobs:
-            again = [sys.executable, "-m", "tests.mutants", *sys.argv[1:], "--one", waiting.pop(0)]
-            running.append(subprocess.Popen(again, env={**os.environ, "OMP_NUM_THREADS": "1"}))
-        time.sleep(0.1)
-    report(read(given.output))
+    folder = given.output.absolute()
+    folder.mkdir(exist_ok=True)
+    os.chdir(ROOT)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # none is needed, and each takes its time
+    warm()
+    files = [one for name in given.files for one in files_of(name)]
+    known = learn(folder, files, given.seconds)
+    every = [one for file in files for one in mutations(file, (SOURCE / file).read_text("utf-8"))]
+    chosen = sample(every, given.count, given.seed)
+    if given.again:
+        Results(folder).forget_survivors()
+    try_in_place([one for one in chosen if one.inside], known, folder, given.seconds)
+    try_reloaded(chosen, known, folder, given.seconds)
+    report([Results(folder).rows[str(one)] for one in chosen])
 
 
-def report(rows: list[dict[str, str]]) -> None:
-    survivors = [row for row in rows if row["result"] == "survived"]
-    for row in survivors:
-        print(f"{row['file']}:{row['change']}")
-    if rows:
-        print(f"{len(survivors)} of {len(rows)} survive, {len(survivors) / len(rows):.1%}")
+def try_in_place(chosen: Sequence[Mutation], known: Known, folder: Path, seconds: float) -> None:
+    """All changes without a result yet, from one collection of the tests."""
+    results = Results(folder)
+    left = [one for one in chosen if str(one) not in results.rows]
+
+    def work() -> tuple[int, str]:
+        files = sorted({name.partition("::")[0] for name in known})
+        plugin = InPlace(left, known, results, seconds)
+        return int(pytest.main([*OPTIONS, *files], plugins=[plugin])), ""
+
+    if left:
+        fork(work, 1e6)
+
+
+def try_reloaded(chosen: Sequence[Mutation], known: Known, folder: Path, seconds: float) -> None:
+    """All changes without a result yet, each with an import of tfzoo of its own."""
+    results = Results(folder)
+    for one in chosen:
+        if str(one) not in results.rows:
+            begin = time.monotonic()
+            names, cost = tests_of(one, known, seconds)
+            code, by = fork(lambda: reload(one, names), 3 * cost + 60)  # noqa: B023
+            results.add(one, code, by, time.monotonic() - begin)
+
+
+def report(rows: Sequence[dict[str, Any]]) -> None:
+    """The survivors, and a table by file."""
+    for row in rows:
+        if row["result"] == "survived":
+            print(row["change"])
+    counts = Counter((row["file"], row["result"] == "survived") for row in rows)
+    for file in sorted({row["file"] for row in rows}):
+        print(f"| {file} | {counts[file, False] + counts[file, True]} | {counts[file, True]} |")
+    survive = sum(n for (_, survived), n in counts.items() if survived)
+    print(f"{survive} of {len(rows)} survive, {survive / max(len(rows), 1):.1%}")
 
 
 if __name__ == "__main__":

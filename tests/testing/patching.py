@@ -6,12 +6,14 @@ outside (a default, a decorator, a constant) makes the process import tfzoo agai
 
 from __future__ import annotations
 
+import ast
 import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -20,18 +22,35 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tfzoo"
 
 
-def apply(file: str, source: str) -> None:
+def apply(file: str, source: str | ast.Module) -> None:
     """Make this process run ``source`` in place of a file under ``src/tfzoo``."""
-    path = SOURCE / file
-    name = "tfzoo." + file.removesuffix(".py").replace("/", ".")
-    new = compile(source, str(path), "exec")
-    if name in sys.modules:
-        old = compile(path.read_text("utf-8"), str(path), "exec")
-        if _replace(list(_changed(old, new)), str(path)):
+    if module_name(file) in sys.modules:
+        if replace(file, source):
             return
         for loaded in [one for one in sys.modules if one.partition(".")[0] in ("tfzoo", "tests")]:
             del sys.modules[loaded]
-    sys.meta_path.insert(0, _Finder(name, path, new))
+    substitute(file, source)
+
+
+def replace(file: str, source: str | ast.Module) -> bool:
+    """Give the functions of a loaded file the code that they have in ``source``. False, and nothing
+    is done, where something outside of functions has changed.
+    """
+    path = SOURCE / file
+    old = compile(path.read_text("utf-8"), str(path), "exec")
+    new = compile(source, str(path), "exec")
+    return _replace(list(_changed(old, new)), str(path))
+
+
+def substitute(file: str, source: str | ast.Module) -> None:
+    """Make the next import of a file run ``source``."""
+    path = SOURCE / file
+    code = compile(source, str(path), "exec")
+    sys.meta_path.insert(0, _Finder(module_name(file), path, code))
+
+
+def module_name(file: str) -> str:
+    return "tfzoo." + file.removesuffix(".py").replace("/", ".")
 
 
 def _changed(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType | None]]:
@@ -76,6 +95,9 @@ def _replace(pairs: list[tuple[CodeType, CodeType | None]], path: str) -> bool:
             return False
         for function in found:
             function.__code__ = new
+    for one in gc.get_objects():  # what the old code returned is forgotten
+        if isinstance(one, _lru_cache_wrapper) and one.__wrapped__ in functions:
+            one.cache_clear()
     return True
 
 
