@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfzoo import errors, testing
+    from tfzoo.blocks.decoder import Decoder, DecoderLayer
+    from tfzoo.blocks.encoder import Encoder, EncoderLayer
     from tfzoo.blocks.torch_attention import MultiheadAttention
     from tfzoo.data.classification import ClassificationData
     from tfzoo.data.translation import TranslationData
@@ -27,6 +29,10 @@ __version__ = "0.2.0"
 _WHERE = {
     "ClassificationData": "tfzoo.data.classification",
     "ClassificationTask": "tfzoo.tasks.classification",
+    "Decoder": "tfzoo.blocks.decoder",
+    "DecoderLayer": "tfzoo.blocks.decoder",
+    "Encoder": "tfzoo.blocks.encoder",
+    "EncoderLayer": "tfzoo.blocks.encoder",
     "Loss": "tfzoo.tasks.loss",
     "MultiheadAttention": "tfzoo.blocks.torch_attention",
     "Optim": "tfzoo.tasks.optim",
@@ -45,6 +51,10 @@ _MODULES = ("errors", "testing")
 __all__ = [
     "ClassificationData",
     "ClassificationTask",
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
     "Loss",
     "MultiheadAttention",
     "Optim",

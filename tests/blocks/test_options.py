@@ -11,8 +11,7 @@ from torch import nn
 
 import tfzoo
 from tfzoo.blocks.multihead import CrossAttention, SelfAttention
-from tfzoo.blocks.options import StackKeywords, StackOptions, option_types
-from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions, option_types
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
 
@@ -25,10 +24,16 @@ NAN, INF = float("nan"), float("inf")
         SelfAttention,
         CrossAttention,
         lambda dim, options: TransformerLayer(dim, options, cross=False),
-        lambda dim, options: Stack(dim, options, causal=False),
+        lambda dim, options: tfzoo.Encoder(dim, options.heads),
+        lambda dim, options: tfzoo.Decoder(dim, options.heads),
+        lambda dim, options: tfzoo.EncoderLayer(dim, options.heads),
+        lambda dim, options: tfzoo.DecoderLayer(dim, options.heads),
         lambda dim, options: tfzoo.Transformer(20, dim, options.heads),
     ],
-    ids=["self-attention", "cross-attention", "layer", "stack", "model"],
+    ids=[
+        *("self-attention", "cross-attention", "layer", "encoder", "decoder"),
+        *("encoder layer", "decoder layer", "model"),
+    ],
 )
 def test_every_block_refuses_heads_that_do_not_divide_its_width(build: Any) -> None:
     with pytest.raises(
@@ -78,6 +83,8 @@ def test_the_keywords_of_a_model_are_the_options_of_a_stack() -> None:
     assert keywords == {
         key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
     }
+    layer = get_type_hints(LayerKeywords, include_extras=True)
+    assert layer == {key: keywords[key] for key in keywords if key != "position"}
 
 
 @pytest.mark.parametrize("model", [tfzoo.Transformer, tfzoo.TransformerClassifier])

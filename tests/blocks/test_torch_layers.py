@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.context import Context
+from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.multihead import CrossAttention, MultiHead, SelfAttention
 from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
 
@@ -132,17 +132,16 @@ def test_a_pre_norm_stack_ends_with_a_norm_as_pytorchs() -> None:
     theirs = randomize(
         nn.TransformerEncoder(layer, 3, norm=nn.LayerNorm(DIM), enable_nested_tensor=False)
     )
-    options = StackOptions(
-        layers=3, heads=HEADS, feedforward={"name": "relu", "hidden": 32}, position="none"
-    )
-    ours = Stack(DIM, options, causal=False).eval()
+    ours = Encoder(
+        DIM, HEADS, layers=3, feedforward={"name": "relu", "hidden": 32}, position="none"
+    ).eval()
     for our_layer, their_layer in zip(ours.layers, theirs.layers, strict=True):
         copy_layer(our_layer, their_layer)
     ours.final_norm.load_state_dict(theirs.norm.state_dict())
     x, valid = padded()
-    close(ours(x, valid)[valid], theirs(x, src_key_padding_mask=~valid)[valid])
+    close(ours(x, mask=Mask(keys=valid))[valid], theirs(x, src_key_padding_mask=~valid)[valid])
 
 
 @pytest.mark.parametrize("residual", ["post", "none"])
 def test_only_a_pre_norm_stack_has_a_final_norm(residual: str) -> None:
-    assert Stack(DIM, StackOptions(heads=HEADS, residual=residual), causal=False).final_norm is None
+    assert Encoder(DIM, HEADS, residual=residual).final_norm is None

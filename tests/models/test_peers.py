@@ -8,9 +8,8 @@ from torch import Tensor, nn
 import tfzoo
 from tests.golden import load, parameters
 from tfzoo.blocks.context import Context
+from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.multihead import MultiHead
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
 
@@ -34,14 +33,15 @@ def test_llamas_layer_is_rms_rotary_and_swiglu() -> None:
     case, arrays = load("layer/llama_rms_rope_swiglu")
     weights, config = parameters(arrays), case["config"]
     # A gated layer of width f has as many parameters as a plain one of 3/2 f.
-    options = StackOptions(
+    stack = Decoder(
+        config["embed_dim"],
+        config["num_heads"],
         layers=1,
-        heads=config["num_heads"],
+        cross_attention=False,
         norm="rms",
         position={"name": "rotary", "layout": "half"},
         feedforward={"name": "swiglu", "hidden": config["ffn_dim"] * 3 // 2},
-    )
-    stack = Stack(config["embed_dim"], options, causal=True).eval()
+    ).eval()
     without_biases(stack)
     layer: TransformerLayer = stack.layers[0]
     fill(layer.self_attention.inner, weights, "self_attn", ("q_proj", "k_proj", "v_proj", "o_proj"))

@@ -71,23 +71,23 @@ BUGS = (
     # positions
     Bug(
         "positions count from 0 at each cached step",
-        "blocks/stack.py",
-        "pos = torch.arange(start, start + n, device=device)[None]",
-        "pos = torch.arange(n, device=device)[None]",
+        "blocks/positioned.py",
+        "return k_pos[:, start:], k_pos",
+        "return k_pos[:, :n], k_pos",
         "stack decoder-scaled_dot_product-layer-rotary-pre one_token_at_a_time_equals_all_at_once",
     ),
     Bug(
         "padding on the left counts as positions",
-        "blocks/stack.py",
-        "k_pos = pos = (valid.cumsum(1) - 1).clamp(min=0)",
-        "k_pos = pos",
+        "blocks/positioned.py",
+        'shared = valid is None or (cache is None and padding == "right")',
+        "shared = True",
         f"stack encoder-{PLAIN} padding_has_no_influence",
     ),
     Bug(
         "padding counts for the length of a sentence",
         "blocks/stack.py",
-        "valid.sum(1, keepdim=True) if valid is not None else torch.full",
-        "torch.full",
+        "if mask is None or mask.keys is None",
+        "if True",
         "stack encoder-scaled_dot_product-layer-unit_interval-pre padding_has_no_influence",
     ),
     Bug(
@@ -100,7 +100,7 @@ BUGS = (
     ),
     Bug(
         "a decoder's relative bias looks both ways",
-        "blocks/stack.py",
+        "blocks/positioned.py",
         "max_length=options.max_length, causal=causal",
         "max_length=options.max_length, causal=False",
         OPTIONS + "test_a_position_is_told_where_it_stands[relative_bias]",
@@ -140,7 +140,7 @@ BUGS = (
     ),
     Bug(
         "the cache does not know how far decoding has come",
-        "blocks/stack.py",
+        "blocks/decoder.py",
         "cache.length += x.shape[1]",
         "cache.length += 0",
         f"stack translator-{PLAIN} one_token_at_a_time_equals_all_at_once",
@@ -183,7 +183,7 @@ BUGS = (
     ),
     Bug(
         "the stack forgets to tell its norms what is padding",
-        "blocks/stack.py",
+        "blocks/positioned.py",
         "valid=valid if self.norm_mixes_tokens else None",
         "valid=None",
         "stack encoder-scaled_dot_product-instance-sinusoidal-pre padding_has_no_influence",
@@ -335,8 +335,8 @@ BUGS = (
     Bug(
         "a classifier's encoder sees padding",
         "models/classifier.py",
-        "return self.encoder(self.embedding(text), self.valid(text, padding), padding)",
-        "return self.encoder(self.embedding(text), None, padding)",
+        "return self.encoder(self.embedding(text), mask=mask, padding=padding)",
+        "return self.encoder(self.embedding(text), padding=padding)",
         f"classifier {CLASSIFIER} a_text_does_not_see_the_others_of_its_batch",
     ),
     Bug(
@@ -371,8 +371,8 @@ BUGS = (
     Bug(
         "cross-attention sees the source's padding",
         "models/transformer.py",
-        "memory_mask = Mask(keys=self.valid(source, source_padding))",
-        "memory_mask = Mask()",
+        "memory_mask=Mask(keys=self.valid(source, source_padding)),",
+        "",
         f"stack translator-{PLAIN} padding_has_no_influence",
     ),
     Bug(

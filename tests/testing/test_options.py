@@ -111,7 +111,7 @@ def test_a_position_is_told_where_it_stands(position: Entry) -> None:
             continue
         supplied = {"dim": 16, "heads": 4, "head_dim": 6, "max_length": 50}
         options = StackOptions(layers=0, heads=4, head_dim=6, max_length=50, position=position.name)
-        stack = Stack(16, options, causal=causal)
+        stack = Stack(16, options, causal=causal, cross=False, allow=())
         alone = create("position", position.name, **supplied, causal=causal)
         alone.load_state_dict(randomize(stack.position).state_dict())
         pos = torch.tensor([[0, 1, 7, 12, 30, 49]])

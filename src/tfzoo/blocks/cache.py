@@ -38,12 +38,18 @@ class DecoderCache:
 
     ``target`` has one row per hypothesis. ``source`` and ``memory_mask`` have one row per sentence,
     since the hypotheses of a sentence share its keys and values. Each sentence has the same number
-    of hypotheses, in consecutive rows. ``length`` is the number of target tokens seen so far.
+    of hypotheses, in consecutive rows.
+
+    ``length`` is the number of target tokens seen so far, ``t``. ``positions`` ``(r|1 t)`` are
+    theirs; None: 0, 1, ..., t - 1 in each row. ``non_padding`` ``(r t)`` is False where they are
+    padding; None: none are.
     """
 
     layers: int
     memory_mask: Mask = field(default_factory=Mask)
     length: int = 0
+    positions: Tensor | None = None
+    non_padding: Tensor | None = None
     target: list[KeyValueCache] = field(init=False)
     source: list[KeyValueCache] = field(init=False)
 
@@ -51,10 +57,26 @@ class DecoderCache:
         self.target = [KeyValueCache() for _ in range(self.layers)]
         self.source = [KeyValueCache() for _ in range(self.layers)]
 
+    def append_non_padding(self, new: Tensor | None, rows: int, n: int) -> Tensor | None:
+        """Append the padding mask ``(r n)`` of ``n`` new tokens, and return that of all tokens."""
+        known = self.non_padding if new is None else new
+        if known is None:
+            return None
+        earlier = (
+            known.new_ones(rows, self.length) if self.non_padding is None else self.non_padding
+        )
+        later = known.new_ones(rows, n) if new is None else new
+        self.non_padding = torch.cat([earlier, later], 1)
+        return self.non_padding
+
     def reorder(self, rows: Tensor) -> None:
         """Select hypotheses by index; an index may occur several times."""
         for layer in self.target:
             layer.reorder(rows)
+        if self.non_padding is not None:
+            self.non_padding = self.non_padding.index_select(0, rows)
+        if self.positions is not None and self.positions.shape[0] > 1:
+            self.positions = self.positions.index_select(0, rows)
 
     def keep_batch(self, sentences: Tensor) -> None:
         """Select sentences by index; :meth:`reorder` selects their hypotheses."""

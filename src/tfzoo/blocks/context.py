@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.masks import Mask
 from tfzoo.rotation import Rotation
+
+Padding = Literal["none", "right", "left"]
+"""The side on which a batch is padded; an argument, since reading it from a tensor would make the
+host wait for the device.
+"""
 
 
 @dataclass(frozen=True)

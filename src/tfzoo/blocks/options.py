@@ -117,14 +117,13 @@ def option_types() -> Mapping[str, Any]:
     return get_type_hints(StackOptions, include_extras=True)
 
 
-class StackKeywords(TypedDict, total=False):
-    """The options of a stack as keyword arguments of a model's constructor, except ``heads`` and
-    ``layers``, which every model declares itself. Defaults are those of :class:`StackOptions`.
+class LayerKeywords(TypedDict, total=False):
+    """The options of one layer as keyword arguments of a constructor, except ``heads`` and
+    ``position``, which it declares itself. Defaults are those of :class:`StackOptions`.
     """
 
     attention: AttentionSpec
     norm: NormSpec
-    position: PositionSpec
     feedforward: FeedForwardSpec
     head_dim: int | None
     value_head_dim: int | None
@@ -136,3 +135,11 @@ class StackKeywords(TypedDict, total=False):
     feedforward_dropout: float
     residual: Residual
     max_length: int
+
+
+class StackKeywords(LayerKeywords, total=False):
+    """The options of a stack as keyword arguments of a constructor, except ``heads`` and
+    ``layers``, which it declares itself.
+    """
+
+    position: PositionSpec

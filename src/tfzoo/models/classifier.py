@@ -7,12 +7,14 @@ from typing import Any, Unpack
 from torch import Tensor, nn
 
 from tfzoo.blocks.clashes import check_clashes
+from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.context import Padding
+from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackKeywords, StackOptions
-from tfzoo.blocks.stack import Padding, Stack
 from tfzoo.contracts import Pooling
 from tfzoo.dropout import dropout
-from tfzoo.models.constructor import with_stack_options
+from tfzoo.masks import Mask
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
 from tfzoo.registry import PoolingSpec, create
@@ -76,7 +78,7 @@ class TransformerClassifier(nn.Module):
         options = StackOptions(layers, heads, **stack)
         check_clashes(options, causal=False, allow=allow or (), pooling=pooling)
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
-        self.encoder = Stack(dim, options, causal=False, allow=allow or ())
+        self.encoder = Encoder(dim, **vars(options), allow=allow)
         self.pooling: Pooling = create("pooling", pooling, dim=dim)
         self.pooled_dropout = pooled_dropout
         self.head = Linear(dim, classes)
@@ -107,7 +109,8 @@ class TransformerClassifier(nn.Module):
 
     def encode(self, text: Tensor, *, padding: Padding = "right") -> Tensor:
         """The encoder's last hidden states: ``(b n) -> (b n d)``."""
-        return self.encoder(self.embedding(text), self.valid(text, padding), padding)  # type: ignore[no-any-return]
+        mask = Mask(keys=self.valid(text, padding))
+        return self.encoder(self.embedding(text), mask=mask, padding=padding)  # type: ignore[no-any-return]
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""

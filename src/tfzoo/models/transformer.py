@@ -9,11 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
+from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.context import Padding
+from tfzoo.blocks.decoder import Decoder
+from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.options import StackKeywords, StackOptions
-from tfzoo.blocks.stack import Padding, Stack
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
 from tfzoo.special_ids import PAD
@@ -89,8 +91,8 @@ class Transformer(nn.Module):
             "encoder": self._side(common, "encoder", encoder),
             "decoder": self._side(common, "decoder", decoder),
         }
-        self.encoder = Stack(dim, sides["encoder"], causal=False, allow=allow or ())
-        self.decoder = Stack(dim, sides["decoder"], causal=True, cross=True, allow=allow or ())
+        self.encoder = Encoder(dim, **vars(sides["encoder"]), allow=allow)
+        self.decoder = Decoder(dim, **vars(sides["decoder"]), allow=allow)
         self.target_embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
         shared = self.target_embedding
         self.source_embedding = (
@@ -154,14 +156,12 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """The decoder's last hidden states: ``(b k), (b q) -> (b q d)``."""
         memory = self.encode(source, padding=source_padding)
-        memory_mask = Mask(keys=self.valid(source, source_padding))
-        x = self.target_embedding(target)
         hidden: Tensor = self.decoder(
-            x,
-            self.valid(target, target_padding),
-            target_padding,
-            memory=memory,
-            memory_mask=memory_mask,
+            self.target_embedding(target),
+            memory,
+            mask=Mask(keys=self.valid(target, target_padding)),
+            memory_mask=Mask(keys=self.valid(source, source_padding)),
+            padding=target_padding,
         )
         return hidden
 
@@ -171,7 +171,8 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, *, padding: Padding = "right") -> Tensor:
         """The encoder's last hidden states: ``(b k) -> (b k d)``."""
-        return self.encoder(self.source_embedding(source), self.valid(source, padding), padding)  # type: ignore[no-any-return]
+        mask = Mask(keys=self.valid(source, padding))
+        return self.encoder(self.source_embedding(source), mask=mask, padding=padding)  # type: ignore[no-any-return]
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
@@ -179,22 +180,14 @@ class Transformer(nn.Module):
 
     def init_cache(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
         """Encode the source ``(b k)``, and return a cache for :meth:`decode_step`."""
-        cache = DecoderCache(len(self.decoder.layers), Mask(keys=self.valid(source, padding)))
-        memory = self.encode(source, padding=padding)
-        for layer, kept in zip(self.decoder.layers, cache.source, strict=True):
-            kept.append(*layer.cross_attention.inner.keys_and_values(memory))  # type: ignore[union-attr, operator]  # a decoder's layers have it
-        return cache
+        mask = Mask(keys=self.valid(source, padding))
+        return self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
         ``(r) -> (r v)``.
         """
-        x = self.decoder(
-            self.target_embedding(tokens[:, None]),
-            cache=cache,
-            padding="none",
-            memory_mask=cache.memory_mask,
-        )
+        x = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)
         return self.logits(x[:, 0])
 
     def _side(

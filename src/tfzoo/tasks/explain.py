@@ -165,11 +165,12 @@ def record_stack(
     kwargs: Mapping[str, Any],
 ) -> None:
     """Pre-hook of a stack: records the variance of its input ``x`` ``(b n d)`` at non-padding
-    tokens, and stores the mask ``valid`` ``(b n)`` for :func:`record_attention`.
+    tokens, and stores the padding mask ``valid`` ``(b n)`` for :func:`record_attention`.
     """
-    x, mask = args[0], args[1] if len(args) > 1 else kwargs.get("valid")
-    valid[:] = [mask]
-    found[f"{side}/embedding_variance"].append((x if mask is None else x[mask]).float().var())
+    x, mask = args[0], kwargs.get("mask")
+    keys = None if mask is None else mask.keys
+    valid[:] = [keys]
+    found[f"{side}/embedding_variance"].append((x if keys is None else x[keys]).float().var())
 
 
 def record_attention(

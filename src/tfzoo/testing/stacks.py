@@ -13,8 +13,9 @@ from typing import Any, Literal, Protocol, get_args
 
 import torch
 
-from tfzoo.blocks.options import Residual, StackOptions
-from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.decoder import Decoder
+from tfzoo.blocks.encoder import Encoder
+from tfzoo.blocks.options import Residual
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
@@ -59,27 +60,24 @@ class Combination:
         parts = [self.side, self.attention, self.norm, self.position, self.residual]
         return "-".join(parts + [self.feedforward] * (self.feedforward != PLAIN["feedforward"]))
 
-    def module(self, allow: Collection[str] = (), layers: int = 2) -> Stack | Transformer:
+    def module(
+        self, allow: Collection[str] = (), layers: int = 2
+    ) -> Encoder | Decoder | Transformer:
         """A small model of it without dropout; raises Clash where it is refused."""
-        parts = {kind: getattr(self, kind) for kind in PLAIN}
-        options = StackOptions(
-            layers,
-            heads=SIZES["heads"],
-            max_length=SIZES["max_length"],
-            dropout=0.0,
-            residual=self.residual,
-            **parts,
-        )
-        if self.side != "translator":
-            return Stack(SIZES["dim"], options, causal=self.side == "decoder", allow=allow)
-        given = {
-            key: value for key, value in vars(options).items() if key not in ("layers", "heads")
+        options: dict[str, Any] = {kind: getattr(self, kind) for kind in PLAIN}
+        options |= {
+            "max_length": SIZES["max_length"],
+            "dropout": 0.0,
+            "residual": self.residual,
+            "allow": list(allow),
         }
+        if self.side == "encoder":
+            return Encoder(SIZES["dim"], SIZES["heads"], layers, **options)
+        if self.side == "decoder":
+            return Decoder(SIZES["dim"], SIZES["heads"], layers, cross_attention=False, **options)
         # Without residual connections, two layers average so much that nothing depends on anything.
         layers = min(layers, 1) if self.residual == "none" else layers
-        return Transformer(
-            VOCABULARY, SIZES["dim"], SIZES["heads"], layers, **given, allow=list(allow)
-        )
+        return Transformer(VOCABULARY, SIZES["dim"], SIZES["heads"], layers, **options)
 
     def build(self, allow: Collection[str] = ()) -> Subject:
         """:meth:`module` with every parameter drawn at random, in evaluation mode."""

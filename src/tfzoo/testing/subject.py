@@ -13,9 +13,13 @@ import torch
 from torch import Tensor
 
 from tfzoo.blocks.cache import DecoderCache
+from tfzoo.blocks.context import Padding
+from tfzoo.blocks.decoder import Decoder
+from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.multihead import MultiHead
-from tfzoo.blocks.stack import Padding, Stack
+from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Attention, FeedForward, Position
+from tfzoo.masks import Mask
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
@@ -41,7 +45,7 @@ class Subject:
     classifier.
     """
 
-    def __init__(self, module: Stack | Transformer | TransformerClassifier) -> None:
+    def __init__(self, module: Encoder | Decoder | Transformer | TransformerClassifier) -> None:
         self.module = module
         embedding = getattr(module, "embedding", None) or getattr(module, "target_embedding", None)
         self.scale = 1.0 if embedding is None else embedding.factor
@@ -97,7 +101,8 @@ class Subject:
         (b classes)``.
         """
         if isinstance(self.module, Stack):
-            return self.module(self.embedding[ids], ids != 0, padding)  # type: ignore[no-any-return]
+            mask = Mask(keys=None if padding == "none" else ids != 0)
+            return self.module(self.embedding[ids], mask=mask, padding=padding)  # type: ignore[no-any-return]
         if isinstance(self.module, TransformerClassifier):
             return self.module(ids, padding=padding)  # type: ignore[no-any-return]
         return self.module.hidden(
@@ -106,16 +111,17 @@ class Subject:
 
     def init_cache(self, source: Tensor = SOURCE, padding: Padding = "right") -> DecoderCache:
         """A cache to decode with."""
+        if isinstance(self.module, Decoder):
+            return self.module.init_cache()
         if not isinstance(self.module, Transformer):
-            return DecoderCache(len(self.stacks[0].layers))
+            raise TypeError(f"{type(self.module).__name__} does not decode")
         return self.module.init_cache(source, padding=padding)
 
     def decode_step(self, ids: Tensor, cache: DecoderCache) -> Tensor:
         """Hidden states of the next tokens: ``(b n) -> (b n d)``."""
         if not isinstance(self.module, Transformer):
-            return self.stacks[0](self.embedding[ids], padding="none", cache=cache)  # type: ignore[no-any-return]
-        x = self.module.target_embedding(ids)
-        return self.module.decoder(x, cache=cache, padding="none", memory_mask=cache.memory_mask)  # type: ignore[no-any-return]
+            return self.stacks[0](self.embedding[ids], cache=cache)  # type: ignore[no-any-return]
+        return self.module.decoder(self.module.target_embedding(ids), cache=cache)  # type: ignore[no-any-return]
 
     def soften(self) -> None:
         """Set each block's temperature so that its scores have a standard deviation of about 1.5,

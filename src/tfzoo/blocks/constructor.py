@@ -1,11 +1,11 @@
-"""A decorator that adds the options of a stack to a model's constructor."""
+"""A decorator that adds the options of a stack to the constructor of a layer, stack or model."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ParamSpec, cast, get_type_hints
+from typing import Any, ParamSpec, cast, get_args, get_type_hints
 
 from tfzoo.blocks.options import StackOptions, option_types
 
@@ -13,12 +13,14 @@ P = ParamSpec("P")
 
 
 def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
-    """Decorate an ``__init__`` that ends with ``**stack: Unpack[StackKeywords]``.
+    """Decorate an ``__init__`` that ends with ``**stack: Unpack[...]`` of
+    :class:`~tfzoo.blocks.options.StackKeywords` or
+    :class:`~tfzoo.blocks.options.LayerKeywords`.
 
-    - The decorated signature lists every option of a stack with type and default. ``help`` shows
-      it, and recipes are checked against it.
+    - The decorated signature lists each of these options with type and default. ``help`` shows it,
+      and recipes are checked against it.
     - ``self.config`` is set to the arguments of the call, defaults included. Checkpoints store it;
-      ``type(self)(**self.config)`` builds a model of the same structure.
+      ``type(self)(**self.config)`` builds a module of the same structure.
     """
     signature = _signature(init)
 
@@ -41,14 +43,14 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
 
 
 def _signature(init: Callable[..., None]) -> inspect.Signature:
-    """The signature of ``init`` with the options of a stack in place of ``**stack``."""
+    """The signature of ``init`` with the options that ``**stack`` stands for in its place."""
     hints = get_type_hints(init, include_extras=True)
     own = [
         one.replace(annotation=hints.get(name, one.empty))
         for name, one in inspect.signature(init).parameters.items()
         if one.kind is not one.VAR_KEYWORD
     ]
-    named = {one.name for one in own}
+    (keywords,) = get_args(hints["stack"])  # of Unpack[...]
     stack = [
         inspect.Parameter(
             field.name,
@@ -57,6 +59,6 @@ def _signature(init: Callable[..., None]) -> inspect.Signature:
             annotation=option_types()[field.name],
         )
         for field in fields(StackOptions)
-        if field.name not in named
+        if field.name in keywords.__optional_keys__
     ]
     return inspect.Signature(sorted([*own, *stack], key=lambda one: one.kind))

@@ -1,0 +1,235 @@
+"""A decoder, and one layer of it."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from torch import Tensor
+
+from tfzoo.blocks.cache import DecoderCache
+from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.context import Context, Padding
+from tfzoo.blocks.inputs import check_cache, check_memory, check_tokens
+from tfzoo.blocks.lone_layer import LoneLayer
+from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions
+from tfzoo.blocks.positioned import Positioned
+from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.errors import BadOption
+from tfzoo.masks import Mask
+from tfzoo.registry import PositionSpec
+
+
+class WithCache(Positioned):
+    """What a decoder and a layer of it have in common: the memory and the cache."""
+
+    cross: bool
+
+    def decoder_layers(self) -> list[TransformerLayer]:
+        """The layers that a cache is for."""
+        raise NotImplementedError
+
+    def init_cache(
+        self, memory: Tensor | None = None, *, memory_mask: Mask | None = None
+    ) -> DecoderCache:
+        """A cache of no token, with the keys and values of ``memory`` ``(b k d)``.
+
+        Pass it to the forward pass with the tokens that follow, one or several in each row; it then
+        holds these tokens too. ``cache.reorder(rows)`` selects rows by index, for the beams of a
+        search; with a memory, each of its rows may have several. ``cache.keep_batch(rows)`` selects
+        rows of the memory.
+
+        Raises:
+            BadOption: the decoder is not causal, a shape does not fit, or cross-attention has no
+                memory.
+        """
+        if not self.causal:
+            raise BadOption("a cache needs causal=True: without it, earlier tokens see later ones")
+        check_memory(self.dim, self.cross, memory, memory_mask)
+        layers = self.decoder_layers()
+        cache = DecoderCache(len(layers), memory_mask or Mask())
+        if memory is not None:
+            for layer, kept in zip(layers, cache.source, strict=True):
+                kept.append(*layer.cross_attention.inner.keys_and_values(memory))  # type: ignore[union-attr, operator]  # a decoder with memory has it
+        return cache
+
+    def decoder_context(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        mask: Mask | None,
+        memory_mask: Mask | None,
+        positions: Tensor | None,
+        padding: Padding | None,
+        cache: DecoderCache | None,
+    ) -> tuple[Context, Tensor]:
+        """Check what a forward pass is given; the context of the layers and the positions of
+        ``x``.
+        """
+        check_tokens(x, self.dim, self.causal, mask, positions)
+        if cache is None:
+            check_memory(self.dim, self.cross, memory, memory_mask, x)
+        else:
+            check_cache(x, cache, memory, memory_mask)
+            memory_mask = cache.memory_mask
+        return self.context(
+            x, mask, positions, padding, memory=memory, memory_mask=memory_mask, cache=cache
+        )
+
+
+class Decoder(WithCache, Stack):
+    """A stack of Transformer layers in which a token sees itself and earlier ones, and the memory
+    if there is one (Vaswani et al. 2017, section 3.1): vectors in, vectors out.
+
+    The decoder of an encoder-decoder model reads the encoder's output as ``memory``:
+
+    >>> import torch
+    >>> decoder = Decoder(64, heads=4, layers=2, norm="rms", position="rotary")
+    >>> x, memory = torch.randn(2, 5, 64), torch.randn(2, 7, 64)
+    >>> decoder(x, memory).shape
+    torch.Size([2, 5, 64])
+
+    A language model has no memory. With a cache, it takes the new tokens only:
+
+    >>> decoder = Decoder(64, heads=4, layers=2, cross_attention=False).eval()
+    >>> cache = decoder.init_cache()
+    >>> y = torch.cat([decoder(x[:, :4], cache=cache), decoder(x[:, 4:], cache=cache)], 1)
+    >>> torch.allclose(y, decoder(x), atol=1e-5)
+    True
+
+    Args:
+        dim: width of the vectors.
+        heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        cross_attention: each layer has cross-attention to a memory.
+        causal: a token sees no later one. False: it sees all, as queries do that read a memory in
+            one pass (Carion et al. 2020, arXiv:2005.12872); there is no cache then.
+        allow: names of clash rules to ignore.
+
+    Raises:
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value.
+        Clash: components that cannot work together.
+    """
+
+    config: dict[str, Any]
+    """The arguments of the constructor."""
+
+    @with_stack_options
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 8,
+        layers: int = 6,
+        *,
+        cross_attention: bool = True,
+        causal: bool = True,
+        allow: list[str] | None = None,
+        **stack: Unpack[StackKeywords],
+    ) -> None:
+        options = StackOptions(layers, heads, **stack)
+        super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
+        self.cross = cross_attention
+
+    def decoder_layers(self) -> list[TransformerLayer]:
+        return [layer for layer in self.layers if isinstance(layer, TransformerLayer)]
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """``(b n d), (b k d) -> (b n d)``. Outputs at padding are without meaning.
+
+        Args:
+            memory: the output of an encoder.
+            mask: ``Mask(keys=real)``, with ``real`` ``(b n)`` False at padding; None: no padding.
+            memory_mask: the same for the memory, ``(b k)``.
+            positions: ``(b n)`` or ``(1 n)``, integers, of packed or shifted text. Default: 0, 1,
+                ... in each row, or the next after those in the cache, where padding does not count.
+            padding: ``right`` promises that all padding of ``x`` is on the right. Positions are
+                then the same in all rows, which saves work. Nothing needs to be said about other
+                sides.
+            cache: from :meth:`init_cache`, and changed by the call; ``x`` and its mask are then
+                those of the tokens that follow the cached ones, on whichever side they are padded.
+
+        Raises:
+            BadOption: a shape does not fit, a memory is missing, or a token has no position in a
+                bounded positional encoding.
+        """
+        context, pos = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
+        y = self.run(x, mask, context, pos)
+        if cache is not None:
+            cache.length += x.shape[1]
+        return y
+
+
+class DecoderLayer(WithCache, LoneLayer):
+    """Self-attention, cross-attention and a feed-forward sublayer, with norms and residual
+    connections: one layer of a :class:`Decoder`, for a model of one's own.
+
+    Its positional encoding is as in :class:`tfzoo.EncoderLayer`, and its cache as in
+    :class:`Decoder`.
+
+    >>> import torch
+    >>> layer = DecoderLayer(64, heads=4, position="rotary")
+    >>> layer(torch.randn(2, 5, 64), torch.randn(2, 7, 64)).shape
+    torch.Size([2, 5, 64])
+
+    Args:
+        dim: width of the vectors.
+        position: a positional encoding that acts on attention.
+        heads, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        cross_attention, causal, allow: see :class:`Decoder`.
+
+    Raises:
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value; a
+            position that adds to the embeddings.
+        Clash: components that cannot work together.
+    """
+
+    config: dict[str, Any]
+    """The arguments of the constructor."""
+
+    @with_stack_options
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 8,
+        *,
+        cross_attention: bool = True,
+        causal: bool = True,
+        position: PositionSpec = "none",
+        allow: list[str] | None = None,
+        **stack: Unpack[LayerKeywords],
+    ) -> None:
+        options = StackOptions(1, heads, position=position, **stack)
+        super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
+        self.cross = cross_attention
+
+    def decoder_layers(self) -> list[TransformerLayer]:
+        return [self]
+
+    def forward(  # type: ignore[override]  # alone, it computes its own context
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
+        :meth:`Decoder.forward`.
+        """
+        context, _ = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
+        y = TransformerLayer.forward(self, x, context, 0)
+        if cache is not None:
+            cache.length += x.shape[1]
+        return y

@@ -1,0 +1,136 @@
+"""An encoder, and one layer of it."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from torch import Tensor
+
+from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.context import Padding
+from tfzoo.blocks.inputs import check_tokens
+from tfzoo.blocks.lone_layer import LoneLayer
+from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions
+from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.masks import Mask
+from tfzoo.registry import PositionSpec
+
+
+class Encoder(Stack):
+    """A stack of Transformer layers in which every token sees all tokens (Vaswani et al. 2017,
+    section 3.1): vectors in, vectors out.
+
+    >>> import torch
+    >>> from tfzoo.masks import Mask
+    >>> encoder = Encoder(64, heads=4, layers=2, norm="rms", position="rotary")
+    >>> x, real = torch.randn(2, 7, 64), torch.arange(7) < torch.tensor([[7], [4]])
+    >>> encoder(x, mask=Mask(keys=real)).shape
+    torch.Size([2, 7, 64])
+
+    Args:
+        dim: width of the vectors.
+        heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        allow: names of clash rules to ignore.
+
+    Raises:
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value.
+        Clash: components that cannot work together.
+    """
+
+    config: dict[str, Any]
+    """The arguments of the constructor."""
+
+    @with_stack_options
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 8,
+        layers: int = 6,
+        *,
+        allow: list[str] | None = None,
+        **stack: Unpack[StackKeywords],
+    ) -> None:
+        options = StackOptions(layers, heads, **stack)
+        super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding | None = None,
+    ) -> Tensor:
+        """``(b n d) -> (b n d)``. Outputs at padding are without meaning.
+
+        Args:
+            mask: ``Mask(keys=real)``, with ``real`` ``(b n)`` False at padding; None: no padding.
+            positions: ``(b n)`` or ``(1 n)``, integers, of packed or shifted text. Default: 0, 1,
+                ... in each row, where padding does not count.
+            padding: ``right`` promises that all padding is on the right. Positions are then the
+                same in all rows, which saves work. Nothing needs to be said about other sides.
+
+        Raises:
+            BadOption: a shape does not fit, the mask is causal, or a token has no position in a
+                bounded positional encoding.
+        """
+        check_tokens(x, self.dim, self.causal, mask, positions)
+        context, pos = self.context(x, mask, positions, padding)
+        return self.run(x, mask, context, pos)
+
+
+class EncoderLayer(LoneLayer):
+    """Self-attention and a feed-forward sublayer, with norms and residual connections: one layer of
+    an :class:`Encoder`, for a model of one's own.
+
+    Positional encodings that act on attention (see ``tfzoo list position``) act in the layer
+    itself. Those that add to the embeddings do so once, before the first layer: use
+    ``tfzoo.create("position", ...)`` there. An :class:`Encoder` does both, and computes masks and
+    biases once for all layers.
+
+    >>> import torch
+    >>> layer = EncoderLayer(64, heads=4, attention="additive", position="alibi")
+    >>> layer(torch.randn(2, 7, 64)).shape
+    torch.Size([2, 7, 64])
+
+    Args:
+        dim: width of the vectors.
+        position: a positional encoding that acts on attention.
+        heads, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        allow: names of clash rules to ignore.
+
+    Raises:
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value; a
+            position that adds to the embeddings.
+        Clash: components that cannot work together.
+    """
+
+    config: dict[str, Any]
+    """The arguments of the constructor."""
+
+    @with_stack_options
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 8,
+        *,
+        position: PositionSpec = "none",
+        allow: list[str] | None = None,
+        **stack: Unpack[LayerKeywords],
+    ) -> None:
+        options = StackOptions(1, heads, position=position, **stack)
+        super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
+
+    def forward(  # type: ignore[override]  # alone, it computes its own context
+        self,
+        x: Tensor,
+        *,
+        mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding | None = None,
+    ) -> Tensor:
+        """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
+        check_tokens(x, self.dim, self.causal, mask, positions)
+        context, _ = self.context(x, mask, positions, padding)
+        return TransformerLayer.forward(self, x, context, 0)

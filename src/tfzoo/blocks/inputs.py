@@ -1,0 +1,110 @@
+"""Checks of the tensors that layers and stacks are called with. They read shapes, and no values."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tfzoo.blocks.cache import DecoderCache
+from tfzoo.errors import BadOption
+from tfzoo.masks import Mask
+
+
+def check_tokens(
+    x: Tensor, dim: int, causal: bool, mask: Mask | None, positions: Tensor | None
+) -> None:
+    """Check ``x`` ``(b n d)``, its mask, and its positions ``(b|1 n)``.
+
+    Raises:
+        BadOption: a shape or a dtype does not fit, or the mask is of another kind.
+    """
+    check_shape("x", x, dim)
+    b, n = x.shape[:2]
+    if mask is not None:
+        check_keys("mask", mask, b, n)
+        if mask.start is not None:
+            raise BadOption("mask.start follows from the cache: leave it out")
+        if mask.causal and not causal:
+            raise BadOption("a causal mask, but this module is not causal: use tfzoo.Decoder")
+    if positions is None:
+        return
+    if positions.ndim != 2 or positions.shape[0] not in (1, b) or positions.shape[1] != n:
+        raise BadOption(
+            f"positions must be ({b} {n}) or (1 {n}) for this x, not {shape(positions)}"
+        )
+    if positions.is_floating_point() or positions.dtype == torch.bool:
+        raise BadOption(f"positions must be integers, not {positions.dtype}")
+
+
+def check_memory(
+    dim: int, cross: bool, memory: Tensor | None, mask: Mask | None, x: Tensor | None = None
+) -> None:
+    """Check that cross-attention has a memory ``(b k d)`` with the rows of ``x``, and that nothing
+    else has one.
+
+    Raises:
+        BadOption: it is not so, or a shape does not fit.
+    """
+    if memory is None:
+        if cross:
+            raise BadOption(
+                "cross-attention needs a memory: pass memory, or build the decoder with "
+                "cross_attention=False"
+            )
+        if mask is not None:
+            raise BadOption("memory_mask without memory")
+        return
+    if not cross:
+        raise BadOption("a memory for a decoder that was built with cross_attention=False")
+    check_shape("memory", memory, dim)
+    check_keys("memory_mask", mask, memory.shape[0], memory.shape[1])
+    if x is not None and memory.shape[0] != x.shape[0]:
+        raise BadOption(f"x has {x.shape[0]} rows, and memory {memory.shape[0]}")
+
+
+def check_cache(
+    x: Tensor, cache: DecoderCache, memory: Tensor | None, memory_mask: Mask | None
+) -> None:
+    """Check that the rows of ``x`` are those of the cache, and that the memory is in the cache
+    alone.
+
+    Raises:
+        BadOption: it is not so.
+    """
+    if memory is not None or memory_mask is not None:
+        raise BadOption("with a cache, give memory and memory_mask to init_cache alone")
+    for kept in cache.target[:1]:
+        if kept.k is not None and kept.k.shape[0] != x.shape[0]:
+            raise BadOption(f"x has {x.shape[0]} rows, and the cache {kept.k.shape[0]}")
+    for kept in cache.source[:1]:
+        if kept.k is not None and x.shape[0] % kept.k.shape[0]:
+            raise BadOption(
+                f"x has {x.shape[0]} rows, which is no multiple of the {kept.k.shape[0]} of the "
+                "memory in the cache"
+            )
+
+
+def check_shape(name: str, x: Tensor, dim: int) -> None:
+    """Check that ``x`` is ``(b n d)``.
+
+    Raises:
+        BadOption: it is not.
+    """
+    if x.ndim != 3 or x.shape[-1] != dim:
+        raise BadOption(f"{name} must be vectors (b n {dim}), not {shape(x)}")
+
+
+def check_keys(name: str, mask: Mask | None, b: int, n: int) -> None:
+    """Check that a padding mask is ``(b n)``.
+
+    Raises:
+        BadOption: it is not.
+    """
+    keys = None if mask is None else mask.keys
+    if keys is not None and (keys.ndim != 2 or keys.shape[0] != b or keys.shape[1] != n):
+        raise BadOption(f"{name}.keys must be ({b} {n}), one for each token, not {shape(keys)}")
+
+
+def shape(x: Tensor) -> str:
+    """The shape in the alphabet of docstrings: ``(2 7 16)``."""
+    return f"({' '.join(map(str, x.shape))})"

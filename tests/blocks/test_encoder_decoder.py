@@ -1,0 +1,245 @@
+"""Encoders, decoders and layers that are used alone: positions, padding, caches, misuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.blocks.lone_layer import embeds
+from tfzoo.errors import BadOption, Clash
+from tfzoo.masks import Mask
+from tfzoo.registry import registry
+from tfzoo.testing.samples import randomize
+
+DIM, HEADS, N = 8, 2, 7
+SMALL: dict[str, Any] = {"dim": DIM, "heads": HEADS, "dropout": 0.0, "max_length": 16}
+POSITIONS = registry("position").names()
+IN_LAYERS = [name for name in POSITIONS if not embeds(registry("position").entry(name))]
+COUNTING = [
+    name for name in POSITIONS if "needs_length" not in registry("position").entry(name).traits
+]
+"""Positions that a decoder may have."""
+
+
+def built(cls: Any, **options: Any) -> Any:
+    torch.manual_seed(0)
+    module = cls(**{**SMALL, **options}, allow=["unrotatable-attention"])
+    return randomize(module).double().eval()
+
+
+def vectors(b: int = 2, n: int = N) -> Tensor:
+    torch.manual_seed(1)
+    return torch.randn(b, n, DIM, dtype=torch.float64)
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def padded(*rows: str) -> Tensor:
+    """``"..xx"`` is two times padding and two tokens."""
+    return torch.tensor([[mark == "x" for mark in row] for row in rows])
+
+
+# Positions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_positions_are_read_and_not_places(position: str) -> None:
+    """Tokens in another order, each with its position, give the same outputs in that order."""
+    encoder, x, order = (
+        built(tfzoo.Encoder, layers=1, position=position),
+        vectors(),
+        torch.randperm(N),
+    )
+    close(encoder(x, positions=torch.arange(N)[None]), encoder(x))
+    close(encoder(x[:, order], positions=order.expand(2, -1)), encoder(x)[:, order])
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_padding_does_not_count_on_any_side(position: str) -> None:
+    encoder, x = built(tfzoo.Encoder, layers=1, position=position), vectors()
+    for row in ("..xxxxx", "xxxxx..", ".xx.xxx"):
+        real = padded("xxxxxxx", row)
+        y = encoder(x, mask=Mask(keys=real))
+        close(y[1, real[1]], encoder(x[1:, real[1]])[0])
+        close(y[0], encoder(x[:1])[0])
+        if row == "xxxxx..":
+            close(encoder(x, mask=Mask(keys=real), padding="right")[real], y[real])
+
+
+@pytest.mark.parametrize("position", IN_LAYERS)
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_layer_alone_is_a_stack_of_one_layer(position: str, kind: str) -> None:
+    alone = {"encoder": tfzoo.EncoderLayer, "decoder": tfzoo.DecoderLayer}[kind]
+    stack = {"encoder": tfzoo.Encoder, "decoder": tfzoo.Decoder}[kind]
+    layer = built(alone, position=position, residual="post")
+    whole = built(stack, position=position, residual="post", layers=1)
+    whole.load_state_dict(
+        {
+            name if name.startswith("position.") else f"layers.0.{name}": value
+            for name, value in layer.state_dict().items()
+        }
+    )
+    x, memory = vectors(), [vectors(n=3)] if kind == "decoder" else []
+    mask = Mask(keys=padded("xxxxxxx", "..xxxxx"))
+    close(layer(x, *memory, mask=mask), whole(x, *memory, mask=mask))
+
+
+# The cache ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attention", registry("attention").names())
+def test_generation_with_a_cache_equals_one_pass(attention: str) -> None:
+    """For prompts that are padded on either side, or given in several pieces."""
+    x = vectors()
+    for position in COUNTING:
+        decoder = built(
+            tfzoo.Decoder, layers=1, attention=attention, position=position, cross_attention=False
+        )
+        for row, pieces in (("xx..xxx", (4, 1, 1, 1)), ("...xxxx", (2, 5))):
+            real = padded("xxxxxxx", row)
+            cache, outputs, start = decoder.init_cache(), [], 0
+            for n in pieces:
+                keys = real[:, start : start + n]
+                mask = None if keys.all() else Mask(keys=keys)
+                outputs.append(decoder(x[:, start : start + n], mask=mask, cache=cache))
+                start += n
+            y = torch.cat(outputs, 1)
+            close(y[0], decoder(x[:1])[0])
+            close(y[1, real[1]], decoder(x[1:, real[1]])[0])
+
+
+@pytest.mark.parametrize("cls", [tfzoo.Decoder, tfzoo.DecoderLayer])
+def test_a_cache_holds_the_memory_and_follows_its_rows(cls: Any) -> None:
+    """Two sentences with two beams each; a prompt that is padded on the left."""
+    decoder, x, memory = built(cls, position="rotary"), vectors(), vectors(n=3) + 1
+    real, source = padded("xxxxxxx", ".xxxxxx"), padded("xxx", "xx.")
+    cache = decoder.init_cache(memory, memory_mask=Mask(keys=source))
+    beams, rows = torch.tensor([0, 0, 1, 1]), torch.tensor([2, 3])
+    decoder(x[:, :3], mask=Mask(keys=real[:, :3]), cache=cache)
+    cache.reorder(beams)
+    decoder(x[beams, 3:5], cache=cache)
+    cache.keep_batch(torch.tensor([1]))
+    cache.reorder(rows)
+    y = decoder(x[beams][rows, 5:], cache=cache)
+    alone = decoder(x[1:, 1:], memory[1:, :2])[:, 4:]
+    close(y, alone.expand(2, -1, -1))
+
+
+def test_given_positions_go_on_in_the_cache() -> None:
+    for position in COUNTING:
+        decoder = built(tfzoo.Decoder, layers=1, position=position, cross_attention=False)
+        x, cache = vectors(), decoder.init_cache()
+        decoder(x[:, :2], cache=cache)
+        decoder(x[:, 2:4], positions=torch.tensor([[2, 5], [3, 4]]), cache=cache)
+        y = decoder(x[:, 4:], cache=cache)
+        whole = torch.tensor([[0, 1, 2, 5, 6, 7, 8], [0, 1, 3, 4, 5, 6, 7]])
+        close(y, decoder(x, positions=whole)[:, 4:])
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+def test_a_decoder_that_is_not_causal_sees_all_tokens() -> None:
+    decoder, x = built(tfzoo.Decoder, layers=1, causal=False, position="relative_bias"), vectors()
+    changed = x.clone()
+    changed[:, -1, 0] += 1
+    memory = vectors(n=3)
+    assert (decoder(changed, memory)[:, 0] - decoder(x, memory)[:, 0]).abs().min() > 1e-6
+    with pytest.raises(BadOption, match="a cache needs causal=True"):
+        decoder.init_cache(memory)
+
+
+# Misuse -------------------------------------------------------------------------------------------
+
+
+def encoder(**options: Any) -> Any:
+    return built(tfzoo.Encoder, layers=1, **options)
+
+
+def decoder(**options: Any) -> Any:
+    return built(tfzoo.Decoder, layers=1, **options)
+
+
+def language_model() -> Any:
+    return decoder(cross_attention=False)
+
+
+def cached(rows: int, **call: Any) -> Any:
+    model = decoder()
+    cache = model.init_cache(vectors(n=3))
+    model(vectors(), cache=cache)
+    return model(vectors(rows), cache=cache, **call)
+
+
+X, MEMORY = vectors(), vectors(n=3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: encoder()(torch.ones(2, 7)), r"x must be vectors \(b n 8\), not \(2 7\)"),
+        (lambda: encoder()(torch.ones(2, 7, 9)), r"x must be vectors \(b n 8\), not \(2 7 9\)"),
+        (lambda: encoder()(X, mask=Mask(keys=padded("xxx", "xxx"))), r"mask.keys must be \(2 7\)"),
+        (lambda: encoder()(X, mask=Mask(causal=True)), "this module is not causal"),
+        (lambda: decoder()(X, MEMORY, mask=Mask(start=3)), "mask.start follows from the cache"),
+        (lambda: encoder()(X, positions=torch.arange(7)), r"positions must be \(2 7\) or \(1 7\)"),
+        (lambda: encoder()(X, positions=torch.ones(2, 7)), "positions must be integers"),
+        (
+            lambda: encoder(position="learned")(X, positions=torch.arange(10, 17)[None]),
+            "positions from 10 to 16, but position 'learned' has 0 to 15",
+        ),
+        (
+            lambda: encoder(position="learned")(X, positions=torch.arange(-1, 6)[None]),
+            "positions from -1 to 5",
+        ),
+        (lambda: encoder(position="learned")(vectors(n=17)), "17 tokens, but position 'learned'"),
+        (lambda: decoder()(X), "cross-attention needs a memory"),
+        (lambda: decoder().init_cache(), "cross-attention needs a memory"),
+        (lambda: decoder()(X, vectors(3)), "x has 2 rows, and memory 3"),
+        (lambda: decoder()(X, MEMORY[..., :3]), r"memory must be vectors \(b n 8\)"),
+        (
+            lambda: decoder()(X, MEMORY, memory_mask=Mask(keys=padded("xx", "xx"))),
+            r"memory_mask.keys must be \(2 3\)",
+        ),
+        (lambda: language_model()(X, MEMORY), "a memory for a decoder .* cross_attention=False"),
+        (lambda: language_model()(X, memory_mask=Mask()), "memory_mask without memory"),
+        (lambda: cached(2, memory=MEMORY), "give memory and memory_mask to init_cache"),
+        (lambda: cached(3), "x has 3 rows, and the cache 2"),
+        (
+            lambda: decoder()(vectors(3), cache=decoder().init_cache(MEMORY)),
+            "3 rows, which is no multiple of the 2",
+        ),
+        (
+            lambda: tfzoo.EncoderLayer(8, 2, position="sinusoidal"),
+            "adds to the embeddings, before the first layer.* In a layer: .*rotary",
+        ),
+    ],
+)
+def test_misuse_is_refused_with_the_reason(call: Any, message: str) -> None:
+    with pytest.raises(BadOption, match=message):
+        call()
+
+
+def test_parts_that_clash_are_refused_wherever_they_stand() -> None:
+    clash = {"attention": "additive", "position": "rotary"}
+    for cls in (tfzoo.Encoder, tfzoo.EncoderLayer, tfzoo.Decoder, tfzoo.DecoderLayer):
+        with pytest.raises(Clash, match="unrotatable-attention"):
+            cls(8, 2, **clash)
+    with pytest.raises(Clash, match="leaky-norm"):
+        tfzoo.DecoderLayer(8, 2, norm="batch")
+    tfzoo.DecoderLayer(8, 2, norm="batch", causal=False)
+
+
+def test_the_stored_arguments_build_the_same_module() -> None:
+    for cls in (tfzoo.Encoder, tfzoo.EncoderLayer, tfzoo.Decoder, tfzoo.DecoderLayer):
+        one: nn.Module = cls(8, 2, norm={"name": "rms", "eps": 1e-3}, position="alibi")
+        other = cls(**one.config)
+        assert repr(other) == repr(one)
+        assert other.config == one.config
+        assert other.state_dict().keys() == one.state_dict().keys()
