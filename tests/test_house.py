@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import tfzoo
 from benchmarks.structure import cycles, packages
@@ -34,6 +33,12 @@ def inside(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    """Parsed once for all rules."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 def floor(module: str) -> int:
     """Of ``blocks.stack``; what lies beside the contracts and is named nowhere above serves
     components.
@@ -44,8 +49,7 @@ def floor(module: str) -> int:
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
     """Every module that a file imports, and whether only for type checkers."""
-    tree = ast.parse(path.read_text("utf-8"))
-    for node in tree.body:
+    for node in tree(path).body:
         typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node):
             if isinstance(inner, ast.Import):
@@ -56,21 +60,19 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
                     yield from ((f"tfzoo.{alias.name}", typing_only) for alias in inner.names)
 
 
-@pytest.mark.parametrize("path", FILES, ids=inside)
-def test_imports_point_down(path: Path) -> None:
+def test_imports_point_down() -> None:
     """Lazily loaded names of the package itself are what it is for."""
-    own = floor(inside(path).removesuffix(".py").replace("/", "."))
-    for module, typing_only in imports(path):
-        if module.startswith("tfzoo.") and inside(path) != "__init__.py":
-            assert floor(module.removeprefix("tfzoo.")) <= own, (
-                f"{inside(path)} (floor {own}) imports {module}"
-            )
-        if own < 5 and not typing_only:
-            assert module.partition(".")[0] not in HEAVY, (
-                f"{inside(path)} (floor {own}) imports {module}"
-            )
-        if own == 0 and not typing_only:
-            assert module.partition(".")[0] != "torch", f"{inside(path)} imports torch"
+    wrong = []
+    for path in FILES:
+        own = floor(inside(path).removesuffix(".py").replace("/", "."))
+        for module, typing_only in imports(path):
+            package, _, rest = module.partition(".")
+            up = package == "tfzoo" and rest and floor(rest) > own
+            heavy = own < 5 and not typing_only and package in HEAVY
+            torch = own == 0 and not typing_only and package == "torch"
+            if (up and inside(path) != "__init__.py") or heavy or torch:
+                wrong.append(f"{inside(path)} (floor {own}) imports {module}")
+    assert wrong == []
 
 
 def names() -> set[str]:
@@ -90,40 +92,35 @@ def names() -> set[str]:
     return {name for kind in KINDS for name in registry(kind).names()} - ordinary
 
 
-@pytest.mark.parametrize("path", FILES, ids=inside)
-def test_names_of_components_live_in_the_registry_alone(path: Path) -> None:
+def test_names_of_components_live_in_the_registry_alone() -> None:
     """A component says its own name, a constructor has its defaults, and nothing else knows any."""
-    tree = ast.parse(path.read_text("utf-8"))
-    known = names()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
-            entries = node.values if isinstance(node, ast.Dict) else node.elts
-            keys = (
-                [key for key in node.keys if key is not None] if isinstance(node, ast.Dict) else []
-            )
-            said = {
-                entry.value for entry in [*entries, *keys] if isinstance(entry, ast.Constant)
-            } & known
-            assert len(said) < 2, f"{inside(path)}:{node.lineno} lists {sorted(map(str, said))}"
-        if isinstance(node, ast.Compare):
-            said = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)} & known
-            assert not said, f"{inside(path)}:{node.lineno} compares with {said}"
+    known, wrong = names(), []
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
+                parts = [*node.keys, *node.values] if isinstance(node, ast.Dict) else node.elts
+                said = {part.value for part in parts if isinstance(part, ast.Constant)} & known
+                if len(said) > 1:
+                    wrong.append(f"{inside(path)}:{node.lineno} lists {sorted(map(str, said))}")
+            if isinstance(node, ast.Compare):
+                parts = list(ast.walk(node))
+                said = {part.value for part in parts if isinstance(part, ast.Constant)} & known
+                if said:
+                    wrong.append(f"{inside(path)}:{node.lineno} compares with {said}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=inside)
-def test_a_function_fits_on_a_screen(path: Path) -> None:
-    text = path.read_text("utf-8")
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            body = [
-                statement
-                for statement in node.body
-                if not (
-                    isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-                )
-            ]
-            lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
-            assert lines <= 50, f"{inside(path)}: {node.name} has {lines} lines"
+def test_a_function_fits_on_a_screen() -> None:
+    """Without its docstring."""
+    wrong = []
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[ast.get_docstring(node) is not None :]
+                lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+                if lines > 50:
+                    wrong.append(f"{inside(path)}: {node.name} has {lines} lines")
+    assert wrong == []
 
 
 def test_no_file_is_long_but_the_registry() -> None:
@@ -132,31 +129,31 @@ def test_no_file_is_long_but_the_registry() -> None:
     }
 
 
-@pytest.mark.parametrize("path", FILES, ids=inside)
-def test_there_are_no_asserts_no_keyword_collectors_and_no_stray_todos(path: Path) -> None:
-    text = path.read_text("utf-8")
-    tree = ast.parse(text)
-    assert not any(isinstance(node, ast.Assert) for node in ast.walk(tree))
-    assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            kwarg = node.args.kwarg  # Unpack names and types every keyword
-            assert kwarg is None or "Unpack[" in ast.unparse(kwarg), (
-                f"{inside(path)}:{node.lineno}: **kwargs in a constructor"
-            )
+def test_there_are_no_asserts_no_keyword_collectors_and_no_stray_todos() -> None:
+    wrong = []
+    for path in FILES:
+        if re.search(r"\b(TODO|FIXME|XXX)\b", path.read_text("utf-8")):
+            wrong.append(f"{inside(path)} has something to do")
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Assert):
+                wrong.append(f"{inside(path)}:{node.lineno}: assert")
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                kwarg = node.args.kwarg  # Unpack names and types every keyword
+                if kwarg is not None and "Unpack[" not in ast.unparse(kwarg):
+                    wrong.append(f"{inside(path)}:{node.lineno}: **kwargs in a constructor")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=inside)
-def test_everything_public_says_what_it_is(path: Path) -> None:
-    tree = ast.parse(path.read_text("utf-8"))
-    assert ast.get_docstring(tree), f"{inside(path)} has no docstring"
-    if inside(path).startswith("testing/"):
-        return  # a promise is named after what it promises
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), (
-                f"{inside(path)}:{node.lineno}: {node.name} has no docstring"
-            )
+def test_everything_public_says_what_it_is() -> None:
+    wrong = [inside(path) for path in FILES if not ast.get_docstring(tree(path))]
+    for path in FILES:
+        if inside(path).startswith("testing/"):
+            continue  # a promise is named after what it promises
+        for node in tree(path).body:
+            public = isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+            if public and not ast.get_docstring(node):
+                wrong.append(f"{inside(path)}:{node.lineno}: {node.name}")
+    assert wrong == [], "no docstring"
 
 
 def test_no_two_packages_import_each_other() -> None:
