@@ -1,11 +1,12 @@
 """What holds for all tests: they do not write to the user's cache, and a processor capability that
-is chosen for PyTorch holds for oneDNN too.
+is chosen for PyTorch holds for oneDNN too; pytest-xdist shares the work by files.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,39 @@ if ISA is not None:
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", ISA)
 
 
+TOGETHER = (
+    "tests/testing/test_seeded_bugs.py",
+    "tests/tasks/test_spread.py",
+    "tests/norm/test_norm.py",
+    "tests/docs/test_pages.py",
+    "tests/commands/test_imports.py",
+    "tests/plugin/test_plugin.py",
+    "tests/test_platforms.py",
+)
+"""Files whose processes are forked from one (see tests/forked.py), which is loaded once."""
+FIRST = (*TOGETHER, "tests/commands/")
+"""What takes long: at the end it would keep one process waiting for the other."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TFZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """All tests of a file run in one process, which makes once what they share."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "forked" if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)

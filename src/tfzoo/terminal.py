@@ -45,10 +45,10 @@ def silence_lightning() -> None:
     the import sets log levels.
     """
     os.environ.setdefault("WANDB_SILENT", "true")
-    for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    for name in [name for name in logging.root.manager.loggerDict if name.startswith("lightning")]:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    known = [name for name in logging.root.manager.loggerDict if name.startswith("lightning")]
+    for logger in map(logging.getLogger, known):
+        if logger.level != logging.WARNING:
+            logger.setLevel(logging.WARNING)
     for message in (
         ".*does not have many workers.*",
         ".*smaller than the logging interval.*",

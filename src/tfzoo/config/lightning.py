@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from math import inf
 from typing import Any
@@ -22,7 +23,7 @@ from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
 from tfzoo.config.merge import Merged, Origins, accepts, option_type
-from tfzoo.config.sections import DEFAULTS, LIGHTNING, TOP, Section
+from tfzoo.config.sections import DEFAULTS, LIGHTNING, TOP, Section, lightning_sections
 from tfzoo.config.security import ALLOWED
 from tfzoo.config.validation import readable_type
 from tfzoo.errors import BadRecipe, did_you_mean
@@ -85,10 +86,11 @@ def parse(merged: Merged, options: Options, trust: bool = False) -> LightningCon
     texts = [(key, "true" if text is None else text) for key, text in options]
     named = [value for _, value in leaves(given)] + [text for _, text in texts]
     allow_imports(named if trust else ())
-    parser = make_parser({name: merged.sections[name] for name in given})
+    parser = lightning_parser()
     try:
-        raw = [f"--{key}={text}" for key, text in texts]
-        values = parser.parse_args(raw, namespace=parser.parse_object(given))
+        values = parser.parse_object(given)
+        if texts:
+            values = parser.parse_args([f"--{key}={text}" for key, text in texts], namespace=values)
     except BadRecipe as error:
         raise BadRecipe(explain_error(parser, given, texts, merged, str(error))) from None
     check_ranges(values, origins)
@@ -104,6 +106,12 @@ def check_ranges(values: Namespace, origins: Origins) -> None:
             raise BadRecipe(f"{origin}: trainer.{key}={value} must be at least {least}")
 
 
+@cache
+def lightning_parser() -> Parser:
+    """Return the parser of Lightning's sections. To make it takes as long as to parse."""
+    return make_parser(lightning_sections())
+
+
 def make_parser(sections: Mapping[str, Section]) -> Parser:
     """Return a parser of these sections."""
     parser = Parser(
@@ -115,7 +123,7 @@ def make_parser(sections: Mapping[str, Section]) -> Parser:
         if issubclass(section.cls, L.Trainer):
             parser.add_lightning_class_args(section.cls, name)
         else:
-            skip = {*section.supplied} & {*parameters(section.cls)}
+            skip = section.supplied & inspect.signature(section.cls).parameters.keys()
             parser.add_class_arguments(
                 section.cls, name, skip=skip, instantiate=False, fail_untyped=False
             )
@@ -211,7 +219,7 @@ def set_folder(logger: Any, origin: str) -> Any:
             f"{origin}: name the logger first (--trainer.logger WandbLogger), then its options"
         )
     cls = getattr(lightning_loggers, str(logger["class_path"]).rpartition(".")[2], None)
-    if cls is not None and "save_dir" in parameters(cls):
+    if cls is not None and "save_dir" in inspect.signature(cls).parameters:
         return {**logger, "init_args": {"save_dir": RUN_FOLDER, **(logger.get("init_args") or {})}}
     return logger
 
@@ -262,13 +270,7 @@ def one_line(message: str) -> str:
 
 def plain_values(parser: Parser, values: Namespace) -> dict[str, Any]:
     """Return the values that are not Lightning's defaults, as plain values."""
-
-    def dumped(given: Namespace) -> dict[str, dict[str, Any]]:
-        text = parser.dump(given, format="json", skip_unset=False, skip_validation=True)
-        plain: dict[str, dict[str, Any]] = json.loads(text)
-        return plain
-
-    found, defaults = dumped(values), dumped(parser.get_defaults())
+    found, defaults = dumped(parser, values), default_values(parser)
     for logger in as_list(found["trainer"].get("logger")):
         if isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == RUN_FOLDER:
             del logger["init_args"]["save_dir"]
@@ -280,9 +282,17 @@ def plain_values(parser: Parser, values: Namespace) -> dict[str, Any]:
     }
 
 
-def parameters(cls: type) -> list[str]:
-    """Return the names of a constructor's arguments."""
-    return list(inspect.signature(cls).parameters)
+@cache
+def default_values(parser: Parser) -> dict[str, dict[str, Any]]:
+    """Return Lightning's defaults as plain values."""
+    return dumped(parser, parser.get_defaults())
+
+
+def dumped(parser: Parser, values: Namespace) -> dict[str, dict[str, Any]]:
+    """Return parsed values as plain values."""
+    text = parser.dump(values, format="json", skip_unset=False, skip_validation=True)
+    plain: dict[str, dict[str, Any]] = json.loads(text)
+    return plain
 
 
 def as_list(value: Any) -> Sequence[Any]:

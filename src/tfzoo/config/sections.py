@@ -113,23 +113,20 @@ def sections(task: Any) -> dict[str, Section]:
     """Return the sections of a task: ``model``, ``data``, its settings such as ``optim``, and
     Lightning's ``trainer`` and ``checkpoint``.
     """
+    classes = {"model": task.Model, "data": task.Data, **task.settings()}
+    supplied = {"model": frozenset(task.model_arguments()), "data": frozenset({"seed"})}
+    own = {key: make_section(cls, supplied.get(key, frozenset())) for key, cls in classes.items()}
+    return {**own, **lightning_sections()}
+
+
+@cache
+def lightning_sections() -> dict[str, Section]:
+    """Return Lightning's sections, which are the same for all tasks."""
     from lightning.pytorch import Trainer
     from lightning.pytorch.callbacks import ModelCheckpoint
 
-    classes = {
-        "model": task.Model,
-        "data": task.Data,
-        **task.settings(),
-        "trainer": Trainer,
-        "checkpoint": ModelCheckpoint,
-    }
-    supplied = {
-        "model": frozenset(task.model_arguments()),
-        "data": frozenset({"seed"}),
-        "trainer": FOLDERS,
-        "checkpoint": FOLDERS,
-    }
-    return {key: make_section(cls, supplied.get(key, frozenset())) for key, cls in classes.items()}
+    classes = {"trainer": Trainer, "checkpoint": ModelCheckpoint}
+    return {key: make_section(cls, FOLDERS) for key, cls in classes.items()}
 
 
 def make_section(cls: type, supplied: frozenset[str]) -> Section:
