@@ -104,11 +104,10 @@ def main() -> None:
 def trained(job, data) -> float:
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
-        training = TrainingRun(
-            job, Path(folder), job.task.build(job.recipe, data.tokenizers), data, []
-        )
-        training.trainer.callbacks.append(clock)
-        training.trainer.fit(training.task, datamodule=data)
+        task = job.task.build(job.recipe, data.tokenizers)
+        trainer = TrainingRun(job, Path(folder), []).trainer
+        trainer.callbacks.append(clock)
+        trainer.fit(task, datamodule=data)
         return clock.per_step
 
 

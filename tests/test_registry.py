@@ -9,7 +9,8 @@ import pytest
 from torch import Tensor
 
 from tfzoo.commands.main import main
-from tfzoo.errors import BadComponent, BadOption
+from tfzoo.errors import BadComponent, BadOption, Clash
+from tfzoo.models.transformer import Transformer
 from tfzoo.norm.rms import RMS
 from tfzoo.registry import Registry, create, registry
 
@@ -55,5 +56,7 @@ def test_what_cannot_be_imported_is_named_and_the_others_are_listed(
     assert "gone      cannot be used: norm 'gone': cannot import a_package_that_is_gone:Norm" in out
     assert "odd       cannot be used: norm 'odd': math:pi is no class" in out
     assert "rms       " in out
+    with pytest.raises(Clash, match="leaky-norm"):  # its alternatives are those that can be loaded
+        Transformer(8, dim=4, heads=1, layers=1, norm="batch")
     assert main(["show", "norm", "gone"]) == 2
     assert capsys.readouterr().err.startswith("tfzoo: norm 'gone': cannot import")

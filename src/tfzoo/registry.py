@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from tfzoo.errors import BadComponent, BadOption, UnknownName, did_you_mean, listing
-from tfzoo.values import Option, is_plain
+from tfzoo.values import Option, convert, is_plain
 
 Spec = str | Mapping[str, Any]
 """How YAML and Python name a component: ``"rms"``, or ``{"name": "rms", "eps": 1e-6}``."""
@@ -178,9 +178,9 @@ class Registry:
                     f"{did_you_mean(key, entry.options)} {known}"
                 )
             try:
-                given[key] = entry.options[key].convert(value)
+                given[key] = convert(value, entry.options[key].annotation)
             except ValueError as error:
-                raise BadOption(f"{self.kind} {name!r}, option {key!r}: {error}") from None
+                raise BadOption(f"{self.kind} {name!r}: {key} {error}") from None
         return entry, given
 
     def create(self, spec: Spec, **supplied: Any) -> Any:

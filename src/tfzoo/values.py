@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -14,23 +15,10 @@ PLAIN = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True)
 class Option:
-    """One keyword of a component that a recipe may set."""
+    """The type and default of one keyword of a component that a recipe may set."""
 
     annotation: Any
     default: Any
-
-    def convert(self, value: Any) -> Any:
-        """``value`` converted to the annotated type.
-
-        YAML reads ``1e-4`` as a string and ``no`` as False; a command line has only strings.
-
-        Raises:
-            ValueError: no conversion exists, or the number is not finite.
-        """
-        converted = convert(value, self.annotation)
-        if isinstance(converted, float) and not isfinite(converted):
-            raise ValueError(f"{value} is not a finite number")
-        return converted
 
     def __str__(self) -> str:
         return f"{type_name(self.annotation)} = {self.default!r}"
@@ -39,36 +27,38 @@ class Option:
 def convert(value: Any, annotation: Any) -> Any:
     """``value`` converted to ``annotation``: bool, int, float, str, Literal, None, or a union.
 
+    YAML reads ``1e-4`` as a string and ``no`` as False; a command line has only strings.
+
     Raises:
-        ValueError: no conversion exists.
+        ValueError: no conversion exists, or the number is not finite; ``must be int, not 'two'``.
     """
     choices = members(annotation)
-    for choice in choices:  # an exact match first: in `int | str`, "3" is a string and 3 a number
-        if (type(choice) is type(value) and choice == value) or (
-            isinstance(choice, type) and type(value) is choice
-        ):
-            return value
-    for choice in choices:
+    # an exact match first: in `int | str`, "3" is a string and 3 a number
+    exact = [choice for choice in choices if choice is type(value)]
+    exact += [choice for choice in choices if type(choice) is type(value) and choice == value]
+    for choice in exact or choices:
         try:
-            return convert_one(value, choice)
+            found = convert_one(value, choice)
         except (TypeError, ValueError, OverflowError):
             continue
-    raise ValueError(f"{value!r} is not {type_name(annotation)}")
+        if isinstance(found, float) and not isfinite(found):
+            raise ValueError(f"must be a finite number, not {value}")
+        return found
+    raise ValueError(f"must be {type_name(annotation)}, not {value!r}")
 
 
 def convert_one(value: Any, choice: Any) -> Any:
-    """``value`` converted to one type or literal; ValueError where it cannot be."""
+    """``value`` converted to one type or literal; ValueError if it cannot be."""
+    if choice is type(value):
+        return value
     text = str(value).strip().lower()
     if choice is type(None) and text in ("none", "null", "~"):
         return None
     if choice is bool and text in ("true", "yes", "on", "false", "no", "off"):
         return text in ("true", "yes", "on")
     if choice is int and not isinstance(value, bool) and float(value) == int(float(value)):
-        return (
-            int(value)
-            if isinstance(value, str) and value.strip().lstrip("+-").isdigit()
-            else int(float(value))
-        )
+        is_whole = isinstance(value, str) and value.strip().lstrip("+-").isdigit()
+        return int(value) if is_whole else int(float(value))
     if choice is float and not isinstance(value, bool):
         return float(value)
     if choice is str and isinstance(value, int | float) and not isinstance(value, bool):
@@ -82,13 +72,6 @@ def convert_one(value: Any, choice: Any) -> Any:
     raise ValueError
 
 
-def positive(component: str, **options: float | None) -> None:
-    """Raise BadOption unless each of these options is a number over 0, or None."""
-    for name, value in options.items():
-        if value is not None and not value > 0:
-            raise BadOption(f"{component}, option {name!r}: {value} must be over 0")
-
-
 def check_range(
     key: str,
     value: Any,
@@ -98,9 +81,10 @@ def check_range(
     lt: float | None = None,
     le: float | None = None,
     whole: bool = False,
+    optional: bool = False,
 ) -> None:
     """Raise BadOption unless a value is a finite number (``whole``: an int) in a range: greater
-    than, greater or equal, less than, less or equal.
+    than, greater or equal, less than, less or equal. ``optional``: None is allowed too.
 
     >>> check_range("optim.lr", 1e-3, gt=0)
     >>> check_range("optim.lr", -1, gt=0)
@@ -108,6 +92,8 @@ def check_range(
         ...
     tfzoo.errors.BadOption: optim.lr=-1 must be a finite number over 0
     """
+    if value is None and optional:
+        return
     kind = int if whole else (int, float)
     number = isinstance(value, kind) and not isinstance(value, bool) and -inf < value < inf
     if not (
@@ -142,9 +128,12 @@ def is_plain(annotation: Any) -> bool:
 
 def type_name(annotation: Any) -> str:
     """How a message names a type: ``float``, ``'pre' or 'post'``, ``int or None``."""
-    return " or ".join(
+    names = " or ".join(
         ("None" if choice is type(None) else choice.__name__)
-        if isinstance(choice, type)
+        if isinstance(choice, type) and not get_args(choice)
         else repr(choice)
         for choice in members(annotation)
     )
+    modules = r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\."
+    text = re.sub(rf"(?:{modules})(?=\w)", "", names)
+    return text if len(text) <= 160 else f"{text[:160]}..."

@@ -107,6 +107,30 @@ def test_the_options_of_a_callback_can_be_given_one_by_one(resolved: Resolved) -
     assert callback["init_args"]["monitor"] == "val/loss"
 
 
+def test_an_option_of_a_callback_belongs_to_the_one_that_was_named_before_it(
+    resolved: Resolved,
+) -> None:
+    args = (
+        *("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=val/loss"),
+        *("--trainer.callbacks+=LearningRateMonitor", "--trainer.callbacks.logging_interval=step"),
+        *("--trainer.logger.version", "7", "--trainer.logger", "CSVLogger"),
+    )
+    trainer = resolved("translation/numbers", *args)["trainer"]
+    first, second = trainer["callbacks"]
+    assert first["init_args"]["monitor"] == "val/loss"
+    assert second["init_args"]["logging_interval"] == "step"
+    (logger,) = trainer["logger"]
+    assert logger["init_args"]["version"] == 7
+
+
+def test_a_whole_number_and_a_share_stay_what_they_are(resolved: Resolved) -> None:
+    """Lightning reads 1 as one batch, and 1.0 as all."""
+    for text, wanted in (("1", 1), ("1.0", 1.0), ("0.5", 0.5)):
+        found = resolved("translation/numbers", "--trainer.limit_val_batches", text)
+        share = found["trainer"].get("limit_val_batches", 1.0)
+        assert (share, type(share)) == (wanted, type(wanted))
+
+
 def test_a_config_file_lies_over_the_recipe_and_under_the_options(
     recipe: str, resolved: Resolved, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler, Rows
-from tfzoo.errors import BadData
+from tfzoo.errors import BadData, BadOption
 
 
 def lengths(count: int = 20_000, seed: int = 0) -> tuple[Rows, Rows]:
@@ -55,6 +55,12 @@ def test_a_sentence_longer_than_a_batch_is_one_of_its_own() -> None:
     assert [1] in batches
     assert [2] in batches
     assert everything(batches) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("max_tokens", [0, -1, 1.5])
+def test_a_batch_has_at_least_one_token(max_tokens: float) -> None:
+    with pytest.raises(BadOption, match="max_tokens="):
+        LengthBucketedSampler(np.array([3]), np.array([3]), max_tokens)  # type: ignore[arg-type]  # what a user may give
 
 
 def test_padding_is_under_a_tenth() -> None:

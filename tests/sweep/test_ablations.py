@@ -15,7 +15,8 @@ from tfzoo.commands.main import main
 from tfzoo.config import packaged
 from tfzoo.config.sections import task_class
 from tfzoo.registry import registry
-from tfzoo.sweep.plan import Plan, load
+from tfzoo.sweep.load import load
+from tfzoo.sweep.plan import Plan
 
 NAMES = packaged.sweeps()
 

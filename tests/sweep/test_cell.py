@@ -11,7 +11,8 @@ from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadRun
 from tfzoo.sweep import cell, state, tune
 from tfzoo.sweep.folder import check_unchanged
-from tfzoo.sweep.plan import Plan, load
+from tfzoo.sweep.load import load
+from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
 
 

@@ -13,7 +13,7 @@ from tests.sweep.made import make
 from tfzoo.sweep import state
 from tfzoo.sweep.cell import execute
 from tfzoo.sweep.folder import create, is_created
-from tfzoo.sweep.plan import load
+from tfzoo.sweep.load import load
 from tfzoo.sweep.results import gather
 
 CELLS = [

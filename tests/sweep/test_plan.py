@@ -8,7 +8,7 @@ import yaml
 
 from tests.sweep.files import AXES, METRIC, sweep_file
 from tfzoo.errors import TfzooError
-from tfzoo.sweep.plan import load
+from tfzoo.sweep.load import load
 
 
 def refused(folder: Path, **changes: Any) -> str:

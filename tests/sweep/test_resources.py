@@ -13,7 +13,8 @@ from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs import config
 from tfzoo.sweep import local, resources, state
 from tfzoo.sweep.folder import create
-from tfzoo.sweep.plan import Plan, load
+from tfzoo.sweep.load import load
+from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.resources import slots, warn_of_other_threads
 
 

@@ -14,8 +14,9 @@ from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_com
 from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep
 from tfzoo.commands.sweep import make_parser
-from tfzoo.sweep import cell, local, plan, state
+from tfzoo.sweep import cell, local, state
 from tfzoo.sweep.folder import create
+from tfzoo.sweep.load import load
 from tfzoo.sweep.wandb import export
 
 BLOCK = 32768
@@ -79,7 +80,7 @@ def test_runs_of_a_sweep_are_one_group_without_a_network_too(
         seeds=[1],
         overrides={**TINY, "trainer.logger": "WandbLogger"},
     )
-    drawn, folder = plan.load(file), tmp_path / "norms"
+    drawn, folder = load(file), tmp_path / "norms"
     create(drawn, folder, "tfzoo sweep")
     assert (
         local.run(drawn, folder, state.planned_runs(drawn, folder), 1, lambda run, status: None)

@@ -13,7 +13,7 @@ import pytest
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadOption
 from tfzoo.sweep import cell, job, local, state
-from tfzoo.sweep.plan import load
+from tfzoo.sweep.load import load
 
 
 def test_a_sweep_trains_where_there_are_no_process_groups(

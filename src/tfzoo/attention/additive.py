@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.contracts import Attention
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register("attention", "additive", paper="arXiv:1409.0473, section A.1.2")
@@ -39,7 +39,7 @@ class Additive(Attention):
 
     def __init__(self, heads: int, head_dim: int, *, hidden: int | None = None) -> None:
         super().__init__()
-        positive("attention 'additive'", hidden=hidden)
+        check_range("attention 'additive': hidden", hidden, ge=1, whole=True, optional=True)
         width = hidden or head_dim
         self.query = nn.Parameter(torch.empty(heads, head_dim, width))
         self.key = nn.Parameter(torch.empty(heads, head_dim, width))

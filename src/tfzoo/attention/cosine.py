@@ -11,7 +11,7 @@ from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register("attention", "cosine", paper="arXiv:2010.04245, eq. 4", traits={"rotatable"})
@@ -39,7 +39,7 @@ class Cosine(Attention):
 
     def __init__(self, heads: int, *, scale: float = 10.0) -> None:
         super().__init__()
-        positive("attention 'cosine'", scale=scale)
+        check_range("attention 'cosine': scale", scale, gt=0)
         self.initial_scale = scale
         self.scale = nn.Parameter(torch.empty(heads, 1, 1))
         self.reset_parameters()

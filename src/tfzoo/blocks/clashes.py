@@ -7,11 +7,12 @@ alternatives that an error message lists are computed from the traits of all reg
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tfzoo.blocks.options import StackOptions
 from tfzoo.contracts import Position
-from tfzoo.errors import Clash, UnknownName, listing
+from tfzoo.errors import BadComponent, Clash, UnknownName, listing
 from tfzoo.registry import Entry, Spec, registry
 
 
@@ -44,8 +45,14 @@ class Rule:
 
 
 def names_that_fit(kind: str, fits: Callable[[Entry], bool]) -> str:
-    """The names of all components of a kind for which ``fits`` is true, joined by commas."""
-    return listing(name for name in registry(kind).names() if fits(registry(kind).entry(name)))
+    """The names of all components of a kind for which ``fits`` is true, joined by commas. A
+    component of another package that cannot be loaded is left out.
+    """
+    found = []
+    for name in registry(kind).names():
+        with suppress(BadComponent):
+            found += [name] if fits(registry(kind).entry(name)) else []
+    return listing(found)
 
 
 def rotates(position: Entry) -> bool:

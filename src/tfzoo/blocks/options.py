@@ -66,10 +66,10 @@ class StackOptions:
                 try:
                     object.__setattr__(self, key, convert(getattr(self, key), hint))
                 except ValueError as error:
-                    raise BadOption(f"option {key!r}: {error}") from None
+                    raise BadOption(f"{key} {error}") from None
         for key in ("heads", "head_dim", "value_head_dim", "kv_heads", "max_length"):
-            if getattr(self, key) is not None:
-                check_range(key, getattr(self, key), ge=1, whole=True)
+            optional = option_types()[key] == int | None
+            check_range(key, getattr(self, key), ge=1, whole=True, optional=optional)
         check_range("layers", self.layers, ge=0, whole=True)
         check_range("temperature", self.temperature, gt=0)
         for key in ("dropout", "attention_dropout", "feedforward_dropout"):
@@ -79,8 +79,8 @@ class StackOptions:
         if self.share_query_key and self.kv_heads not in (None, self.heads):
             raise BadOption("share_query_key needs as many keys as queries: leave kv_heads unset")
 
-    def updated(self, changes: Mapping[str, Any] | None) -> StackOptions:
-        """Return a copy with some options changed.
+    def updated(self, changes: Mapping[str, Any] | None, stack: str = "stack") -> StackOptions:
+        """Return a copy with some options changed. ``stack`` is its name in messages.
 
         Raises:
             BadOption: an option that a stack does not have, or a value that it cannot take.
@@ -88,10 +88,13 @@ class StackOptions:
         for key in changes or {}:
             if key not in option_types():
                 raise BadOption(
-                    f"a stack has no option {key!r}.{did_you_mean(key, option_types())} "
+                    f"{stack} has no option {key!r}.{did_you_mean(key, option_types())} "
                     f"Options: {listing(option_types(), 99)}"
                 )
-        return replace(self, **(changes or {}))
+        try:
+            return replace(self, **(changes or {}))
+        except BadOption as error:
+            raise BadOption(f"{stack}: {error}") from None
 
     def width_of_head(self, dim: int) -> int:
         """The width of one head in a model of width ``dim``: ``head_dim``, or ``dim / heads``.

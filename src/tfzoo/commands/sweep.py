@@ -33,7 +33,7 @@ def run(args: list[str]) -> int:
         from tfzoo.sweep.start import start_one
 
         return start_one(given.file, given.run, given.cell, args, retry=retry)
-    from tfzoo.sweep.plan import load
+    from tfzoo.sweep.load import load
     from tfzoo.sweep.start import start, sweep_folder
 
     plan = load(given.file)

@@ -7,20 +7,25 @@ component of the earlier layers; another name replaces the component together wi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfzoo.config.loader import parse_yaml
-from tfzoo.config.sections import LIGHTNING, TOP, Section, misplaced, union_members
+from tfzoo.config.arguments import Option
+from tfzoo.config.sections import TOP, Section, misplaced, union_members
+from tfzoo.config.security import CLASS_KEYS
 from tfzoo.errors import BadRecipe
 from tfzoo.values import is_plain
+
+SPLITS = ("train", "val", "test")
+"""The keys of the section ``data`` whose values are paths, unless ``data.name`` is set: then they
+are names of splits on the Hugging Face hub."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Nested values and their origin: the name of a file, or an option such as ``--model.norm``."""
+    """The nested values of a file, and its name for messages."""
 
     values: Mapping[str, Any]
     origin: str
@@ -28,7 +33,7 @@ class Layer:
 
 
 class Origins(dict[str, str]):
-    """The origin of each dotted key: the layer that set it last. Error messages name it."""
+    """The origin of each dotted key: the file or option that set it last. Messages name it."""
 
     def of(self, path: str) -> str:
         """The origin of a key, or of the closest key that contains it."""
@@ -52,22 +57,61 @@ class Merged:
     values: dict[str, Any] = field(default_factory=dict)
     origins: Origins = field(default_factory=Origins)
 
-    def add(self, layer: Layer) -> None:
-        """Merge a layer; its values override those of earlier layers.
+    def add(self, values: Mapping[str, Any], origin: str) -> None:
+        """Merge nested values, which override earlier ones.
 
         Raises:
             BadRecipe: a key that is unknown, or in the wrong section.
         """
-        for key, value in layer.values.items():
+        for key, value in values.items():
             if key in TOP:
-                self.values[key], self.origins[key] = value, layer.origin
+                self.values[key], self.origins[key] = value, origin
             elif key not in self.sections:
-                raise BadRecipe(f"{layer.origin}: {misplaced(self.sections, key)}")
+                raise BadRecipe(f"{origin}: {misplaced(self.sections, key)}")
             elif not isinstance(value, Mapping | None):
-                raise BadRecipe(f"{layer.origin}: {key} is a section of keys, not {value!r}")
+                raise BadRecipe(f"{origin}: {key} is a section of keys, not {value!r}")
             else:
                 for name, inner in (value or {}).items():
-                    self._add_key(key, str(name), inner, layer.origin)
+                    self._add_key(key, str(name), inner, origin)
+
+    def add_options(self, options: Sequence[Option]) -> None:
+        """Merge command-line options.
+
+        A component comes before its options, whatever their order on the command line. Options of a
+        callback belong to the one that was named before them. Relative paths of data start at the
+        working directory.
+
+        Raises:
+            BadRecipe: an unknown option, or one without its value.
+        """
+
+        def depth(option: Option) -> int:
+            return 0 if option.keys[1:2] == ["callbacks"] else len(option.keys)
+
+        on_hub = self.values.get("data", {}).get("name") or "data.name" in [o.key for o in options]
+        for option in sorted(options, key=depth):
+            first, *inner = option.keys
+            value, origin = self._value_of(option), option.origin
+            if first == "data" and inner and inner[0] in SPLITS and not on_hub:
+                value = absolute_path(value)
+            if option.key.endswith("+") and inner:
+                value = [*as_list(self.values.get(first, {}).get(inner[0])), value]
+            for name in reversed(inner):
+                value = {name: value}
+            self.add({first: value}, origin)
+
+    def _value_of(self, option: Option) -> Any:
+        """The value of an option. A text stays as it was typed; ``validation`` converts it."""
+        first, *inner = option.keys
+        section = self.sections.get(first)
+        hint = TOP.get(first, Any) if section is None else section.type_of(inner)
+        kinds = union_members(hint)
+        if option.text is None and bool not in kinds and hint is not Any:
+            raise BadRecipe(f"{option.origin} needs a value")
+        value, text = option.value, option.text
+        if is_plain(hint):
+            return value if type(value) in kinds and not isinstance(value, str) else text
+        return text if str in kinds and not isinstance(value, list | dict | None) else value
 
     def _add_key(self, section: str, key: str, value: Any, origin: str) -> None:
         known, values = self.sections[section], self.values.setdefault(section, {})
@@ -78,8 +122,8 @@ class Merged:
         before = values.get(key, known.defaults.get(key))
         if key in known.slots:
             values[key] = merge_spec(before, value)
-        elif (section, key) == ("trainer", "logger"):
-            values[key] = merge_logger(before, value)
+        elif section == "trainer" and key in CLASS_KEYS:
+            values[key] = merge_class(before, value)
         elif isinstance(before, Mapping) and isinstance(value, Mapping):
             slots = known.slots if known.is_nested(key) else {}
             changed = {
@@ -100,93 +144,26 @@ def merge_spec(earlier: Any, later: Any) -> Any:
     return {**old, **new} if new.get("name", old.get("name")) == old.get("name") else later
 
 
-def merge_logger(earlier: Any, later: Any) -> Any:
-    """Merge a logger, or a list of loggers: options are merged if both are of the same class."""
-    if isinstance(later, list):
-        return [merge_logger(None, one) for one in later]
-    if isinstance(later, str):
-        return {"class_path": later}
-    if isinstance(later, Mapping) and not later.keys() & {"class_path", "init_args"}:
+def merge_class(earlier: Any, later: Any) -> Any:
+    """Merge a class of Lightning's, ``{class_path: ..., init_args: ...}`` or its name, into an
+    earlier one. Options without a class are those of the earlier class, of a list's last.
+    """
+    if not isinstance(later, Mapping):
+        return later
+    if not later.keys() & {"class_path", "init_args", "dict_kwargs"}:
         later = {"init_args": dict(later)}
-    if not isinstance(later, Mapping) or not isinstance(earlier, Mapping):
+    *others, last = as_list(earlier) or [None]
+    old = {"class_path": last} if isinstance(last, str) else last
+    if not isinstance(old, Mapping) or later.get("class_path") not in (None, old.get("class_path")):
         return later
-    if later.get("class_path") not in (None, earlier.get("class_path")):
-        return later
-    options = {**earlier.get("init_args", {}), **later.get("init_args", {})}
-    return {**earlier, **later, "init_args": options}
+    options = {**old.get("init_args", {}), **later.get("init_args", {})}
+    merged = {**old, **later, "init_args": options}
+    return [*others, merged] if isinstance(earlier, list) else merged
 
 
-def parse_options(
-    options: Iterable[tuple[str, str | None]],
-    sections: Mapping[str, Section],
-    paths: Collection[str] = (),
-) -> list[Layer]:
-    """Return a layer for each command-line option that jsonargparse does not parse.
-
-    A component comes before its options, whatever their order on the command line. ``paths`` are
-    the keys of the section ``data`` whose values are paths; they are made absolute.
-
-    Raises:
-        BadRecipe: an unknown option, or one without its value.
-    """
-    layers = []
-    for key, text in sorted(options, key=lambda option: option[0].count(".")):
-        if is_lightning_option(key):
-            continue
-        hint = option_type(key, sections)
-        if text is None and not accepts(hint, bool):
-            raise BadRecipe(f"--{key} needs a value")
-        value = "true" if text is None else parse_value(text, hint, f"--{key}")
-        names = key.split(".")
-        if names[0] == "data" and names[1:2] and names[1] in paths:
-            value = absolute_path(value)
-        layers.append(Layer(nested(names, value), f"--{key}"))
-    return layers
-
-
-def is_lightning_option(key: str) -> bool:
-    """Whether jsonargparse parses an option: all of the sections ``trainer`` and ``checkpoint``
-    except the logger.
-    """
-    section, _, name = key.partition(".")
-    return section in LIGHTNING and name.partition(".")[0] not in ("", "logger")
-
-
-def option_type(key: str, sections: Mapping[str, Section]) -> Any:
-    """Return the type of the value of a dotted key; ``Any`` if it is not known.
-
-    Raises:
-        BadRecipe: an unknown key.
-    """
-    section, _, rest = key.partition(".")
-    if not rest:
-        if section not in TOP:
-            raise BadRecipe(f"--{key}: {misplaced(sections, section)}")
-        return TOP[section]
-    name, _, inner = rest.partition(".")
-    found = sections.get(section)
-    if found is None:
-        raise BadRecipe(f"--{key}: {misplaced(sections, section)}")
-    name = found.current_name(name, f"--{key}")
-    if name not in found.hints:
-        raise BadRecipe(f"--{key}: {misplaced(sections, name, section)}")
-    return found.type_of(name, inner)
-
-
-def accepts(hint: Any, kind: type) -> bool:
-    """Whether a type is ``kind`` or a union with it."""
-    return kind in union_members(hint)
-
-
-def parse_value(text: str, hint: Any, origin: str) -> Any:
-    """Parse the text of an option. Text of a plain type stays text; ``validation`` converts it."""
-    if text in ("null", "None") and (not is_plain(hint) or accepts(hint, type(None))):
-        return None
-    if is_plain(hint):
-        return text
-    if accepts(hint, str) and text[:1] not in ("{", "["):
-        return text
-    return parse_yaml(text, origin)
+def as_list(value: Any) -> list[Any]:
+    """A list as it is, None as an empty list, and any other value in a list of its own."""
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def absolute_path(value: Any) -> Any:
@@ -196,10 +173,3 @@ def absolute_path(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: absolute_path(path) for name, path in value.items()}
     return str(Path(value).expanduser().resolve()) if isinstance(value, str) else value
-
-
-def nested(names: list[str], value: Any) -> dict[str, Any]:
-    """Return ``{"a": {"b": value}}`` for the names ``["a", "b"]``."""
-    for name in reversed(names):
-        value = {name: value}
-    return value  # type: ignore[no-any-return]  # the outermost is a dict

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.config.arguments import Arguments
+from tfzoo.config.arguments import Arguments, Option
 from tfzoo.config.loader import read_yaml
-from tfzoo.config.merge import (
-    Layer,
-    Merged,
-    Origins,
-    absolute_path,
-    is_lightning_option,
-    parse_options,
-)
+from tfzoo.config.merge import SPLITS, Layer, Merged, absolute_path
 from tfzoo.config.packaged import find
-from tfzoo.config.sections import LIGHTNING, sections, task_class
-from tfzoo.config.security import check_option, check_values
+from tfzoo.config.sections import LIGHTNING, Section, sections, task_class
+from tfzoo.config.security import check_values
 from tfzoo.config.validation import validate
 from tfzoo.errors import BadRecipe, TfzooError
 from tfzoo.terminal import silence_lightning
 
 if TYPE_CHECKING:
     from tfzoo.config.lightning import LightningConfig
-
-SPLITS = ("train", "val", "test")
 
 
 @dataclass
@@ -38,15 +30,19 @@ class Config:
     Args:
         name: the name of the recipe's file, without its suffix.
         task: the class of the task.
+        sections: the task's sections.
         recipe: every value, defaults included, as plain values. ``--print_config`` prints it, and
             ``config.yaml`` in the run's folder holds it.
         lightning: the sections ``trainer`` and ``checkpoint``, parsed by jsonargparse.
+        data: the data module of the section ``data``; None if it was not to be checked.
     """
 
     name: str
     task: Any
+    sections: Mapping[str, Section]
     recipe: dict[str, Any]
     lightning: LightningConfig
+    data: Any = None
 
 
 def load_recipe(name: str) -> Layer:
@@ -69,14 +65,26 @@ def resolve(
     """Merge a recipe, ``--config`` files and command-line options, and validate the result. No data
     is read.
 
-    The constructors of all sections except ``unchecked`` are called once, those of models on the
-    ``meta`` device, because they check ranges and combinations. With ``trust``, the recipe may name
-    classes outside Lightning, also in modules beside its file.
+    All files and options are checked before anything that they name is imported. The constructors
+    of all sections except ``unchecked`` are called once, those of models on the ``meta`` device,
+    because they check ranges and combinations. With ``trust``, the recipe may name classes outside
+    Lightning, also in modules beside its file.
 
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
-    task, merged, options = merge_all(recipe, arguments, trust)
+    configs = [option.text for option in arguments.options if option.key == "config"]
+    files = [recipe, *map(read_config, configs)]
+    options = [option for option in arguments.options if option.key != "config"]
+    for layer in files:
+        check_values(layer.values, layer.origin, trust)
+    for option in options:
+        check_values(option.value, option.origin, trust, option.keys)
+    task = find_task(files, options)
+    merged = Merged(sections(task))
+    for layer in files:
+        merged.add(layer.values, layer.origin)
+    merged.add_options(options)
     path = recipe.path or Path(recipe.origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
@@ -85,51 +93,25 @@ def resolve(
     from tfzoo.config import lightning
 
     silence_lightning()
-    own = {name: merged.values[name] for name in LIGHTNING if name in merged.values}
-    parsed = lightning.parse(replace(merged, values=own), options, trust)
-    skipped = {*LIGHTNING, *unchecked}
-    classes = {name: one.cls for name, one in merged.sections.items() if name not in skipped}
-    call_constructors(task, classes, values, merged.origins)
-    return Config(path.stem, task, {**values, **parsed.recipe}, parsed)
+    parsed = lightning.parse(values, merged, trust)
+    data = call_constructors(task, merged, values, unchecked).get("data")
+    return Config(path.stem, task, merged.sections, {**values, **parsed.recipe}, parsed, data)
 
 
 def help_text(recipe: Layer, arguments: Arguments) -> str:
     """Return every key of a recipe's task with its type and default."""
-    task = find_task([recipe], [text for key, text in arguments.options if key == "task"])
+    task = find_task([recipe], arguments.options)
     from tfzoo.config import lightning
 
     return lightning.help_text(sections(task))
 
 
-def merge_all(
-    recipe: Layer, arguments: Arguments, trust: bool
-) -> tuple[Any, Merged, list[tuple[str, str | None]]]:
-    """Return the class of the task, the merged values, and the options for jsonargparse.
-
-    All files and options are checked before anything that they name is imported.
-    """
-    files = [recipe, *(read_config(text) for key, text in arguments.options if key == "config")]
-    options = [option for option in arguments.options if option[0] != "config"]
-    for layer in files:
-        check_values(layer.values, layer.origin, trust)
-    for key, text in options:
-        check_option(key, text, trust)
-    task = find_task(files, [text for key, text in options if key == "task"])
-    merged = Merged(sections(task))
-    for layer in files:
-        merged.add(layer)
-    from_hub = "data.name" in dict(options) or merged.values.get("data", {}).get("name")
-    for layer in parse_options(options, merged.sections, () if from_hub else SPLITS):
-        merged.add(layer)
-    return task, merged, [option for option in options if is_lightning_option(option[0])]
-
-
-def find_task(files: Sequence[Layer], options: Sequence[str | None]) -> Any:
+def find_task(files: Sequence[Layer], options: Sequence[Option]) -> Any:
     """Return the class of the task: the value of the last ``--task``, else of the last file that
     has the key ``task``.
     """
     named = [(layer.values["task"], layer.origin) for layer in files if "task" in layer.values]
-    named += [(text, "--task") for text in options]
+    named += [(option.text, "--task") for option in options if option.key == "task"]
     name, origin = named[-1] if named else (None, files[-1].origin)
     try:
         return task_class(name)
@@ -160,22 +142,28 @@ def absolute_data_paths(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def call_constructors(
-    task: Any, classes: Mapping[str, type], values: Mapping[str, Any], origins: Origins
-) -> None:
-    """Call the constructors of these sections on the ``meta`` device, which allocates no memory."""
+    task: Any, merged: Merged, values: Mapping[str, Any], unchecked: Collection[str]
+) -> dict[str, Any]:
+    """Call the constructors of all sections except Lightning's and ``unchecked``, and return the
+    instances. The model is built on the ``meta`` device, which allocates no memory, with
+    placeholders for the sizes that follow from the data.
+    """
     import torch
 
     supplied = {
         "model": task.model_arguments(data=values["data"]),
         "data": {"seed": values["seed"]},
     }
-    for name, cls in classes.items():
+    made = {}
+    for name in [name for name in merged.sections if name not in {*LIGHTNING, *unchecked}]:
+        where = f"{merged.origins.file_of(name)}{name}"
         try:
-            with torch.device("meta"):
-                cls(**supplied.get(name, {}), **values[name])
+            with torch.device("meta") if name == "model" else nullcontext():
+                made[name] = merged.sections[name].cls(**supplied.get(name, {}), **values[name])
         except TfzooError as error:
-            error.args = (f"{origins.file_of(name)}{name}: {error}",)
+            error.args = (f"{where}: {error}",)
             raise
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             message = " ".join(str(error).split())[:300]
-            raise BadRecipe(f"{origins.file_of(name)}{name}: {message}") from None
+            raise BadRecipe(f"{where}: {message}") from None
+    return made

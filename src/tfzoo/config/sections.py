@@ -5,10 +5,11 @@ key, read from the signatures of constructors.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from math import inf
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tfzoo.errors import BadRecipe, did_you_mean, listing
@@ -33,8 +34,18 @@ diagnostics of attention and gradients. ``train_tokens``: training ends at the f
 least this many tokens of training data, unless another limit ends it earlier.
 """
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
-RANGES = {"seed": (0, 2**32 - 1), "timeout": (1, 2**31), "train_tokens": (1, 2**63 - 1)}
-"""The smallest and the largest value of each numeric top-level key."""
+RANGES = {
+    "seed": (0, 2**32 - 1),
+    "timeout": (1, 2**31),
+    "train_tokens": (1, 2**63 - 1),
+    "trainer.accumulate_grad_batches": (1, inf),
+    "trainer.check_val_every_n_epoch": (1, inf),
+    "trainer.gradient_clip_val": (0, inf),
+    "trainer.log_every_n_steps": (0, inf),
+}
+"""The smallest and the largest value of each numeric top-level key, and of arguments that the
+Trainer does not check itself.
+"""
 LIGHTNING = frozenset({"trainer", "checkpoint"})
 """The sections that jsonargparse parses: Lightning's ``Trainer`` and ``ModelCheckpoint``."""
 FOLDERS = frozenset({"dirpath", "default_root_dir"})
@@ -69,19 +80,21 @@ class Section:
 
     def is_nested(self, key: str) -> bool:
         """Whether a key holds options of its own section, such as ``encoder: {norm: batch}``."""
-        return key not in self.slots and dict[str, Any] in union_members(self.hints[key])
+        kinds = union_members(self.hints.get(key))
+        return key not in self.slots and dict[str, Any] in kinds
 
-    def type_of(self, key: str, inner: str = "") -> Any:
-        """Return the type of ``key``, or of the dotted name ``inner`` within it: ``str`` for an
-        option of a component, which the registry converts later; ``Any`` if it is not known.
+    def type_of(self, keys: Sequence[str]) -> Any:
+        """Return the type of a key, or of a key within its value: ``str`` for an option of a
+        component, which the registry converts later; ``Any`` if it is not known.
         """
-        if not inner:
-            return self.hints[key]
+        key, *inner = keys or ("",)
+        key = renamed_keys(self.cls).get(key, key)
+        if key not in self.hints or not inner:
+            return self.hints.get(key, Any)
         if key in self.slots:
             return str
-        first, _, rest = inner.partition(".")
         if self.is_nested(key):
-            return self.type_of(first, rest) if first in self.hints else Any
+            return self.type_of(inner)
         members = union_members(self.hints[key])
         values = [get_args(one)[1] for one in members if get_origin(one) is dict]
         return values[0] if values else Any

@@ -5,14 +5,13 @@ that they name is imported.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tfzoo.config.loader import TooLarge, parse_yaml
 from tfzoo.errors import BadRecipe
-from tfzoo.runs.bounds import leaves, numbers
+from tfzoo.runs.bounds import check_number, leaves
 
 FOLDERS = ("callbacks", "loggers", "strategies", "profilers", "plugins", "accelerators")
 
@@ -30,8 +29,10 @@ RUNS_CODE = {"LambdaCallback"}
 FORWARDED_KEYS = {"settings", "dict_kwargs"}
 """Arguments that a logger passes on to its own library, where they can name programs to start."""
 
-CLASS_KEY = re.compile(r"trainer\.(callbacks|logger|strategy|profiler|plugins|accelerator)(\.\d+)?")
-"""Arguments of the Trainer whose values are names of classes."""
+CLASS_KEYS = ("callbacks", "logger", "strategy", "profiler", "plugins", "accelerator")
+"""Arguments of the Trainer whose values are classes, by name or with their options."""
+
+CLASS_KEY = re.compile(rf"trainer\.({'|'.join(CLASS_KEYS)})(\.\d+)?")
 
 URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -41,36 +42,18 @@ OUTSIDE = re.compile(r"^[/~\\]|^[A-Za-z]:[/\\]|(?:^|[/\\])\.\.(?:$|[/\\])")
 TRUST = "If you trust whoever wrote it: --trust"
 
 
-def check_values(values: Mapping[str, Any], origin: str, trust: bool) -> None:
-    """Check the nested values of a recipe. Numbers that no machine has the memory for are always
-    refused; code, URLs and output folders are refused without ``trust``.
+def check_values(values: Any, origin: str, trust: bool, within: Sequence[str] = ()) -> None:
+    """Check the nested values of a recipe, or of its key ``within``. Numbers that no machine has
+    the memory for are always refused; code, URLs and output folders are refused without ``trust``.
 
     Raises:
         BadRecipe: naming the key.
     """
-    numbers(values, origin)
-    if trust:
-        return
-    for keys, value in leaves(values):
+    for keys, value in leaves(values, tuple(within)):
+        check_number(keys, value, origin)
         is_lightning = keys[0] in ("trainer", "checkpoint")
-        if value is not None and (is_lightning or isinstance(value, str)):
+        if not trust and value is not None and (is_lightning or isinstance(value, str)):
             check_value(".".join(keys), value, origin, is_lightning)
-
-
-def check_option(key: str, text: str | None, trust: bool) -> None:
-    """Check a command-line option as :func:`check_values` does, parsed as YAML and as text."""
-    if text is None:
-        return
-    key = key.rstrip("+")
-    try:
-        value = parse_yaml(text, f"--{key}")
-    except TooLarge:
-        raise
-    except BadRecipe:  # not every option is YAML; an error is reported where it is parsed
-        value = text
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    check_values(value, f"--{key}", trust)
 
 
 def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from tfzoo.errors import BadData
+from tfzoo.values import check_range
 
 Rows = NDArray[np.int64]
 
@@ -51,6 +52,7 @@ class LengthBucketedSampler(Sampler[list[int]]):
 
     Raises:
         BadData: there are fewer examples than processes.
+        BadOption: ``max_tokens`` is under 1.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class LengthBucketedSampler(Sampler[list[int]]):
         world_size: int = 1,
         shuffle: bool = True,
     ) -> None:
+        check_range("max_tokens", max_tokens, ge=1, whole=True)
         if len(source) < world_size:
             raise BadData(
                 f"{len(source)} examples are too few for {world_size} processes; use fewer devices"

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tfzoo.contracts import FeedForward
 from tfzoo.dropout import dropout as drop
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register("feedforward", "gelu", paper="arXiv:1606.08415, section 2")
@@ -34,7 +34,7 @@ class GELU(FeedForward):
 
     def __init__(self, dim: int, *, hidden: int | None = None) -> None:
         super().__init__()
-        positive("feedforward 'gelu'", hidden=hidden)
+        check_range("feedforward 'gelu': hidden", hidden, ge=1, whole=True, optional=True)
         self.inner = nn.Linear(dim, hidden or 4 * dim)
         self.outer = nn.Linear(hidden or 4 * dim, dim)
         self.reset_parameters()

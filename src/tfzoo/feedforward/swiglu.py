@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tfzoo.contracts import FeedForward
 from tfzoo.dropout import dropout as drop
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register("feedforward", "swiglu", paper="arXiv:2002.05202, eq. 6")
@@ -34,7 +34,7 @@ class SwiGLU(FeedForward):
 
     def __init__(self, dim: int, *, hidden: int | None = None) -> None:
         super().__init__()
-        positive("feedforward 'swiglu'", hidden=hidden)
+        check_range("feedforward 'swiglu': hidden", hidden, ge=1, whole=True, optional=True)
         width = max(1, round((hidden or 4 * dim) * 2 / 3))
         self.inner = nn.Linear(dim, 2 * width, bias=False)  # gate and value in one product
         self.outer = nn.Linear(width, dim, bias=False)

@@ -73,8 +73,7 @@ class TransformerClassifier(nn.Module):
         check_range("vocab_size", vocab_size, ge=1, whole=True)
         check_range("classes", classes, ge=2, whole=True)
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
-        if init_std is not None:
-            check_range("init_std", init_std, gt=0)
+        check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
         check_clashes(options, causal=False, allow=allow or (), pooling=pooling)
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, Unpack, get_args
 
 import torch
@@ -75,12 +74,10 @@ class Transformer(nn.Module):
         super().__init__()
         check_range("dim", dim, ge=1, whole=True)
         check_range("vocab_size", vocab_size, ge=1, whole=True)
-        if source_vocab_size is not None:
-            check_range("source_vocab_size", source_vocab_size, ge=1, whole=True)
-        if init_std is not None:
-            check_range("init_std", init_std, gt=0)
+        check_range("source_vocab_size", source_vocab_size, ge=1, whole=True, optional=True)
+        check_range("init_std", init_std, gt=0, optional=True)
         if tie not in get_args(Tie):
-            raise BadOption(f"tie={tie!r} is not {type_name(Tie)}")
+            raise BadOption(f"tie must be {type_name(Tie)}, not {tie!r}")
         if tie == "all" and source_vocab_size is not None:
             raise BadOption(
                 "tie: all shares one matrix between source and target embeddings, but "
@@ -88,8 +85,8 @@ class Transformer(nn.Module):
             )
         common = StackOptions(layers, heads, **stack)
         sides = {
-            "encoder": self._side(common, "encoder", encoder),
-            "decoder": self._side(common, "decoder", decoder),
+            "encoder": common.updated(encoder, "encoder"),
+            "decoder": common.updated(decoder, "decoder"),
         }
         self.encoder = Encoder(dim, **vars(sides["encoder"]), allow=allow)
         self.decoder = Decoder(dim, **vars(sides["decoder"]), allow=allow)
@@ -189,11 +186,3 @@ class Transformer(nn.Module):
         """
         x = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)
         return self.logits(x[:, 0])
-
-    def _side(
-        self, common: StackOptions, side: str, changes: Mapping[str, Any] | None
-    ) -> StackOptions:
-        try:
-            return common.updated(changes)
-        except BadOption as error:
-            raise BadOption(f"{side}: {error}") from None

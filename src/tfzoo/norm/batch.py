@@ -9,10 +9,9 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from tfzoo.contracts import Norm
-from tfzoo.errors import BadOption
 from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register("norm", "batch", paper="arXiv:1502.03167, algorithm 1", traits={"mixes_tokens:training"})
@@ -48,9 +47,8 @@ class Batch(Norm):
 
     def __init__(self, dim: int, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__()
-        positive("norm 'batch'", eps=eps, momentum=momentum)
-        if momentum > 1:
-            raise BadOption(f"norm 'batch', option 'momentum': {momentum} must be at most 1")
+        check_range("norm 'batch': eps", eps, gt=0)
+        check_range("norm 'batch': momentum", momentum, gt=0, le=1)
         self.eps, self.momentum = eps, momentum
         self.weight = nn.Parameter(torch.empty(dim))
         self.bias = nn.Parameter(torch.empty(dim))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tfzoo.contracts import Norm
 from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register(
@@ -40,7 +40,7 @@ class Instance(Norm):
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__()
-        positive("norm 'instance'", eps=eps)
+        check_range("norm 'instance': eps", eps, gt=0)
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(dim))
         self.bias = nn.Parameter(torch.empty(dim))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tfzoo.contracts import Norm
 from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register("norm", "layer", paper="arXiv:1607.06450, eq. 4")
@@ -33,7 +33,7 @@ class Layer(Norm):
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__()
-        positive("norm 'layer'", eps=eps)
+        check_range("norm 'layer': eps", eps, gt=0)
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(dim))
         self.bias = nn.Parameter(torch.empty(dim))

@@ -9,7 +9,7 @@ from tfzoo.contracts import Norm
 from tfzoo.norm._rms_kernel import rms_norm
 from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register("norm", "rms", paper="arXiv:1910.07467, eq. 4")
@@ -34,7 +34,7 @@ class RMS(Norm):
 
     def __init__(self, dim: int, *, eps: float = 1e-6) -> None:
         super().__init__()
-        positive("norm 'rms'", eps=eps)
+        check_range("norm 'rms': eps", eps, gt=0)
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(dim))
         self.reset_parameters()

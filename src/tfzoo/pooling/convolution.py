@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tfzoo.contracts import Pooling
 from tfzoo.errors import BadOption
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 LONGEST = 100
 """Limit of ``longest``, so that no recipe can ask for filters of a million widths."""
@@ -53,7 +53,8 @@ class Convolution(Pooling):
         self, dim: int, *, shortest: int = 3, longest: int = 5, filters: int = 100
     ) -> None:
         super().__init__()
-        positive("pooling 'convolution'", shortest=shortest, filters=filters)
+        check_range("pooling 'convolution': shortest", shortest, ge=1, whole=True)
+        check_range("pooling 'convolution': filters", filters, ge=1, whole=True)
         if not shortest <= longest <= LONGEST:
             raise BadOption(
                 f"pooling 'convolution': longest={longest} must be from shortest={shortest} "

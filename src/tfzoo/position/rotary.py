@@ -12,7 +12,7 @@ from tfzoo.errors import BadOption
 from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 from tfzoo.rotation import Rotation
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register("position", "rotary", paper="arXiv:2104.09864, eq. 15 and 34")
@@ -52,7 +52,7 @@ class Rotary(Position):
         layout: Literal["interleaved", "half"] = "interleaved",
     ) -> None:
         super().__init__()
-        positive("position 'rotary'", base=base)
+        check_range("position 'rotary': base", base, gt=0)
         if head_dim % 2:
             raise BadOption(
                 f"position 'rotary' rotates pairs of channels, so the width of a head must be "

@@ -9,7 +9,7 @@ from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
-from tfzoo.values import positive
+from tfzoo.values import check_range
 
 
 @register("position", "sinusoidal", paper="arXiv:1706.03762, section 3.5")
@@ -39,7 +39,7 @@ class Sinusoidal(Position):
 
     def __init__(self, dim: int, *, base: float = 10000.0) -> None:
         super().__init__()
-        positive("position 'sinusoidal'", base=base)
+        check_range("position 'sinusoidal': base", base, gt=0)
         if dim % 2:
             raise BadOption(f"position 'sinusoidal' pairs channels, so dim must be even, not {dim}")
         self.dim, self.base = dim, base

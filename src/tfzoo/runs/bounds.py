@@ -28,31 +28,23 @@ CALLED = "_instantiator"
 """The key that names a function for Lightning before 2.6.6 to call."""
 
 
-def numbers(tree: Mapping[str, Any], where: str, layers: int = LAYERS) -> None:
-    """Refuse numbers with which building a model would take hours or all memory; ``layers`` is the
-    largest number of layers.
+def check_number(path: tuple[str, ...], value: Any, where: str, layers: int = LAYERS) -> None:
+    """Refuse a number with which building a model would take hours or all memory. ``path`` are its
+    keys, ``layers`` is the largest number of layers.
 
     Raises:
         BadRecipe: naming the key and its largest value.
     """
-    for path, value in leaves(tree):
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or (isinstance(value, float) and not math.isfinite(value))
-        ):
-            continue
-        most = (
-            (layers if path[-1] == "layers" else WIDTH)
-            if path[0] == "model" and len(path) > 1
-            else NUMBER
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return
+    in_model = path[0] == "model" and len(path) > 1
+    most = NUMBER if not in_model else layers if path[-1] == "layers" else WIDTH
+    if most < abs(value) < math.inf:
+        key = ".".join(path)
+        raise BadRecipe(
+            f"{where if where == f'--{key}' else f'{where}: {key}'} is {value:.6g}; the most "
+            f"is {most:,}"
         )
-        if abs(value) > most:
-            key = ".".join(path)
-            raise BadRecipe(
-                f"{where if where == f'--{key}' else f'{where}: {key}'} is {value:.6g}; the most "
-                f"is {most:,}"
-            )
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -8,9 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
-from tfzoo.config.loader import read_yaml
-from tfzoo.config.packaged import find
-from tfzoo.sweep import check, layout
+from tfzoo.sweep import layout
 from tfzoo.sweep.fields import Fields
 
 
@@ -140,28 +138,6 @@ class Plan:
             "claim": self.claim,
         }
         return {key: value for key, value in found.items() if value not in (None, {}, [], "")}
-
-
-def load(path: str | Path, number: int | None = None) -> Plan:
-    """Read and check a sweep file, given by packaged name or by path.
-
-    The recipe of each cell is parsed and its model built without memory; no data is read. Cells
-    whose parts are incompatible are marked as ``refused``. With the ``number`` of a run only its
-    cell is checked.
-
-    Raises:
-        BadRecipe, BadOption, UnknownName: one line that names the file and the mistake.
-    """
-    file = find(str(path)).resolve()
-    plan = parse(file, read_yaml(file))
-    checked = range(len(plan.cells)) if number is None else [check.cell_index(plan, number)]
-    cells = list(plan.cells)
-    for index in checked:
-        refused, recipes = check.resolve_cell(plan, cells[index])
-        cells[index] = replace(cells[index], refused=refused, recipes=recipes)
-    plan = replace(plan, cells=cells)
-    check.metrics(plan)
-    return plan
 
 
 def parse(file: Path, tree: Mapping[str, Any]) -> Plan:

@@ -8,7 +8,8 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from tfzoo.sweep import cell, folder, local, plan, state, tune
+from tfzoo.sweep import cell, folder, local, state, tune
+from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.report import write
 from tfzoo.sweep.state import Run
@@ -66,10 +67,10 @@ def start_one(
     """Train one run, by the number that ``--dry-run`` prints. For schedulers that start each run
     themselves; ``tfzoo report`` writes the report.
     """
-    made = plan.load(file, number)
+    made = load(file, number)
     where = sweep_folder(made, path)
     if not folder.is_created(made, where):
-        made = plan.load(file)
+        made = load(file)
         folder.create(made, where, shlex.join(["tfzoo", "sweep", *arguments]))
     chosen = made.cells[number // len(made.seeds)]
     runs = [one for one in state.planned_runs(made, where) if one.number == number]

@@ -168,9 +168,9 @@ class Task(Evaluator):
         """Build the task from the contents of a checkpoint file."""
         kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
         try:
-            bounds.numbers(
-                kept["recipe"], "the checkpoint's recipe", layers=min(bounds.LAYERS, len(state))
-            )
+            layers = min(bounds.LAYERS, len(state))
+            for keys, value in bounds.leaves(kept["recipe"]):
+                bounds.check_number(keys, value, "the checkpoint's recipe", layers)
             tokenizer = cls.restore_tokenizer(kept["tokenizer"])
             arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
             with torch.device("meta"):  # no memory is allocated before the sizes are checked

@@ -39,7 +39,7 @@ class TrainedRun:
 
     def data(self) -> Any:
         """Prepare and return the data, with the run's own tokenizer."""
-        data = self.config.task.Data(**self.config.recipe["data"], seed=self.config.recipe["seed"])
+        data = self.config.data
         setattr(data, self.task.tokenizer_of_data, self.task.tokenizer)
         data.prepare_data()
         data.setup("test")
@@ -85,7 +85,7 @@ def open_run(
     path = checkpoints.resolve(arguments.positional[0])
     notify(f"checkpoint: {relative_path(path)}")
     checkpoint = checkpoints.read(path)
-    for key, _ in arguments.options:
+    for key in [option.key for option in arguments.options]:
         if key.partition(".")[0] in {
             "model",
             "checkpoint",
@@ -104,7 +104,7 @@ def open_run(
             )
     kept = checkpoint["tfzoo"]["recipe"]
     own = {**kept, "trainer": trainer_settings(kept.get("trainer") or {}), "checkpoint": {}}
-    changed = {key for key, _ in arguments.options}
+    changed = {".".join(option.keys) for option in arguments.options}
     recipe = Layer({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
     config = resolve(recipe, arguments, trust)
     for section, key in (

@@ -12,7 +12,8 @@ from jsonargparse import Namespace
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
 
-from tfzoo.config.lightning import RUN_FOLDER, LightningConfig, as_list
+from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
+from tfzoo.config.merge import as_list
 from tfzoo.errors import BadRecipe
 from tfzoo.runs import fsdp_strategy
 from tfzoo.runs.checkpoint_io import AtomicCheckpointIO

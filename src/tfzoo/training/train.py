@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.config.resolve import Config
-from tfzoo.config.sections import LIGHTNING, sections
+from tfzoo.config.sections import LIGHTNING
 from tfzoo.renamed import renamed_keys
 from tfzoo.runs import checkpoints
 from tfzoo.runs import config as run_config
 from tfzoo.runs.folder import choose, rank
 from tfzoo.runs.weights import adopt
 from tfzoo.terminal import notify, print_result, print_table, relative_path
-from tfzoo.training.best_checkpoint import best_checkpoint
 from tfzoo.training.launcher import launching
-from tfzoo.training.make_trainer import make_trainer
 from tfzoo.training.results import table_rows
 from tfzoo.training.training_run import TrainingRun
 
@@ -28,15 +26,13 @@ def train(config: Config, folder: str | None, args: list[str], source: str | Non
     A folder that holds a checkpoint of this configuration is resumed. Otherwise training starts,
     with the weights of the run or checkpoint ``source`` if one is given.
     """
-    run, data, messages = prepare(config, choose(config.name, folder), args, source)
-    for line in messages:
-        notify(line)
+    run, task, data = prepare(config, choose(config.name, folder), args, source)
     with launching(["fit", *args]):
-        code = run.run()
+        code = run.run(task, data)
     try:
         title = f"{config.recipe['task']} {config.name}: {run.ended}"
         print_table(table_rows(run), title)
-        if line := run.task.compare_with_baselines(data, run.test_scores):
+        if line := task.compare_with_baselines(data, run.test_scores):
             print_result(line)
     except Exception:  # an error in the report does not change the result of the training
         traceback.print_exc()
@@ -45,22 +41,19 @@ def train(config: Config, folder: str | None, args: list[str], source: str | Non
 
 def prepare(
     config: Config, folder: Path, args: list[str], source: str | None
-) -> tuple[TrainingRun, Any, list[str]]:
-    """Prepare data, task and Trainer, and write ``config.yaml``. Returns the training, its data and
-    what to tell the user. If this fails, an empty folder is removed again.
+) -> tuple[TrainingRun, Any, Any]:
+    """Make the Trainer, prepare the data, build the task, and write ``config.yaml``. Returns the
+    training, its task and its data. If this fails, an empty folder is removed again.
     """
     try:
         resume_from = find_checkpoint(folder, config)
-        # Lightning checks its two sections here, before data is read
-        best_checkpoint(config.recipe["checkpoint"], config.task.monitor, folder)
-        make_trainer(config.lightning, None, [])
-        data = config.task.Data(**config.recipe["data"], seed=config.recipe["seed"])
+        run = TrainingRun(config, folder, args, resume_from)
+        data = config.data
         data.prepare_data()
         data.setup("fit")
         task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
         task.check(data)
         loaded = load_weights(task, source) if source and not resume_from else []
-        run = TrainingRun(config, folder, task, data, args, resume_from)
     except BaseException:
         with suppress(OSError):  # it is not empty
             if not rank():
@@ -69,11 +62,13 @@ def prepare(
         raise
     if not rank():
         run_config.write(folder, config.recipe)
-    messages = [f"run: {relative_path(folder)}"]
-    messages += [f"goes on from {relative_path(resume_from)}"] if resume_from else []
-    messages += [f"from: {line}" for line in loaded]
-    messages += [data.describe(), f"model: {run.parameters:,} parameters"]
-    return run, data, messages
+    notify(f"run: {relative_path(folder)}")
+    if resume_from:
+        notify(f"goes on from {relative_path(resume_from)}")
+    for line in loaded:
+        notify(f"from: {line}")
+    notify(data.describe())
+    return run, task, data
 
 
 def find_checkpoint(folder: Path, config: Config) -> Path | None:
@@ -101,9 +96,7 @@ def check_config(folder: Path, config: Config) -> None:
         BadRun: it has another one.
     """
     # config.yaml holds only the values of Lightning's sections that are not defaults
-    own = {
-        name: section for name, section in sections(config.task).items() if name not in LIGHTNING
-    }
+    own = {name: section for name, section in config.sections.items() if name not in LIGHTNING}
     renamed = {
         f"{name}.{old}": f"{name}.{new}"
         for name, section in own.items()

@@ -37,28 +37,31 @@ class TrainingRun:
     Args:
         config: the resolved configuration.
         folder: the run's folder.
-        task, data: built from ``config``; the data is prepared.
         args: the arguments of ``tfzoo fit``.
         resume_from: the checkpoint to resume from, or None to start from step 0.
+
+    Raises:
+        BadRecipe: Lightning rejects the sections ``trainer`` or ``checkpoint``.
     """
+
+    task: Any
+    data: Any
+    parameters: int
 
     def __init__(
         self,
         config: Config,
         folder: Path,
-        task: Any,
-        data: Any,
         args: list[str],
         resume_from: Path | None = None,
     ) -> None:
-        self.recipe, self.folder, self.task, self.data = config.recipe, folder, task, data
+        self.recipe, self.folder = config.recipe, folder
         self.args, self.resume_from = args, resume_from
         self.ended = "not started"
         self.test_scores: dict[str, float] = {}
         self.earlier = results.earlier_attempts(folder) if resume_from else []
         before = summary.read(folder).get("fit", {}) if resume_from else {}
         self.earlier_decoding_speed = before.get("decoded_per_second")
-        self.parameters = sum(parameter.numel() for parameter in task.parameters())
         settings = config.recipe["checkpoint"]
         interval = config.lightning.values.checkpoint.train_time_interval
         has_interval = settings.get("train_time_interval") and isinstance(interval, timedelta)
@@ -88,8 +91,13 @@ class TrainingRun:
         ]
         self.trainer = make_trainer(config.lightning, folder, callbacks, [metrics])
 
-    def run(self) -> int:
-        """Train, test on built-in data, and write the summary. Returns the exit code."""
+    def run(self, task: Any, data: Any) -> int:
+        """Train the task on prepared data, test it on built-in data, and write the summary. Returns
+        the exit code.
+        """
+        self.task, self.data = task, data
+        self.parameters = sum(parameter.numel() for parameter in task.parameters())
+        notify(f"model: {self.parameters:,} parameters")
         environment = summary.environment(["fit", *self.args])
         started = {"ended": "running", "attempts": self.attempts("running")}
         self._write_summary("fit", {**started, **environment})

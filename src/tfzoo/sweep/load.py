@@ -1,19 +1,47 @@
-"""Checks of a sweep before its first run: every cell can be trained, every metric is measured."""
+"""Load a sweep file, and check before its first run that every cell can be trained and that every
+metric is measured.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from tfzoo.config.arguments import parse_arguments
+from tfzoo.config.loader import read_yaml
+from tfzoo.config.merge import Layer
+from tfzoo.config.packaged import find
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
 from tfzoo.registry import create
+from tfzoo.sweep.plan import Cell, Plan, parse
 
-if TYPE_CHECKING:
-    from tfzoo.sweep.plan import Cell, Plan
+
+def load(path: str | Path, number: int | None = None) -> Plan:
+    """Read and check a sweep file, given by packaged name or by path.
+
+    The recipe of each cell is parsed and its model built without memory; no data is read. Cells
+    whose parts are incompatible are marked as ``refused``. With the ``number`` of a run only its
+    cell is checked.
+
+    Raises:
+        BadRecipe, BadOption, UnknownName: one line that names the file and the mistake.
+    """
+    file = find(str(path)).resolve()
+    plan = parse(file, read_yaml(file))
+    recipe = load_recipe(plan.recipe)
+    checked = range(len(plan.cells)) if number is None else [cell_index(plan, number)]
+    cells = list(plan.cells)
+    for index in checked:
+        refused, recipes = resolve_cell(plan, recipe, cells[index])
+        cells[index] = replace(cells[index], refused=refused, recipes=recipes)
+    plan = replace(plan, cells=cells)
+    check_metrics(plan)
+    return plan
 
 
 def cell_index(plan: Plan, number: int) -> int:
@@ -28,7 +56,7 @@ def cell_index(plan: Plan, number: int) -> int:
     return number // len(plan.seeds)
 
 
-def resolve_cell(plan: Plan, cell: Cell) -> tuple[str, dict[str, dict[str, Any]]]:
+def resolve_cell(plan: Plan, recipe: Layer, cell: Cell) -> tuple[str, dict[str, dict[str, Any]]]:
     """Why a cell is refused (``""`` if it is not), and its resolved recipes by the label of the
     tuned value.
 
@@ -37,27 +65,26 @@ def resolve_cell(plan: Plan, cell: Cell) -> tuple[str, dict[str, dict[str, Any]]
     """
     labels = plan.tune.values if plan.tune else [""]
     try:
-        return "", {tuned: resolve_recipe(plan, cell, tuned) for tuned in labels}
+        return "", {tuned: resolve_recipe(plan, recipe, cell, tuned) for tuned in labels}
     except Clash as clash:
         return str(clash), {}
 
 
-def resolve_recipe(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:
+def resolve_recipe(plan: Plan, recipe: Layer, cell: Cell, tuned: str) -> dict[str, Any]:
     """The configuration, without the seed, with which ``tfzoo fit`` will train a cell."""
-    recipe, *options = plan.fit_arguments(cell, tuned)
-    layer = load_recipe(recipe)
+    _, *options = plan.fit_arguments(cell, tuned)
     try:
-        return resolve(layer, parse_arguments(options)).recipe
+        return resolve(recipe, parse_arguments(options)).recipe
     except Clash:
         raise
     except TfzooError as error:
         message = re.sub(r"\.? If you trust .*--trust", "", str(error))
-        where = "" if message.startswith(("--", layer.origin)) else f"cell {cell.name}: "
+        where = "" if message.startswith(("--", recipe.origin)) else f"cell {cell.name}: "
         error.args = (f"{plan.file}: {where}{message.removeprefix('--')}",)
         raise
 
 
-def metrics(plan: Plan) -> None:
+def check_metrics(plan: Plan) -> None:
     """Check that runs measure the sweep's metrics, as far as that is known without data.
 
     Raises:
