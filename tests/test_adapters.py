@@ -111,6 +111,14 @@ def test_tensors_are_scaled_in_place() -> None:
     assert [one.tolist() for one in tensors] == [[0.5, 0.5], [[1.0], [1.0], [1.0]]]
 
 
+def test_the_attention_function_of_a_transformers_model() -> None:
+    transformers = pytest.importorskip("transformers", minversion="5")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=4, patch_size=4))
+    model.set_attn_implementation("eager")
+    assert _adapters.attention_implementation(model.layers[0].attention.config) == "eager"
+
+
 @pytest.mark.parametrize("name", ["BLEU", "CHRF"])
 def test_statistics_of_lines_give_the_score_of_a_corpus(name: str) -> None:
     import sacrebleu.metrics

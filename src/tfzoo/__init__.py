@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tfzoo.models.transformer import Transformer
     from tfzoo.registry import create, describe, list_components, register
     from tfzoo.search import Search
+    from tfzoo.swapping.swap import swap
     from tfzoo.tasks.classification import ClassificationTask
     from tfzoo.tasks.loss import Loss
     from tfzoo.tasks.optim import Optim
@@ -45,6 +46,7 @@ _WHERE = {
     "describe": "tfzoo.registry",
     "list_components": "tfzoo.registry",
     "register": "tfzoo.registry",
+    "swap": "tfzoo.swapping.swap",
 }
 _MODULES = ("errors", "testing")
 
@@ -68,6 +70,7 @@ __all__ = [
     "errors",
     "list_components",
     "register",
+    "swap",
     "testing",
 ]
 

@@ -99,6 +99,15 @@ def scale_in_place(tensors: Sequence[Any], factor: Any) -> None:
     torch._foreach_mul_(list(tensors), factor)
 
 
+# transformers ------------------------------------------------------------------------------------
+
+
+def attention_implementation(config: Any) -> str | None:
+    """The name of the attention function that models of this configuration call."""
+    name: str | None = config._attn_implementation
+    return name
+
+
 # sacreBLEU ----------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,1 @@
+"""Parts of tfzoo in models that exist: :func:`tfzoo.swap`."""

@@ -1,0 +1,65 @@
+"""Which modules of a model are attentions, and what takes their place."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from tfzoo.blocks.torch_attention import MultiheadAttention
+from tfzoo.registry import Spec
+from tfzoo.swapping import huggingface
+from tfzoo.swapping.norms import NotSwappable
+
+
+def is_attention(module: nn.Module) -> bool:
+    """Whether a module is PyTorch's, tfzoo's, or one of ``transformers``."""
+    known = isinstance(module, nn.MultiheadAttention | MultiheadAttention)
+    return known or huggingface.calls_interface(module)
+
+
+def check_attention(model: nn.Module, name: str) -> None:
+    """Raise :class:`NotSwappable` where no component can take the place of that module."""
+    module = model.get_submodule(name)
+    if huggingface.calls_interface(module):
+        huggingface.check(model, name)
+        return
+    if isinstance(module, MultiheadAttention):
+        return
+    if type(module) is not nn.MultiheadAttention:
+        raise NotSwappable("it is a subclass, which may compute something else")
+    if module.bias_k is not None or module.add_zero_attn:
+        raise NotSwappable("it has add_bias_kv or add_zero_attn")
+
+
+def attention_replacement(old: nn.MultiheadAttention | MultiheadAttention, spec: Spec) -> nn.Module:
+    """tfzoo's module with the projections of the old one, and a new component in it."""
+    like = old.out_proj.weight
+    options = {}
+    if isinstance(old, MultiheadAttention):
+        options = {
+            "head_dim": old.head_dim,
+            "value_head_dim": old.widths[2] // old.kv_heads,
+            "kv_heads": old.kv_heads,
+            "temperature": old.temperature,
+        }
+    new = MultiheadAttention(
+        old.embed_dim,
+        old.num_heads,
+        old.dropout,
+        old.in_proj_bias is not None,
+        kdim=old.kdim,
+        vdim=old.vdim,
+        batch_first=old.batch_first,
+        device=like.device,
+        dtype=like.dtype,
+        attention=dict(spec) if not isinstance(spec, str) else spec,
+        **options,
+    )
+    projections = {
+        name: value for name, value in old.state_dict().items() if not name.startswith("attention.")
+    }
+    new.load_state_dict(projections, strict=False)
+    trained = {name: one.requires_grad for name, one in old.named_parameters()}
+    for name, parameter in new.named_parameters():
+        if name in projections:
+            parameter.requires_grad_(trained[name])
+    return new.train(old.training)

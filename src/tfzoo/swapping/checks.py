@@ -1,0 +1,80 @@
+"""What a component needs of the model that it is swapped into."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from torch import nn
+
+from tfzoo.blocks import clashes
+from tfzoo.blocks.options import StackOptions
+from tfzoo.errors import BadOption, listing
+from tfzoo.registry import Spec, registry
+from tfzoo.swapping import huggingface
+from tfzoo.swapping.padding import ATTRIBUTE, Valid
+
+
+def mixes_tokens(norm: Spec) -> bool:
+    """Whether the norm of a spec mixes tokens."""
+    return clashes.mixes_tokens(registry("norm").options(norm)[0])
+
+
+def check_norm_fits(
+    model: nn.Module,
+    norm: Spec,
+    names: Sequence[str],
+    valid: Valid | None,
+    allow: Collection[str],
+) -> None:
+    """Check a norm that takes the place of the norms of these names.
+
+    Raises:
+        BadOption: it mixes tokens, and it is not known which are padding or which axis is theirs.
+        Clash: it mixes tokens in a decoder.
+    """
+    if not mixes_tokens(norm):
+        return
+    name = registry("norm").options(norm)[0].name
+    if valid is False or (valid is None and not hasattr(model, ATTRIBUTE)):
+        arguments = listing(inspect.signature(model.forward).parameters)
+        raise BadOption(
+            f"norm {name!r} mixes tokens, so swap must know which are padding: valid='...' names "
+            f"the argument of {type(model).__name__}.forward that is true at tokens, valid='~...' "
+            f"one that is true at padding (it has: {arguments}); valid=True says that there is none"
+        )
+    for path, module in model.named_modules():
+        if getattr(module, "batch_first", None) is False:
+            raise BadOption(
+                f"norm {name!r} mixes tokens and takes (b n d), but {path} has batch_first=False"
+            )
+    if any(huggingface.within(one, decoder) for decoder in decoders(model) for one in names):
+        options = StackOptions(norm=norm if isinstance(norm, str) else dict(norm), position="none")
+        clashes.check_clashes(options, causal=True, allow=allow)
+
+
+def check_attention_fits(model: nn.Module, attention: Spec, allow: Collection[str]) -> None:
+    """Check an attention against the positions of the model.
+
+    Raises:
+        Clash: it is not rotatable, and the model has rotary positions.
+    """
+    if any(re.search("(?i)rotary|rope", type(module).__name__) for module in model.modules()):
+        spec = attention if isinstance(attention, str) else dict(attention)
+        options = StackOptions(attention=spec, position="rotary")
+        clashes.check_clashes(options, causal=False, allow=allow)
+
+
+def decoders(model: nn.Module) -> Iterator[str]:
+    """The names of modules in which no token may see a later one, as far as that can be told:
+    PyTorch's decoders, and models of ``transformers`` whose attention is causal.
+    """
+    choosing = list(huggingface.choosers(model))
+    for name, module in model.named_modules():
+        if isinstance(module, nn.TransformerDecoder | nn.TransformerDecoderLayer):
+            yield name
+        elif huggingface.calls_interface(module) and getattr(module, "is_causal", False):
+            yield max(
+                (one for one in choosing if huggingface.within(name, one)), key=len, default=name
+            )

@@ -1,0 +1,210 @@
+"""Puts parts of tfzoo in the place of a model's own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from torch import nn
+
+from tfzoo.errors import BadOption
+from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.models.transformer import Transformer
+from tfzoo.registry import Spec, registry
+from tfzoo.swapping import attentions, fast_path, huggingface
+from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, mixes_tokens
+from tfzoo.swapping.norms import FoundNorm, NotSwappable, find_norm, is_norm, norm_replacement
+from tfzoo.swapping.padding import Valid, give_padding, tell_padding
+from tfzoo.swapping.report import SwappedModule, SwapReport
+
+Patterns = str | Collection[str] | None
+
+
+def swap(
+    model: nn.Module,
+    norm: Spec | None = None,
+    attention: Spec | None = None,
+    *,
+    only: Patterns = None,
+    skip: Patterns = None,
+    valid: Valid | None = None,
+    allow: Collection[str] = (),
+) -> SwapReport:
+    """Replace the norms and the attentions of any model by components of tfzoo, in place.
+
+    Norms are ``nn.LayerNorm``, ``nn.RMSNorm``, tfzoo's own, and modules whose class is called
+    ``...LayerNorm`` or ``...RMSNorm`` and that compute one of the two (Hugging Face's). Attentions
+    are ``nn.MultiheadAttention``, alone or in PyTorch's Transformer layers, tfzoo's
+    :class:`~tfzoo.MultiheadAttention`, and those of ``transformers`` models that call its
+    ``AttentionInterface``. A trained component becomes a submodule, so that the optimiser and
+    ``state_dict`` have it.
+
+    Weight, bias and eps of a norm carry over where the component has them, and so do the
+    projections of an attention. Everything else starts as the component starts it. Swap after
+    pretrained weights are loaded and before the optimiser is made. Swapping again replaces what was
+    swapped in.
+
+    Args:
+        model: any module that contains norms or attentions.
+        norm: the component that replaces every norm: a name, or a dict with its options; None
+            leaves the norms.
+        attention: likewise of every attention. It computes the scores: a scale that the model
+            gives them is dropped.
+        only: change modules of these names only: one pattern of :mod:`fnmatch` or several
+            (``"encoder.layers.*.norm1"``).
+        skip: leave modules of these names.
+        valid: where the padding is, which a norm that mixes tokens must know. The name of the
+            argument of ``model.forward`` that is true at tokens (``"attention_mask"``); with a
+            ``~`` before it, of one that is true at padding (``"~src_key_padding_mask"``); a
+            function of the arguments of ``model.forward`` that returns ``(b n)``, true at tokens;
+            or True: there is never any padding.
+        allow: rules of clashes to accept, as in :class:`~tfzoo.Transformer`.
+
+    Returns:
+        What was replaced, kept and refused, with the reasons; ``print`` shows it as a table.
+
+    Raises:
+        UnknownName: no such component.
+        BadOption: no such option of it; nothing can be replaced; or the norm mixes tokens, and
+            ``valid`` is missing or names no argument of the model.
+        Clash: a norm that mixes tokens in a decoder; an attention that is not rotatable in a model
+            with rotary positions.
+
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))
+    >>> print(swap(model, norm="rms"))
+              modules    was        now
+    replaced  1          LayerNorm  rms  bias dropped
+    """
+    specs = {"norm": norm, "attention": attention}
+    kinds = {kind: registry(kind).options(spec)[0] for kind, spec in specs.items() if spec}
+    if not kinds:
+        raise BadOption("swap: say what to swap: norm=..., attention=..., or both")
+    matches = list(find(model, kinds, only, skip))
+    chosen = [match for match in matches if not match.outcome]
+    if not chosen:
+        raise BadOption(nothing(model, matches, list(kinds)))
+    if norm and any(match.kind == "norm" for match in chosen):
+        names = [match.name for match in chosen if match.kind == "norm"]
+        check_norm_fits(model, norm, names, valid, allow)
+    if attention and any(match.kind == "attention" for match in chosen):
+        check_attention_fits(model, attention, allow)
+    notes = exchange(model, chosen, specs, valid)
+    fast_path.switch_off(model)
+    return SwapReport(tuple(told(match, specs, notes) for match in matches))
+
+
+@dataclass
+class Match:
+    """A norm or an attention of a model. ``outcome`` is set if it is not to be replaced."""
+
+    name: str
+    module: nn.Module
+    kind: str
+    found: FoundNorm | None = None
+    outcome: Literal["", "kept", "refused"] = ""
+    reason: str = ""
+
+
+def find(
+    model: nn.Module, kinds: Collection[str], only: Patterns, skip: Patterns
+) -> Iterator[Match]:
+    """Every module of these kinds, and what is known about it. Changes nothing."""
+    like = next(model.parameters(), None)
+    built = [
+        n
+        for n, one in model.named_modules()
+        if isinstance(one, TransformerClassifier | Transformer)
+    ]
+    for name, module in model.named_modules(remove_duplicate=False):
+        kind = kind_of(module)
+        if kind not in kinds or like is None:
+            continue
+        match = Match(name, module, kind)
+        try:
+            if only is not None and not fits(name, only):
+                match.outcome, match.reason = "kept", "not in only"
+            elif skip is not None and fits(name, skip):
+                match.outcome, match.reason = "kept", "in skip"
+            elif not name:
+                raise NotSwappable("it is the model itself")
+            elif any(huggingface.within(name, one) for one in built):
+                raise NotSwappable(f"a model of tfzoo takes {kind}= when it is built")
+            elif kind == "norm":
+                match.found = find_norm(module, like)
+            else:
+                attentions.check_attention(model, name)
+        except NotSwappable as why:
+            match.outcome, match.reason = "refused", str(why)
+        yield match
+
+
+def kind_of(module: nn.Module) -> str:
+    """The kind of component that can replace a module; ``""`` if none can."""
+    if is_norm(module):
+        return "norm"
+    return "attention" if attentions.is_attention(module) else ""
+
+
+def fits(name: str, patterns: Patterns) -> bool:
+    """Whether a name matches a pattern."""
+    patterns = [patterns] if isinstance(patterns, str) else patterns or ()
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def build(match: Match, specs: Mapping[str, Spec | None]) -> tuple[nn.Module, str]:
+    """What takes the place of a module, and what the report says of it."""
+    norm, attention = specs["norm"], specs["attention"]
+    if match.found is not None and norm:
+        return norm_replacement(match.module, match.found, norm)
+    if attention and huggingface.calls_interface(match.module):
+        return huggingface.interface_attention(match.module, attention)
+    return attentions.attention_replacement(match.module, attention or ""), ""
+
+
+def exchange(
+    model: nn.Module, chosen: Sequence[Match], specs: Mapping[str, Spec | None], valid: Valid | None
+) -> dict[str, str]:
+    """Replace these modules; returns by name what the report says of each. A module that stands at
+    two places is replaced by one.
+    """
+    made = {match.module: build(match, specs) for match in chosen}
+    mixing = specs["norm"] is not None and mixes_tokens(specs["norm"])
+    padding = tell_padding(model, valid) if mixing else None
+    huggingface.use_interface(model, [one for one in made if huggingface.calls_interface(one)])
+    for match in chosen:
+        new, _ = made[match.module]
+        if match.kind == "norm" and padding is not None:
+            give_padding(new, match.name, padding)
+        if isinstance(new, huggingface.InterfaceAttention):
+            match.module.add_module(huggingface.NAME, new)
+        else:
+            model.set_submodule(match.name, new)
+    return {match.name: made[match.module][1] for match in chosen}
+
+
+def told(match: Match, specs: Mapping[str, Spec | None], notes: Mapping[str, str]) -> SwappedModule:
+    """The report's line about a module."""
+    was = type(match.module).__name__
+    if match.outcome:
+        return SwappedModule(match.name, was, match.outcome, was, match.reason)
+    spec = specs[match.kind] or ""
+    now = spec if isinstance(spec, str) else spec["name"]
+    return SwappedModule(match.name, was, "replaced", now, notes[match.name])
+
+
+def nothing(model: nn.Module, matches: Sequence[Match], kinds: Collection[str]) -> str:
+    """The message where no module can be replaced."""
+    asked, where = " or ".join(kinds), type(model).__name__
+    if not matches:
+        known = {
+            "norm": "norms: nn.LayerNorm, nn.RMSNorm and classes called ...LayerNorm or ...RMSNorm",
+            "attention": "attentions: nn.MultiheadAttention and those of "
+            "transformers models that call its AttentionInterface",
+        }
+        return f"swap: {where} has no {asked} that is known. Known " + "; ".join(
+            known[kind] for kind in kinds
+        )
+    report = SwapReport(tuple(told(match, {}, {}) for match in matches))
+    return f"swap: no {asked} of {where} can be replaced. It has:\n{report}"

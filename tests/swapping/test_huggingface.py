@@ -1,0 +1,155 @@
+"""Models of transformers keep their output, and train with every part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.errors import BadOption, Clash
+from tfzoo.registry import registry
+
+transformers = pytest.importorskip("transformers", minversion="5")
+
+SIZE = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "intermediate_size": 32,
+    "max_position_embeddings": 32,
+}
+IDS = torch.arange(14).view(2, 7) * 3 % 45 + 5
+RIGHT = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
+SCALED = "scaled_dot_product"
+
+
+def model_of(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
+    """A tiny model in float64 with random weights, and a batch."""
+    torch.manual_seed(0)
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    batch = {"input_ids": IDS, "attention_mask": RIGHT}
+    model: Any
+    if name == "bert":
+        model = transformers.BertModel(transformers.BertConfig(**SIZE, **still))
+    elif name == "vit":
+        config = transformers.ViTConfig(**SIZE, **still, image_size=8, patch_size=4)
+        model, batch = transformers.ViTModel(config), {"pixel_values": torch.randn(2, 3, 8, 8)}
+        batch["pixel_values"] = batch["pixel_values"].double()
+    elif name == "t5":
+        sizes = {"d_model": 16, "d_kv": 4, "num_layers": 1, "num_heads": 4, "d_ff": 32}
+        config = transformers.T5Config(vocab_size=50, dropout_rate=0.0, **sizes)
+        model = transformers.T5Model(config)
+        batch = {**batch, "decoder_input_ids": IDS[:, :5]}
+    else:
+        made = {"llama": "LlamaConfig", "gemma": "GemmaConfig"}[name]
+        config = getattr(transformers, made)(**SIZE, num_key_value_heads=2, head_dim=4)
+        model = transformers.AutoModelForCausalLM.from_config(config)
+        batch["attention_mask"] = RIGHT.flip(1)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return model.double().eval(), batch
+
+
+def output(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    found = model(**batch)[0]
+    if found.shape[:2] == RIGHT.shape:
+        found = found[batch["attention_mask"].bool()]
+    return found  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("name", "norm", "attention", "tolerance"),
+    [
+        ("bert", "layer", SCALED, 1e-9),
+        ("vit", "layer", SCALED, 1e-9),
+        ("llama", "rms", SCALED, 1e-6),  # these three normalise in fp32
+        ("gemma", "rms", SCALED, 1e-6),
+        ("t5", "rms", "dot_product", 1e-5),
+    ],
+)
+def test_a_models_own_parts_give_its_own_output(
+    name: str, norm: str, attention: str, tolerance: float, training: bool
+) -> None:
+    model, batch = model_of(name)
+    model.train(training)
+    with torch.no_grad():
+        before = output(model, batch)
+        names = dict(model.named_parameters())
+        report = tfzoo.swap(model, norm=norm, attention=attention)
+        after = output(model, batch)
+    assert report.replaced
+    assert not report.refused
+    torch.testing.assert_close(after, before, rtol=tolerance, atol=tolerance)
+    assert dict(model.named_parameters()).keys() == names.keys()
+
+
+@pytest.mark.parametrize("name", ["bert", "vit"])
+def test_every_part_trains(name: str) -> None:
+    model, batch = model_of(name)
+    model.train()
+    valid = True if name == "vit" else "attention_mask"
+    for attention in registry("attention").names():
+        for norm in registry("norm").names():
+            tfzoo.swap(model, norm, attention, valid=valid)
+            model.zero_grad()
+            output(model, batch).square().mean().backward()
+            for part, parameter in model.named_parameters():
+                if "pooler" not in part:
+                    assert parameter.grad is not None, (attention, norm, part)
+                    assert parameter.grad.isfinite().all(), (attention, norm, part)
+
+
+def test_trained_parts_are_saved_with_the_model() -> None:
+    model, batch = model_of("bert")
+    tfzoo.swap(model, norm="rms", attention="additive")
+    state = model.state_dict()
+    assert "encoder.layer.0.attention.self.tfzoo.attention.query" in state
+    other, _ = model_of("bert")
+    tfzoo.swap(other, norm="rms", attention="additive")
+    nn.init.zeros_(other.encoder.layer[0].attention.self.tfzoo.attention.query)
+    other.load_state_dict(state)
+    torch.testing.assert_close(output(other, batch), output(model, batch), rtol=0.0, atol=0.0)
+
+
+def test_what_is_skipped_computes_as_before_beside_what_is_swapped() -> None:
+    """The layers of a model share one configuration, which names one attention function."""
+    torch.manual_seed(0)
+    config = transformers.BertConfig(**{**SIZE, "num_hidden_layers": 2})
+    model = transformers.BertModel(config).double().eval()
+    batch = {"input_ids": IDS, "attention_mask": RIGHT}
+    before = output(model, batch)
+    report = tfzoo.swap(model, attention=SCALED, only="*.layer.1.*")
+    assert report.replaced == ["encoder.layer.1.attention.self"]
+    torch.testing.assert_close(output(model, batch), before, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("attention", ["additive", SCALED])
+def test_cached_generation_equals_uncached(attention: str) -> None:
+    model, batch = model_of("llama")
+    tfzoo.swap(model, attention=attention, allow=["unrotatable-attention"])
+    cached, uncached = (
+        model.generate(**batch, max_new_tokens=4, do_sample=False, use_cache=use)
+        for use in (True, False)
+    )
+    assert cached.tolist() == uncached.tolist()
+
+
+def test_a_decoder_with_rotary_positions_is_checked_for_clashes() -> None:
+    model, _ = model_of("llama")
+    with pytest.raises(Clash, match="unrotatable-attention"):
+        tfzoo.swap(model, attention="additive")
+    with pytest.raises(Clash, match="leaky-norm"):
+        tfzoo.swap(model, norm="batch", valid="attention_mask")
+
+
+def test_an_attention_outside_of_its_model_is_refused() -> None:
+    model, _ = model_of("bert")
+    layer = model.encoder.layer[0]
+    with pytest.raises(BadOption, match="chosen by the model that it was taken from"):
+        tfzoo.swap(layer, attention="additive")
+    assert tfzoo.swap(layer, norm="rms").replaced

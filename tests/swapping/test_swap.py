@@ -1,0 +1,256 @@
+"""A swap leaves what it does not change as it was, and says what it did."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.errors import BadOption, Clash, UnknownName
+from tfzoo.registry import registry
+
+DIM, HEADS = 16, 4
+PADDING = torch.arange(6) >= torch.tensor([[6], [4], [1]])
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+def randomize(model: nn.Module) -> nn.Module:
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def encoder(**options: object) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(DIM, HEADS, 32, 0.0, batch_first=True, **options)
+    final = nn.LayerNorm(DIM)
+    nested = not options
+    return randomize(
+        nn.TransformerEncoder(layer, 2, norm=final, enable_nested_tensor=nested).double()
+    )  # type: ignore[return-value]  # the same module
+
+
+def tokens() -> Tensor:
+    return torch.randn(3, 6, DIM, dtype=torch.float64)
+
+
+@torch.no_grad()
+def output(model: nn.Module, x: Tensor) -> Tensor:
+    return model(x, src_key_padding_mask=PADDING)[~PADDING]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_pytorchs_own_parts_give_pytorchs_output(norm_first: bool, training: bool) -> None:
+    """In eval mode PyTorch computes a post-norm layer in one kernel, without calling its parts."""
+    model, x = encoder(**{"norm_first": True} if norm_first else {}).train(training), tokens()
+    before, names = output(model, x), dict(model.named_parameters())
+    report = tfzoo.swap(model, norm="layer", attention="scaled_dot_product")
+    assert len(report.replaced) == 7
+    assert not report.kept
+    assert not report.refused
+    torch.testing.assert_close(output(model, x), before, rtol=1e-9, atol=1e-9)
+    assert {name: one.tolist() for name, one in model.named_parameters()} == {
+        name: one.tolist() for name, one in names.items()
+    }
+
+
+def test_a_decoder_keeps_its_output_too() -> None:
+    model = randomize(nn.Transformer(DIM, HEADS, 1, 1, 32, 0.0, batch_first=True).double()).eval()
+    source, target = tokens(), tokens()[:, :4]
+    hidden = nn.Transformer.generate_square_subsequent_mask(4, dtype=torch.float64)
+    with torch.no_grad():
+        before = model(source, target, tgt_mask=hidden)
+        tfzoo.swap(model, norm="layer", attention="scaled_dot_product")
+        after = model(source, target, tgt_mask=hidden)
+    torch.testing.assert_close(after, before, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", registry("norm").names())
+@pytest.mark.parametrize("attention", registry("attention").names())
+def test_every_part_trains_and_padding_does_not_leak(norm: str, attention: str) -> None:
+    model = encoder()
+    tfzoo.swap(model, norm, attention, valid="~src_key_padding_mask")
+    x = tokens()
+    model(x, src_key_padding_mask=PADDING)[~PADDING].square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+    model.eval()
+    other = x.masked_fill(PADDING[..., None], 99.0)
+    torch.testing.assert_close(output(model, other), output(model, x), rtol=1e-9, atol=1e-9)
+
+
+def test_what_carries_over_is_kept_and_the_rest_is_told() -> None:
+    model = nn.Sequential(nn.LayerNorm(4, eps=1e-3), nn.RMSNorm(4), nn.Linear(4, 4))
+    randomize(model)[0].bias.requires_grad_(False)  # type: ignore[index]  # Sequential
+    bias = model[0].bias.tolist()
+    report = tfzoo.swap(model, norm="rms")
+    assert [one.reason for one in report.modules] == ["bias dropped", ""]
+    assert model[0].eps == 1e-3
+    assert model[1].eps == torch.finfo(torch.float32).eps
+    assert tfzoo.swap(model, norm={"name": "layer", "eps": 0.5}).replaced == ["0", "1"]
+    assert [model[0].eps, model[0].bias.tolist()] == [0.5, [0.0] * 4] != [0.5, bias]
+
+
+def test_frozen_weights_stay_frozen() -> None:
+    model = encoder().requires_grad_(False)
+    tfzoo.swap(model, norm="layer", attention="additive")
+    trained = {name for name, one in model.named_parameters() if one.requires_grad}
+    assert trained == {
+        f"layers.{i}.self_attn.attention.{name}"
+        for i in (0, 1)
+        for name in ("query", "key", "score")
+    }
+
+
+def test_a_width_outlives_a_norm_without_weights() -> None:
+    model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
+    tfzoo.swap(model, norm="none")
+    tfzoo.swap(model, norm="layer")
+    assert model(torch.randn(2, 3, 4)).shape == (2, 3, 4)
+
+
+def test_a_norm_at_two_places_stays_one() -> None:
+    norm = nn.LayerNorm(4)
+    model = nn.Sequential(norm, nn.Linear(4, 4), norm)
+    tfzoo.swap(model, norm="rms")
+    assert model[0] is model[2]
+
+
+def test_names_choose_and_the_report_is_a_table() -> None:
+    model = encoder()
+    model.norm = None
+    report = tfzoo.swap(model, norm="rms", only="layers.*", skip=["*.norm2", "nothing"])
+    assert report.replaced == ["layers.0.norm1", "layers.1.norm1"]
+    assert report.kept == ["layers.0.norm2", "layers.1.norm2"]
+    assert str(report).splitlines() == [
+        "          modules              was        now",
+        "replaced  layers.*.norm1  x 2  LayerNorm  rms        bias dropped",
+        "kept      layers.*.norm2  x 2  LayerNorm  LayerNorm  in skip",
+    ]
+
+
+class OddLayerNorm(nn.Module):
+    """Is called a norm and is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(4)), 1e-5
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.weight
+
+
+class ShiftedRMSNorm(nn.Module):
+    """As Gemma's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.variance_epsilon = nn.Parameter(torch.randn(4)), 1e-3
+
+    def forward(self, x: Tensor) -> Tensor:
+        variance = x.square().mean(-1, keepdim=True)
+        return x * torch.rsqrt(variance + self.variance_epsilon) * (1 + self.weight)
+
+
+def test_a_norm_of_somebody_elses_is_known_by_what_it_computes() -> None:
+    model = nn.Sequential(OddLayerNorm(), ShiftedRMSNorm(), nn.LayerNorm((3, 4)), nn.Linear(4, 4))
+    x = torch.randn(2, 3, 4)
+    before = model(x)
+    report = tfzoo.swap(model, norm="rms")
+    assert report.replaced == ["1"]
+    assert [one.reason for one in report.modules if one.outcome == "refused"] == [
+        "it computes neither layer norm nor RMS norm",
+        "it normalises over more than one axis",
+    ]
+    torch.testing.assert_close(model(x), before)
+
+
+def test_an_attention_with_additions_of_its_own_is_refused() -> None:
+    model = nn.ModuleList([nn.MultiheadAttention(4, 2, add_bias_kv=True)])
+    with pytest.raises(BadOption, match=r"refused  0 .*add_bias_kv"):
+        tfzoo.swap(model, attention="additive")
+
+
+class Classifier(nn.Module):
+    """Padding is 0; the mask is made inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.norm = nn.Embedding(9, 4), nn.LayerNorm(4)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.norm(self.embedding(ids)).sum((1, 2))
+
+
+def test_padding_may_be_a_function_of_the_arguments() -> None:
+    model = Classifier()
+    tfzoo.swap(model, norm="batch", valid=lambda ids: ids != 0)
+    ids = torch.tensor([[1, 2, 3], [4, 0, 0]])
+    model(ids)
+    torch.testing.assert_close(
+        model.norm.running_mean, 0.1 * model.embedding(torch.arange(1, 5)).mean(0)
+    )
+    with pytest.raises(BadOption, match=r"norm mixes tokens and runs outside of Classifier"):
+        model.norm(torch.randn(1, 2, 4))
+    tfzoo.swap(model, norm="instance", valid=lambda ids: ids[:, :2] != 0)
+    with pytest.raises(BadOption, match=r"\(2, 3, 4\), but the padding mask is \(2, 2\)"):
+        model(ids)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({}, BadOption, "say what to swap"),
+        ({"norm": "rmz"}, UnknownName, "Did you mean 'rms'"),
+        ({"norm": {"name": "rms", "epz": 1}}, BadOption, "has no option 'epz'"),
+        ({"norm": "rms", "only": "block*"}, BadOption, r"It has:\n.*kept  layers.*not in only"),
+        ({"norm": "batch"}, BadOption, r"valid='\.\.\.' names.*src_key_padding_mask"),
+        ({"norm": "batch", "valid": "mask_"}, BadOption, "no argument 'mask_'.*'mask'"),
+    ],
+)
+def test_a_swap_that_cannot_be_changes_nothing(
+    options: dict[str, object], error: type[Exception], message: str
+) -> None:
+    model = encoder()
+    before = str(model)
+    with pytest.raises(error, match=f"(?s){message}"):
+        tfzoo.swap(model, **options)  # type: ignore[arg-type]  # wrong on purpose
+    assert str(model) == before
+
+
+def test_nothing_to_swap_says_what_is_known() -> None:
+    with pytest.raises(BadOption, match=r"Linear has no norm or attention.*nn\.RMSNorm"):
+        tfzoo.swap(nn.Linear(2, 2), norm="rms", attention="additive")
+
+
+def test_a_norm_that_mixes_tokens_is_refused_in_a_decoder_and_across_batches() -> None:
+    model = nn.Transformer(DIM, HEADS, 1, 1, 32, batch_first=True)
+    with pytest.raises(Clash, match="leaky-norm"):
+        tfzoo.swap(model, norm="batch", valid=True)
+    assert tfzoo.swap(model, norm="batch", valid=True, skip="decoder.*").replaced
+    assert tfzoo.swap(model, norm="batch", valid=True, allow=["leaky-norm"]).replaced
+    with pytest.raises(BadOption, match=r"self_attn has batch_first=False"):
+        tfzoo.swap(nn.TransformerEncoderLayer(DIM, HEADS, 32), norm="batch", valid=True)
+
+
+def test_a_model_of_tfzoo_is_built_with_its_parts() -> None:
+    model = tfzoo.TransformerClassifier(9, classes=2, dim=8, heads=2, layers=1)
+    with pytest.raises(BadOption, match="a model of tfzoo takes norm= when it is built"):
+        tfzoo.swap(model, norm="rms")
+
+
+def test_a_swapped_model_is_copied_and_pickled() -> None:
+    model, x = encoder(), tokens()
+    tfzoo.swap(model, "instance", "additive", valid="~src_key_padding_mask")
+    model.eval()
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        torch.testing.assert_close(output(other, x), output(model, x), rtol=0.0, atol=0.0)
