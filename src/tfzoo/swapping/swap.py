@@ -9,9 +9,9 @@ from typing import Literal
 
 from torch import nn
 
+from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
-from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Spec, registry
 from tfzoo.swapping import attentions, fast_path, huggingface
 from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, mixes_tokens
@@ -113,9 +113,7 @@ def find(
     """Every module of these kinds, and what is known about it. Changes nothing."""
     like = next(model.parameters(), None)
     built = [
-        n
-        for n, one in model.named_modules()
-        if isinstance(one, TransformerClassifier | Transformer)
+        name for name, one in model.named_modules() if isinstance(one, Stack | TransformerLayer)
     ]
     for name, module in model.named_modules(remove_duplicate=False):
         kind = kind_of(module)
