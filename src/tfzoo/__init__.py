@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tfzoo.blocks.encoder import Encoder, EncoderLayer
     from tfzoo.blocks.torch_attention import MultiheadAttention
     from tfzoo.data.classification import ClassificationData
+    from tfzoo.data.classification_batch import ClassificationBatch
+    from tfzoo.data.parallel_batch import ParallelBatch
     from tfzoo.data.translation import TranslationData
     from tfzoo.models.classifier import TransformerClassifier
     from tfzoo.models.transformer import Transformer
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _WHERE = {
+    "ClassificationBatch": "tfzoo.data.classification_batch",
     "ClassificationData": "tfzoo.data.classification",
     "ClassificationTask": "tfzoo.tasks.classification",
     "Decoder": "tfzoo.blocks.decoder",
@@ -37,6 +40,7 @@ _WHERE = {
     "Loss": "tfzoo.tasks.loss",
     "MultiheadAttention": "tfzoo.blocks.torch_attention",
     "Optim": "tfzoo.tasks.optim",
+    "ParallelBatch": "tfzoo.data.parallel_batch",
     "Search": "tfzoo.search",
     "Transformer": "tfzoo.models.transformer",
     "TransformerClassifier": "tfzoo.models.classifier",
@@ -51,6 +55,7 @@ _WHERE = {
 _MODULES = ("errors", "testing")
 
 __all__ = [
+    "ClassificationBatch",
     "ClassificationData",
     "ClassificationTask",
     "Decoder",
@@ -60,6 +65,7 @@ __all__ = [
     "Loss",
     "MultiheadAttention",
     "Optim",
+    "ParallelBatch",
     "Search",
     "Transformer",
     "TransformerClassifier",

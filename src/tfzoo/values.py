@@ -14,6 +14,15 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
+class Single:
+    """Marks a parameter that takes one value and no list: ``Annotated[str, Single("...")]``.
+    ``why`` is what the error for a list says, after the name of the parameter.
+    """
+
+    why: str
+
+
+@dataclass(frozen=True)
 class Option:
     """The type and default of one keyword of a component that a recipe may set."""
 

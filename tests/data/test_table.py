@@ -165,7 +165,11 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(
             r'line 1: a row is an object, \{"text": ..., "label": ...\}, not',
         ),
         ("t.jsonl", '{"text": null, "label": "x"}\n', r"line 1: 'text' is empty"),
-        ("t.jsonl", '{"text": "a", "label": 0.5}\n', r"line 1: 'label' is not text but 0.5"),
+        (
+            "t.jsonl",
+            '{"text": "a", "label": 0.5}\n',
+            r"line 1: 'label' is not text but a float, 0.5",
+        ),
         ("t.parquet", "no parquet", r"not Parquet"),
         ("t.parquet.gz", "no parquet", r"not Parquet"),
     ],

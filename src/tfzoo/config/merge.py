@@ -15,12 +15,16 @@ from typing import Any
 from tfzoo.config.arguments import Option
 from tfzoo.config.sections import TOP, Section, misplaced, union_members
 from tfzoo.config.security import CLASS_KEYS
+from tfzoo.data.hub import is_saved
+from tfzoo.data.lines import is_folder
 from tfzoo.errors import BadRecipe
 from tfzoo.values import is_plain
 
 SPLITS = ("train", "val", "test")
-"""The keys of the section ``data`` whose values are paths, unless ``data.name`` is set: then they
-are names of splits on the Hugging Face hub."""
+"""The keys of the section ``data`` whose values are paths, unless :func:`splits_have_names`."""
+
+NAMING = ("data.name", "data.root", "data.dataset")
+"""The options that say where splits are looked for."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +92,11 @@ class Merged:
         def depth(option: Option) -> int:
             return 0 if option.keys[1:2] == ["callbacks"] else len(option.keys)
 
-        on_hub = self.values.get("data", {}).get("name") or "data.name" in [o.key for o in options]
+        have_names = splits_have_names(self.values.get("data", {}), options)
         for option in sorted(options, key=depth):
             first, *inner = option.keys
             value, origin = self._value_of(option), option.origin
-            if first == "data" and inner and inner[0] in SPLITS and not on_hub:
+            if first == "data" and inner and inner[0] in SPLITS and not have_names:
                 value = absolute_path(value)
             if option.key.endswith("+") and inner:
                 value = [*as_list(self.values.get(first, {}).get(inner[0])), value]
@@ -166,10 +170,23 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
+def splits_have_names(data: Mapping[str, Any], options: Sequence[Option]) -> bool:
+    """Whether the values of :data:`SPLITS` are names of splits and not paths: in a data set of the
+    Hugging Face hub, or in a folder that its ``save_to_disk`` wrote. ``data`` is the section.
+    """
+    given = {**data, **{option.keys[1]: option.text for option in options if option.key in NAMING}}
+    root, dataset = given.get("root"), given.get("dataset")
+    folder = root or (dataset if is_folder(dataset) else None)
+    saved = isinstance(folder, str) and is_saved(Path(folder).expanduser())
+    return saved or bool(given.get("name"))
+
+
 def absolute_path(value: Any) -> Any:
-    """Make a path, or each path of a mapping, absolute. Relative paths start at the working
+    """Make a path, or each path of a mapping or list, absolute. Relative paths start at the working
     directory.
     """
     if isinstance(value, Mapping):
         return {name: absolute_path(path) for name, path in value.items()}
+    if isinstance(value, list):
+        return [absolute_path(path) for path in value]
     return str(Path(value).expanduser().resolve()) if isinstance(value, str) else value

@@ -16,6 +16,7 @@ from tfzoo.config.packaged import find
 from tfzoo.config.sections import LIGHTNING, Section, sections, task_class
 from tfzoo.config.security import check_values
 from tfzoo.config.validation import validate
+from tfzoo.data.lines import is_folder
 from tfzoo.errors import BadRecipe, TfzooError
 from tfzoo.terminal import silence_lightning
 
@@ -85,6 +86,7 @@ def resolve(
     for layer in files:
         merged.add(layer.values, layer.origin)
     merged.add_options(options)
+    use_folder_as_root(merged)
     path = recipe.path or Path(recipe.origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
@@ -117,6 +119,14 @@ def find_task(files: Sequence[Layer], options: Sequence[Option]) -> Any:
         return task_class(name)
     except BadRecipe as error:
         raise BadRecipe(f"{origin}: {error}") from None
+
+
+def use_folder_as_root(merged: Merged) -> None:
+    """Move a folder that ``data.dataset`` names to ``data.root``."""
+    data = merged.values.get("data", {})
+    if is_folder(data.get("dataset")) and not data.get("root"):
+        data["root"], data["dataset"] = data["dataset"], None
+        merged.origins["data.root"] = merged.origins.of("data.dataset")
 
 
 def read_config(text: str | None) -> Layer:

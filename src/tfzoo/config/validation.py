@@ -12,7 +12,7 @@ from tfzoo.config.merge import Merged, Origins, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
 from tfzoo.errors import BadRecipe, TfzooError
 from tfzoo.registry import registry
-from tfzoo.values import convert, is_plain
+from tfzoo.values import Single, convert, is_plain
 
 
 def validate(merged: Merged) -> dict[str, Any]:
@@ -88,10 +88,12 @@ def convert_nested(value: Any, hint: Any) -> Any:
         origin, inner = get_origin(member), get_args(member)
         if member is Any:
             return value
+        if isinstance(member, Single) and isinstance(value, list | tuple):
+            raise ValueError(member.why)
         if origin is list and isinstance(value, list | tuple):
             return [convert_nested(one, inner[0]) for one in value]
         if origin is tuple and isinstance(value, list | tuple) and len(value) == len(inner):
             return [convert_nested(one, kind) for one, kind in zip(value, inner, strict=True)]
         if origin is dict and isinstance(value, Mapping):
             return {str(key): convert_nested(one, inner[1]) for key, one in value.items()}
-    return convert(value, hint)
+    return convert(value, get_args(hint)[0] if hasattr(hint, "__metadata__") else hint)

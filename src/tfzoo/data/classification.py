@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
 
@@ -24,16 +25,24 @@ from tfzoo.data.prepare import (
     identity,
     train_tokenizer,
 )
+from tfzoo.data.rows import Split
 from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.validation_split import ValidationSplit
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.registry import DatasetSpec, TokenizerSpec
 from tfzoo.renamed import renamed
-from tfzoo.values import check_range
+from tfzoo.values import Single, check_range
 
 __all__ = ["ClassificationBatch", "ClassificationData", "Vocabulary"]
 
+ONE_TEXT = Single(
+    "takes one column. Pairs of texts are not supported: join them in one column, with a sign "
+    "between them that occurs nowhere else"
+)
+ONE_LABEL = Single(
+    "takes one column. Several labels of a text are not supported: train one classifier for each"
+)
 UNSEEN = "_unseen"
 """Appended to the name of a test set: the part of it whose sequences are not in training."""
 
@@ -44,14 +53,17 @@ class ClassificationData(TextData):
     The text is one of
 
     - ``dataset``: a built-in data set by name, ``"listops"`` or ``{"name": "listops", "depth":
-      4}``;
+      4}``; or a ``datasets.DatasetDict``, of which ``train``, ``val`` and ``test`` name splits;
     - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``;
       ``train``, ``val`` and ``test`` are then names of its splits;
     - ``root``: a folder with ``train``, perhaps ``val``, and any number of ``test*``, each a table
       whose first row names the columns (``train.tsv``, ``.csv``, ``.jsonl``, ``.parquet``) or two
-      files of lines (``train.text`` and ``train.label``), plain or ``.gz``;
-    - ``train``, ``val``, ``test``: paths of such files, relative to ``root`` if that is given.
-      Several test sets: ``{name: path}``.
+      files of lines (``train.text`` and ``train.label``), plain or ``.gz``; or a folder that
+      ``DatasetDict.save_to_disk`` wrote;
+    - ``train``, ``val``, ``test``: paths of such files, relative to ``root`` if that is given, a
+      list of them, or a pattern with ``*``; or rows: a list or another sequence of dicts or of
+      tuples ``(text, label)``, a pandas table, a ``datasets.Dataset``. Several test sets:
+      ``{name: ...}``.
 
     Without ``val``, a fraction of training is held out for it. Which examples these are depends on
     the seed and the text alone, so that a repeated sequence is on one side only. The tokenizer and
@@ -60,7 +72,9 @@ class ClassificationData(TextData):
     training is also scored without them, as ``<name>_unseen``.
 
     Args:
-        text_column, label_column: columns of a table, or endings of the two files of lines.
+        text_column, label_column: columns of a table, keys of rows, or endings of the two files of
+            lines. Other columns are ignored.
+        delimiter: what separates the columns of a ``.csv``.
         tokenizer: name and options of the tokenizer.
         max_tokens: maximum number of tokens of a batch, with padding.
         max_length: number of tokens of a sequence that are used, without EOS.
@@ -85,11 +99,12 @@ class ClassificationData(TextData):
         dataset: DatasetSpec | None = None,
         name: str | None = None,
         root: str | None = None,
-        train: str | None = None,
-        val: str | None = None,
-        test: str | dict[str, str] | None = None,
-        text_column: str = "text",
-        label_column: str = "label",
+        train: Split | None = None,
+        val: Split | None = None,
+        test: Split | dict[str, Split] | None = None,
+        delimiter: str = ",",
+        text_column: Annotated[str, ONE_TEXT] = "text",
+        label_column: Annotated[str, ONE_LABEL] = "label",
         tokenizer: TokenizerSpec = "bpe",
         max_tokens: int = 4096,
         max_length: int = 256,
@@ -107,9 +122,18 @@ class ClassificationData(TextData):
             workers=workers,
         )
         check_range("data.val_fraction", val_fraction, gt=0, lt=1)
+        columns = {
+            "text_column": (text_column, ONE_TEXT),
+            "label_column": (label_column, ONE_LABEL),
+        }
+        for key, (column, one) in columns.items():
+            if not isinstance(column, str):
+                raise BadOption(f"data.{key} {one.why}")
         if text_column == label_column:
             raise BadOption(f"data.text_column and data.label_column are both {text_column!r}")
-        self.text = TextSource(dataset, name, root, train, val, test, header=True)
+        self.text = TextSource(
+            dataset, name, root, train, val, test, delimiter, header=True, val_required=False
+        )
         self.dataset, self.made = dataset or "", self.text.made
         if self.made is not None and not hasattr(self.made, "labels"):
             raise BadOption(f"dataset {self.made.entry.name!r} is for translation; no labels")

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.parallel_batch import epoch_of, padded
+from tfzoo.data.parallel_batch import epoch_of, padded, sentences_of
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.registry import Spec, create
@@ -23,7 +23,8 @@ from tfzoo.registry import Spec, create
 
 @dataclass
 class ClassificationBatch:
-    """A batch of labelled sequences. ``source_text`` is empty in training batches.
+    """A batch of labelled sequences, as :class:`tfzoo.ClassificationData` yields them.
+    ``source_text`` is empty in training batches. :meth:`collate` makes one from lists of ids.
 
     - ``tokens`` ``(b n)``: ids and EOS, padded with 0 on the right
     - ``label`` ``(b)``: classes; ``(0)`` if the labels are not known
@@ -37,6 +38,27 @@ class ClassificationBatch:
     padding: bool
     index: list[int] = field(default_factory=list)
     source_text: list[str] = field(default_factory=list)
+
+    @classmethod
+    def collate(cls, examples: Sequence[tuple[Sequence[int], int]]) -> ClassificationBatch:
+        """A batch from the token ids of sequences, without EOS and padding, which it adds, and
+        their classes; the ``collate_fn`` of a DataLoader over such pairs.
+
+        >>> batch = ClassificationBatch.collate([([5, 6, 7], 0), ([5], 2)])
+        >>> batch.tokens
+        tensor([[5, 6, 7, 3],
+                [5, 3, 0, 0]])
+        >>> batch.label
+        tensor([0, 2])
+
+        Raises:
+            BadData: no example, or an id of padding, BOS or EOS.
+        """
+        sequences = sentences_of([ids for ids, _ in examples])
+        classes = np.array([int(label) for _, label in examples])
+        longest = int(sequences.lengths.max())
+        rows = np.arange(len(examples))
+        return ClassificationDataset(sequences, classes, rows, longest)[range(len(examples))]
 
     def __len__(self) -> int:
         return self.tokens.size(0)

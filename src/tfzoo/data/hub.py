@@ -1,5 +1,6 @@
-"""Data sets of Hugging Face's hub, by name. Their library ``datasets`` downloads them into the
-cache; since version 4 it runs no code of a data set.
+"""Data sets of Hugging Face's library ``datasets``: those of its hub, by name, which the library
+downloads into the cache, and folders that its ``save_to_disk`` wrote. Since version 4 it runs no
+code of a data set.
 """
 
 from __future__ import annotations
@@ -66,49 +67,67 @@ class HubText:
         return names[value]
 
 
-def hub_texts(
-    name: str,
-    columns: tuple[str, str],
-    train: str | None,
-    val: str | None,
-    tests: Mapping[str, str] | None,
-) -> dict[str, HubText]:
-    """The splits of a data set under tfzoo's names: train, val if there is one, and the test sets.
-    Splits that are not given are looked up under their usual names.
+def split_names(
+    found: Mapping[str, Any], name: str, train: Any, val: Any, tests: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """The names that a data set has for tfzoo's splits: train, val if there is one, and the test
+    sets. Splits that are not given are looked up under their usual names.
 
     A split that is given as a test set is never used for ``val``: no checkpoint may be selected on
     a test set.
 
     Raises:
-        BadOption: the name is a path.
+        BadOption: a split is given by something else than a name.
         UnknownName: there is no such split.
-        BadData: the data set cannot be downloaded, or has no such column.
     """
-    if Path(name).expanduser().exists():
-        raise BadOption(
-            f"data.name {name!r} is a path; data.name is a data set of Hugging Face's hub, "
-            "data.root a folder"
-        )
-    found = fetched(name)
     wanted = {
         "train": train or "train",
         "val": val or first(found, ("validation", "val", "dev"), tests or {}),
     }
     wanted |= tests if tests is not None else {"test": first(found, ("test",), wanted)}
-    for split in filter(None, wanted.values()):
+    wanted = {ours: theirs for ours, theirs in wanted.items() if theirs is not None}
+    for ours, split in wanted.items():
+        if not isinstance(split, str):
+            raise BadOption(f"the split {ours} of {name} is given by its name there, not as rows")
         if split not in found:
             raise UnknownName(f"split of {name}", split, found)
-    return {
-        ours: HubText(found[theirs], columns, f"{name}, split {theirs!r}")
-        for ours, theirs in wanted.items()
-        if theirs
-    }
+    return wanted
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether ``save_to_disk`` of the library ``datasets`` wrote this folder."""
+    single = ("state.json", "dataset_info.json")
+    return (folder / "dataset_dict.json").is_file() or all(
+        (folder / name).is_file() for name in single
+    )
+
+
+def saved(folder: Path) -> Mapping[str, Any]:
+    """The splits in a folder that ``save_to_disk`` wrote; a single data set is training's."""
+    from datasets import DatasetDict, load_from_disk
+
+    try:
+        found = load_from_disk(str(folder))
+    except Exception as error:  # of many classes, from several libraries
+        why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
+        raise BadData(f"cannot load the data set in {folder} ({why}); save it again") from None
+    return found if isinstance(found, DatasetDict) else {"train": found}
 
 
 def fetched(name: str) -> Mapping[str, Any]:
-    """All splits of a data set; ``owner/name:config`` selects one of several configurations."""
+    """All splits of a data set; ``owner/name:config`` selects one of several configurations.
+
+    Raises:
+        BadOption: the name is a path.
+        BadData: the data set cannot be downloaded.
+    """
     from datasets import disable_progress_bars, enable_progress_bars, load_dataset
 
+    if Path(name).expanduser().exists():
+        raise BadOption(
+            f"data.name {name!r} is a path; data.name is a data set of Hugging Face's hub, "
+            "data.root a folder"
+        )
     repository, _, config = name.partition(":")
     print(f"data: {name} from huggingface.co, or from the cache", file=sys.stderr)
     logger = logging.getLogger("huggingface_hub")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from tfzoo.data.prepare import Examples, distinct, location
 from tfzoo.errors import BadData, listing
+
+MOST_NUMBERS = 20
+"""The most labels that may all be numbers with fractions, such as stars of a review."""
+
+NUMBER = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
 def labels_of(splits: Mapping[str, Examples], content: str) -> list[str]:
     """The labels of some splits, sorted. ``content`` is a hash of their label columns.
 
     Raises:
-        BadData: fewer than two labels, or one with spaces around it or a line break inside.
+        BadData: fewer than two labels, one with spaces around it or a line break inside, or numbers
+            with fractions that are too many to be classes.
     """
     rows = (row for split in splits.values() for row in split)
     labels = [label for label in distinct((label for _, label in rows), content) if label.strip()]
@@ -26,6 +33,11 @@ def labels_of(splits: Mapping[str, Examples], content: str) -> list[str]:
         where = getattr(splits["train"], "path", "train")
         found = f"every example has the label {labels[0]!r}" if labels else "no example has a label"
         raise BadData(f"{where}: {found}; a classifier needs two labels")
+    if len(labels) > MOST_NUMBERS and all(NUMBER.fullmatch(label) for label in labels):
+        raise BadData(
+            f"{getattr(splits['train'], 'path', 'train')}: the labels are {len(labels):,} numbers "
+            "with fractions, and regression is not supported: turn ranges of numbers into classes"
+        )
     return labels
 
 

@@ -12,6 +12,7 @@ import gzip
 import time
 import zlib
 from collections.abc import Generator, Iterable
+from os import PathLike
 from pathlib import Path
 
 from tfzoo.errors import BadData, did_you_mean, listing
@@ -96,6 +97,13 @@ def stat_fingerprint(*paths: Path) -> str | None:
         state = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
         parts += [str(path.absolute()), *map(str, state)]
     return "\n".join(parts)
+
+
+def is_folder(dataset: object) -> bool:
+    """Whether the value of ``data.dataset`` is a path and not the name of a built-in data set."""
+    if isinstance(dataset, str):
+        return "/" in dataset or "\\" in dataset
+    return isinstance(dataset, PathLike)
 
 
 def find_file(*paths: Path) -> Path | None:

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import Examples
+from tfzoo.errors import BadData
 from tfzoo.registry import Spec, create
 from tfzoo.values import check_range
 
@@ -83,9 +84,21 @@ class TextData(L.LightningDataModule):
             print(f"data: {line}", file=sys.stderr)
 
     def setup(self, stage: str | None = None) -> None:
-        """Open, in each process, what :meth:`prepare_data` has put into the cache."""
+        """Open, in each process, what :meth:`prepare_data` has put into the cache.
+
+        Raises:
+            BadData: the processes of a training have been given different text.
+        """
         if not self.sets:
             self._prepare()
+        if self.trainer is not None and self.trainer.world_size > 1:
+            strategy = self.trainer.strategy
+            same = self.content == strategy.broadcast(self.content)
+            if not strategy.reduce_boolean_decision(same):
+                raise BadData(
+                    "the processes of this training have different training text; give each the "
+                    "same rows in the same order (seed what draws or shuffles them)"
+                )
 
     @property
     def test_names(self) -> list[str]:

@@ -16,7 +16,7 @@ from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_unicode
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData
-from tfzoo.special_ids import BOS, EOS
+from tfzoo.special_ids import BOS, EOS, UNK
 
 
 def checked_lines(lines: Iterable[str]) -> list[str]:
@@ -38,7 +38,8 @@ def checked_lines(lines: Iterable[str]) -> list[str]:
 
 @dataclass
 class ParallelBatch:
-    """A batch of sentence pairs. The lists of text are empty in training batches.
+    """A batch of sentence pairs, as :class:`tfzoo.TranslationData` yields them. The lists of text
+    are empty in training batches. :meth:`collate` makes one from lists of ids.
 
     - ``source`` ``(b k)``: ids and EOS, padded with 0 on the right
     - ``target`` ``(b n)``: BOS, ids and EOS, padded with 0 on the right
@@ -57,6 +58,27 @@ class ParallelBatch:
     source_text: list[str] = field(default_factory=list)
     target_text: list[str] = field(default_factory=list)
     index: list[int] = field(default_factory=list)
+
+    @classmethod
+    def collate(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> ParallelBatch:
+        """A batch from the token ids of pairs, without BOS, EOS and padding, which it adds; the
+        ``collate_fn`` of a DataLoader over such pairs.
+
+        >>> batch = ParallelBatch.collate([([5, 6, 7], [8]), ([5], [9, 4])])
+        >>> batch.source
+        tensor([[5, 6, 7, 3],
+                [5, 3, 0, 0]])
+        >>> batch.target
+        tensor([[2, 8, 3, 0],
+                [2, 9, 4, 3]])
+        >>> batch.non_padding
+        tensor([0, 1, 3, 4, 5])
+
+        Raises:
+            BadData: no pair, or an id of padding, BOS or EOS.
+        """
+        source, target = (sentences_of([pair[side] for pair in pairs]) for side in (0, 1))
+        return ParallelDataset(source, target, np.arange(len(pairs)))[range(len(pairs))]
 
     def __len__(self) -> int:
         return self.source.size(0)
@@ -138,6 +160,24 @@ class ParallelDataset(Dataset[ParallelBatch]):
     def __getitems__(self, batch: Sequence[int]) -> ParallelBatch:
         """The batch that a DataLoader asks for. Its ``collate_fn`` is :func:`as_is`."""
         return self[batch]
+
+
+def sentences_of(ids: Sequence[Sequence[int]]) -> Sentences:
+    """Lists of ids of a batch.
+
+    Raises:
+        BadData: no list, or an id of padding, BOS or EOS.
+    """
+    if not ids:
+        raise BadData("a batch needs at least one example")
+    sentences = Sentences.of([list(map(int, one)) for one in ids])
+    special = (sentences.ids != UNK) & (sentences.ids <= EOS)
+    if special.any():
+        raise BadData(
+            f"id {sentences.ids[special][0]} is a special one; pass ids without BOS, EOS and "
+            "padding, which the batch adds"
+        )
+    return sentences
 
 
 def as_is(batch: Any) -> Any:

@@ -7,7 +7,7 @@ where none is allowed is an error that names file and line.
 - ``.tsv``: no quoting, so a quotation mark is an ordinary character and a cell holds neither tab
   nor line end. The first row names the columns.
 - ``.csv``: RFC 4180, so a cell in quotes may hold commas, line ends and doubled quotes. The first
-  row names the columns.
+  row names the columns. Another delimiter may stand for the comma.
 - ``.jsonl``: one object per line.
 - ``.parquet``: as it is.
 """
@@ -33,15 +33,18 @@ class Table:
     """The cells of two columns, row by row. It can be iterated several times.
 
     Without ``header``, the first row of a ``.tsv`` need not name the columns; then the file has
-    exactly these two.
+    exactly these two. ``delimiter`` is that of a ``.csv``.
 
     Raises (while iterating):
         BadData: the file is missing, empty, damaged or not UTF-8, it has no such column, or a row
             is incomplete.
     """
 
-    def __init__(self, path: Path, columns: tuple[str, str], *, header: bool = True) -> None:
-        self.path, self.columns, self.header = path, columns, header
+    def __init__(
+        self, path: Path, columns: tuple[str, str], *, header: bool = True, delimiter: str = ","
+    ) -> None:
+        self.path, self.columns = path, columns
+        self.header, self.delimiter = header, delimiter
         self.form = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -54,7 +57,7 @@ class Table:
     def stat_fingerprint(self) -> str | None:
         """See :func:`tfzoo.data.lines.stat_fingerprint`."""
         known = stat_fingerprint(self.path)
-        return known and "\n".join((known, str(self.header), *self.columns))
+        return known and "\n".join((known, str(self.header), self.delimiter, *self.columns))
 
     def location(self, row: int) -> str:
         """File and line of a row, for an error message."""
@@ -100,20 +103,22 @@ def commas(table: Table) -> Iterator[Row]:
                 raise BadData(f"{table.path}, line {number:,}: {CARRIAGE_RETURN}")
             yield line + "\n"
 
-    reader = csv.reader(lines(), strict=True)
+    reader = csv.reader(lines(), strict=True, delimiter=table.delimiter)
     width, places = 0, (0, 0)
     limit = csv.field_size_limit(2**31 - 1)
     try:
         for row in reader:
             first, begun = begun + 1, reader.line_num
             if not width:
+                check_delimiter(row, table)
                 width, places = len(row), columns_at(row, table)
                 continue
             if not row:
                 raise BadData(f"{table.path}, line {first:,}: {BLANK}")
             if len(row) != width:
                 missing = len(row) < width
-                few = "a comma is missing" if missing else "a cell with a comma needs quotes"
+                sign = "comma" if table.delimiter == "," else repr(table.delimiter)
+                few = f"a {sign} is missing" if missing else f"a cell with a {sign} needs quotes"
                 raise BadData(
                     f"{table.path}, line {first:,}: {columns(row)} instead of {width}; {few}"
                 )
@@ -210,6 +215,16 @@ def check_line(line: str, where: str) -> None:
         raise BadData(f"{where}: {CARRIAGE_RETURN}")
 
 
+def check_delimiter(names: Sequence[str], table: Table) -> None:
+    """Refuse a ``.csv`` whose first row is one name, made of the columns and another delimiter."""
+    for sign in ";|\t,":
+        if len(names) == 1 and set(table.columns) <= set(names[0].split(sign)):
+            raise BadData(
+                f"{table.path}: the columns are not separated by {table.delimiter!r} but by "
+                f"{sign!r}; set data.delimiter to it"
+            )
+
+
 def columns_at(names: Sequence[str], table: Table) -> tuple[int, int]:
     """The indices of the two columns among those of a file."""
     for column in table.columns:
@@ -229,15 +244,37 @@ def no_column(column: str, names: Iterable[str], where: str) -> BadData:
 
 
 def cell(row: Mapping[str, Any], column: str, where: str) -> str:
-    """One cell as text. Whole numbers and booleans are written as in JSON."""
+    """One cell as text."""
     if column not in row and isinstance(row.get(NESTED), Mapping):
         row = row[NESTED]
     if column not in row:
         raise no_column(column, row, where)
-    value = row[column]
+    return text_of(row[column], column, where)
+
+
+def text_of(value: Any, column: str, where: str) -> str:
+    """A cell's value as text. Whole numbers and booleans are written as in JSON."""
+    if getattr(value, "ndim", None) == 0:  # a number of NumPy, or a tensor without dimensions
+        value = value.item()
     if isinstance(value, bool):
         return json.dumps(value)
-    if not isinstance(value, str | int):
-        what = "empty" if value is None else f"not text but {str(value)[:40]}"
-        raise BadData(f"{where}: {column!r} is {what}")
-    return check_unicode(str(value), where)
+    if isinstance(value, str | int):
+        return check_unicode(str(value), where)
+    if value is None:
+        raise BadData(f"{where}: {column!r} is empty")
+    what, instead = type(value).__name__, ""
+    if isinstance(value, float):
+        instead = FLOAT
+    elif isinstance(value, list | tuple | set) or hasattr(value, "ndim"):
+        instead = SEVERAL
+    raise BadData(f"{where}: {column!r} is not text but a {what}, {str(value)[:40]}{instead}")
+
+
+FLOAT = (
+    ". A label is text or a whole number; regression is not supported: "
+    "turn ranges of numbers into classes, such as low and high"
+)
+SEVERAL = (
+    ". A cell is one text or one label: join words with spaces; for texts of several labels, "
+    "train one classifier for each label"
+)

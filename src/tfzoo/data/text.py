@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import zip_longest
+from glob import glob
+from itertools import chain, zip_longest
+from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 from tfzoo.data.lines import find_file, missing, read_lines, stat_fingerprint
 from tfzoo.data.table import FORMS, Table
@@ -67,6 +70,7 @@ def find_text(
     columns: tuple[str, str] | None = None,
     *,
     header: bool = False,
+    delimiter: str = ",",
 ) -> ParallelText | Table:
     """The text of a split: ``corpus/train`` means the files ``train.en`` and ``train.de``, or a
     table such as ``train.tsv``.
@@ -84,7 +88,7 @@ def find_text(
         table = find_file(path, plain)
         if table is None:
             raise missing(path.parent, [plain.name])
-        return Table(table, columns or (first, second), header=header)
+        return Table(table, columns or (first, second), header=header, delimiter=delimiter)
     names = [f"{path.name}.{ending}" for ending in (first, second)]
     found = [find_file(path.parent / name) for name in names]
     if found[0] is not None and found[1] is not None:
@@ -99,7 +103,7 @@ def find_text(
             "or give the full path of one"
         )
     if tables and found == [None, None]:
-        return Table(tables[0], columns or (first, second), header=header)
+        return Table(tables[0], columns or (first, second), header=header, delimiter=delimiter)
     if not any(found) and find_file(path) is not None:
         stem = plain.with_suffix("")
         raise BadData(
@@ -110,6 +114,85 @@ def find_text(
     raise missing(path.parent, lacking, "" if any(found) else f"{path.name}{', '.join(FORMS)}")
 
 
+@dataclass(frozen=True)
+class JoinedText:
+    """The rows of several texts, one text after the other."""
+
+    parts: tuple[ParallelText | Table, ...]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return chain.from_iterable(self.parts)
+
+    @property
+    def path(self) -> str:
+        """The first of them, for an error message."""
+        return f"{self.parts[0].path} and {len(self.parts) - 1} more"
+
+    def stat_fingerprint(self) -> str | None:
+        """See :func:`tfzoo.data.lines.stat_fingerprint`."""
+        known = [part.stat_fingerprint() for part in self.parts]
+        return None if None in known else "\n\n".join(map(str, known))
+
+    def location(self, row: int) -> str:
+        """File and line of a row, for an error message."""
+        for part in self.parts[:-1]:
+            rows = sum(1 for _ in part)
+            if row < rows:
+                return part.location(row)
+            row -= rows
+        return self.parts[-1].location(row)
+
+
+def find_texts(
+    root: Path,
+    paths: Sequence[str],
+    first: str,
+    second: str,
+    columns: tuple[str, str] | None = None,
+    *,
+    header: bool = False,
+    delimiter: str = ",",
+) -> ParallelText | Table | JoinedText:
+    """The text of a split that is given by paths, relative to ``root``: each as for
+    :func:`find_text`, or a pattern such as ``part*.tsv`` or ``part*`` (for ``part1.en``,
+    ``part1.de`` and so on), whose files are taken in the order of their names.
+
+    Raises:
+        BadData: there is no such file.
+    """
+    found = [one for path in paths for one in matching(root, path, first)]
+    texts = [
+        find_text(root / path, first, second, columns, header=header, delimiter=delimiter)
+        for path in found
+    ]
+    return texts[0] if len(texts) == 1 else JoinedText(tuple(texts))
+
+
+def matching(root: Path, path: str, ending: str) -> list[str]:
+    """The paths that a pattern stands for: of tables, or of pairs of files without their endings,
+    of which ``ending`` is the first. A path without ``*`` stands for itself.
+
+    Raises:
+        BadData: no file matches.
+    """
+    if not is_pattern(path):
+        return [path]
+    pattern = re.sub(r"[\[?]", r"[\g<0>]", str(Path(path).expanduser()))  # * alone is special
+    files = {one.removesuffix(".gz") for one in glob(pattern, root_dir=root)}
+    files |= {one.removesuffix(".gz") for one in glob(f"{pattern}.gz", root_dir=root)}
+    pairs = {one.removesuffix(".gz") for one in glob(f"{pattern}.{ending}*", root_dir=root)}
+    found = {one for one in files if Path(one).suffix in FORMS}
+    found |= {one.removesuffix(f".{ending}") for one in files | pairs if one.endswith(f".{ending}")}
+    if not found:
+        raise BadData(f"no file matches {root / path}")
+    return sorted(found)
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path stands for several."""
+    return "*" in path
+
+
 def find_tests(
     folder: Path,
     first: str,
@@ -117,6 +200,7 @@ def find_tests(
     columns: tuple[str, str] | None = None,
     *,
     header: bool = False,
+    delimiter: str = ",",
 ) -> dict[str, ParallelText | Table]:
     """The test sets in a folder, by name: each ``test*`` that is a pair of files or a table."""
     names = set()
@@ -126,25 +210,28 @@ def find_tests(
         if stem and (ending in (first, second) or dot + ending in FORMS):
             names.add(stem)
     return {
-        name: find_text(folder / name, first, second, columns, header=header)
+        name: find_text(folder / name, first, second, columns, header=header, delimiter=delimiter)
         for name in sorted(names)
     }
 
 
-def named_tests(
-    test: str | Mapping[str, str] | None, endings: Sequence[str]
-) -> Mapping[str, str] | None:
-    """The test sets of ``data.test``, by name. A single path gets the name of its file.
+def named_tests(test: Any, endings: Sequence[str]) -> Mapping[str, Any] | None:
+    """The test sets of ``data.test``, by name. A single path gets the name of its file, everything
+    else that has no name is ``test``.
 
     Raises:
         BadOption: a name that another split has, or that cannot be part of a file name: files of
             predictions are named after test sets.
     """
-    if isinstance(test, str):
+    if isinstance(test, PathLike):
+        test = fspath(test)
+    if isinstance(test, str) and not is_pattern(test):
         name = test.rstrip("/").rpartition("/")[2].removesuffix(".gz")
         for ending in endings:
             name = name.removesuffix(ending)
         test = {name: test}
+    if test is not None and not isinstance(test, Mapping):
+        test = {"test": test}
     for name in test or ():
         if name in ("train", "val") or not re.fullmatch(r"\w[\w .+-]*", name):
             raise BadOption(

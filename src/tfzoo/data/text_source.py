@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from tfzoo.data.hub import hub_texts
+from tfzoo.data.hub import HubText, fetched, is_saved, saved, split_names
+from tfzoo.data.lines import is_folder
 from tfzoo.data.prepare import Examples
+from tfzoo.data.rows import Split, given_rows
 from tfzoo.data.table import FORMS
-from tfzoo.data.text import find_tests, find_text, named_tests
+from tfzoo.data.text import find_tests, find_texts, named_tests
 from tfzoo.errors import BadOption
 from tfzoo.registry import Spec, create
 
+Columns = tuple[str, str]
+
 
 class TextSource:
-    """The text of all splits: a built-in data set, one of Hugging Face's hub, or local files.
+    """The text of all splits: a built-in data set, one of Hugging Face's library or hub, files, or
+    rows that were given in Python.
 
     Finds the text only when :meth:`external` is called; the options are checked at once.
 
     Args:
-        dataset: spec of a built-in data set; :attr:`made` is then the data set.
-        name: name of a data set on the hub; ``train``, ``val`` and ``test`` are then its splits.
-        root: folder of the files.
-        train, val, test: paths of the files, relative to ``root``.
+        dataset: spec of a built-in data set, :attr:`made` is then the data set; or splits by name,
+            such as a ``datasets.DatasetDict``; or a folder, the same as ``root``.
+        name: name of a data set on the hub.
+        root: folder of the files, or one that ``save_to_disk`` wrote.
+        train, val, test: rows; or paths of files, relative to ``root``; or, where a data set has
+            splits with names, names of these.
+        delimiter: what stands between the columns of a ``.csv``.
         header: whether the first row of every table names its columns.
+        val_required: whether files without ``val`` are refused.
 
     Raises:
         BadOption: none of these is given, or two that exclude each other.
@@ -35,48 +45,105 @@ class TextSource:
         dataset: Spec | None,
         name: str | None,
         root: str | None,
-        train: str | None,
-        val: str | None,
-        test: str | Mapping[str, str] | None,
+        train: Split | None,
+        val: Split | None,
+        test: Split | Mapping[str, Split] | None,
+        delimiter: str,
         *,
         header: bool,
+        val_required: bool,
     ) -> None:
-        local = root is not None or (train is not None and name is None)
-        if (dataset is not None) + (name is not None) + local != 1:
+        if len(delimiter) != 1 or delimiter in '"\r\n':
+            raise BadOption(
+                f"data.delimiter {delimiter!r} must be one character that is no quotation mark and "
+                'no line end; a tab is "\\t" in YAML'
+            )
+        given: Any = dataset
+        if is_folder(given) and root is None:
+            root, given = fspath(given), None
+        local = root is not None or (train is not None and given is None and name is None)
+        if (given is not None) + (name is not None) + local != 1:
             raise BadOption(
                 "data takes its text from exactly one of data.dataset, data.name, data.root and "
                 "data.train"
             )
-        if dataset is not None and not train is val is test is None:
+        if val_required and local and root is None and val is None:
+            raise BadOption("data.val is not given, nor data.root, a folder to find it in")
+        self.splits: Mapping[str, Any] | None = given if is_splits(given) else None
+        built_in = given is not None and self.splits is None
+        if built_in and not train is val is test is None:
             raise BadOption(
                 "data.train, data.val and data.test are paths; data.dataset has its own splits"
             )
-        self.made: Any = None if dataset is None else create("dataset", dataset)
-        self.name, self.header = name, header
+        self.made: Any = create("dataset", given) if built_in else None
+        self.name, self.val_required = name, val_required
+        self.tables: dict[str, Any] = {"header": header, "delimiter": delimiter}
         self.root = None if root is None else Path(root).expanduser()
         self.train, self.val = train, val
         self.tests = named_tests(test, tuple(FORMS))
 
-    def external(self, columns: tuple[str, str], endings: tuple[str, str]) -> dict[str, Examples]:
-        """The splits from the hub or from files, without ``val`` if there is none. ``columns`` are
-        those of tables, ``endings`` those of pairs of files (``train.en``, ``train.de``).
+    def external(self, columns: Columns, endings: Columns) -> dict[str, Examples]:
+        """The splits that are not built in, without ``val`` if there is none. ``columns`` are those
+        of tables and rows, ``endings`` those of pairs of files (``train.en``, ``train.de``).
 
         Raises:
             BadOption, BadData: a split cannot be found.
         """
+        if self.splits is not None:
+            return self._named(self.splits, columns, "data.dataset")
+        if self.root is not None and is_saved(self.root):
+            return self._named(saved(self.root), columns, str(self.root))
         if self.name is not None:
-            return dict(hub_texts(self.name, columns, self.train, self.val, self.tests))
+            found, names = fetched(self.name), self.name
+            wanted = split_names(found, names, self.train, self.val, self.tests)
+            return {
+                ours: HubText(found[theirs], columns, f"{names}, split {theirs!r}")
+                for ours, theirs in wanted.items()
+            }
+        return self._local(columns, endings)
+
+    def _named(self, found: Mapping[str, Any], columns: Columns, name: str) -> dict[str, Examples]:
+        """The splits of a data set that is there already."""
+        wanted = split_names(found, name, self.train, self.val, self.tests)
+        return {
+            ours: given_rows(found[theirs], columns, f"{name}[{theirs!r}]")
+            for ours, theirs in wanted.items()
+        }
+
+    def _local(self, columns: Columns, endings: Columns) -> dict[str, Examples]:
+        """The splits from files and rows."""
         root = self.root or Path()
 
-        def find(path: str) -> Examples:
-            return find_text(root / path, *endings, columns, header=self.header)
+        def find(split: Split, name: str) -> Examples:
+            paths = paths_of(split)
+            if paths is None:
+                return given_rows(split, columns, name)
+            return find_texts(root, paths, *endings, columns, **self.tables)
 
-        splits = {"train": find(self.train or "train")}
+        splits = {"train": find("train" if self.train is None else self.train, "data.train")}
         beside = self.root is not None and any(root.glob("val.*"))
-        if self.val is not None or beside:
-            splits["val"] = find(self.val or "val")
+        if self.val is not None or beside or self.val_required:
+            splits["val"] = find("val" if self.val is None else self.val, "data.val")
         if self.tests is not None:
-            return splits | {name: find(path) for name, path in self.tests.items()}
+            return splits | {
+                name: find(split, "data.test" if name == "test" else f"data.test[{name!r}]")
+                for name, split in self.tests.items()
+            }
         if self.root is None:
             return splits
-        return splits | find_tests(root, *endings, columns, header=self.header)
+        return splits | find_tests(root, *endings, columns, **self.tables)
+
+
+def is_splits(dataset: Any) -> bool:
+    """Whether ``dataset`` holds splits by name. The spec of a built-in data set has a name."""
+    return isinstance(dataset, Mapping) and "name" not in dataset
+
+
+def paths_of(split: Split) -> list[str] | None:
+    """The paths that a split is given by; None if rows are given."""
+    if isinstance(split, str | PathLike):
+        return [fspath(split)]
+    several = isinstance(split, list | tuple) and len(split) > 0
+    if several and all(isinstance(one, str | PathLike) for one in split):  # type: ignore[union-attr]
+        return [fspath(one) for one in split]  # type: ignore[union-attr]
+    return None

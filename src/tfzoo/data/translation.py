@@ -7,6 +7,7 @@ import numpy as np
 from tfzoo.data.module import TextData
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset
 from tfzoo.data.prepare import Examples, encode_split, fingerprint_split, train_tokenizers
+from tfzoo.data.rows import Split
 from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import TokenizerPair
@@ -23,15 +24,18 @@ class TranslationData(TextData):
     The text is one of
 
     - ``dataset``: a built-in data set by name, ``"numbers"`` or ``{"name": "numbers", "language":
-      "zh"}``;
+      "zh"}``; or a ``datasets.DatasetDict``, of which ``train``, ``val`` and ``test`` name splits;
     - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``;
       ``train``, ``val`` and ``test`` are then names of its splits;
     - ``root``: a folder with ``train``, ``val`` and any number of ``test*``, each as two files,
       ``train.en`` and ``train.de`` (by ``source`` and ``target``), or as a table, ``train.tsv``,
-      ``.csv``, ``.jsonl`` or ``.parquet``, plain or ``.gz``; a ``.tsv`` needs no row of names;
+      ``.csv``, ``.jsonl`` or ``.parquet``, plain or ``.gz``; a ``.tsv`` of two columns needs no row
+      of names; or a folder that ``DatasetDict.save_to_disk`` wrote;
     - ``train``, ``val``, ``test``: paths of such files, relative to ``root`` if that is given:
       ``corpus/train`` means ``corpus/train.en`` and ``corpus/train.de``, ``corpus/train.tsv`` a
-      table. Several test sets: ``{name: path}``.
+      table; a list of paths, or a pattern such as ``corpus/part*``; or rows: a list or another
+      sequence of dicts or of tuples ``(source, target)``, a pandas table, a ``datasets.Dataset``.
+      Several test sets: ``{name: ...}``.
 
     Tokenizers are trained on the training split. They and the ids are cached, and used again as
     long as text, options and code stay the same. Validation and test use every line. Training skips
@@ -40,7 +44,9 @@ class TranslationData(TextData):
     Args:
         source, target: language codes; by default en and de, or those of the built-in data set,
             which can also be given in reverse.
-        source_column, target_column: columns of a table; by default the language codes.
+        source_column, target_column: columns of a table, or keys of rows; by default the language
+            codes. Other columns are ignored.
+        delimiter: what separates the columns of a ``.csv``.
         tokenizer: name and options of the tokenizer.
         joint: one vocabulary for both languages.
         max_tokens: maximum number of tokens of each side of a batch, with padding.
@@ -68,9 +74,10 @@ class TranslationData(TextData):
         target: str | None = None,
         source_column: str | None = None,
         target_column: str | None = None,
-        train: str | None = None,
-        val: str | None = None,
-        test: str | dict[str, str] | None = None,
+        train: Split | None = None,
+        val: Split | None = None,
+        test: Split | dict[str, Split] | None = None,
+        delimiter: str = ",",
         tokenizer: TokenizerSpec = "bpe",
         joint: bool = True,
         max_tokens: int = 4096,
@@ -87,16 +94,14 @@ class TranslationData(TextData):
             seed=seed,
             workers=workers,
         )
-        if val is None and root is not None:
-            val = "val"
-        self.text = TextSource(dataset, name, root, train, val, test, header=False)
+        self.text = TextSource(
+            dataset, name, root, train, val, test, delimiter, header=False, val_required=True
+        )
         self.made = self.text.made
         if self.made is not None and not hasattr(self.made, "languages"):
             raise BadOption(
                 f"dataset {self.made.entry.name!r} is for classification; it has no translations"
             )
-        if train is not None and name is None and val is None:
-            raise BadOption("data.val is not given, nor data.root, a folder to find it in")
         own = None if self.made is None else self.made.languages
         self.direction = direction(own, source, target)
         self.columns = source_column or self.direction[0], target_column or self.direction[1]
@@ -173,7 +178,7 @@ class TranslationData(TextData):
         if self.made is None:
             found = self.text.external(self.columns, self.direction)
             if "val" not in found:
-                name = self.text.name
+                name = self.text.name or "the data set"
                 raise BadOption(f"data.val is not given, and {name} has no split of that name")
             return found
         made: dict[str, list[tuple[str, str]]] = self.made.splits(self.seed)

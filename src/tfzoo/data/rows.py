@@ -1,0 +1,110 @@
+"""Rows that are given in Python: a list of dicts or tuples, a pandas table, a ``datasets.Dataset``,
+or any other sequence.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tfzoo.data.hub import HubText
+from tfzoo.data.table import cell, no_column, text_of
+from tfzoo.errors import BadData, BadOption
+
+
+class Rows(Protocol):
+    """Rows of which there is a known number, each with an index from 0."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Any: ...
+
+
+if TYPE_CHECKING:
+    Split = str | PathLike[str] | Sequence[str] | Rows
+else:
+    Split = str | list[str]
+    """The text of a split. A recipe gives a path or several; Python may give the rows instead."""
+
+
+class GivenRows:
+    """Two cells of each of these rows: a row is a dict with both columns, or a tuple of two. It can
+    be iterated several times. ``path`` is what error messages call the rows.
+
+    Raises (while iterating):
+        BadData: a row is something else, lacks a column, or has a cell that is not text.
+    """
+
+    def __init__(self, rows: Rows, columns: tuple[str, str], path: str) -> None:
+        self.rows, self.columns, self.path = rows, columns, path
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for i in range(len(self.rows)):
+            yield self._pair(self.rows[i], self.location(i))
+
+    def location(self, row: int) -> str:
+        """The row as Python names it, for an error message."""
+        return f"{self.path}[{row}]"
+
+    def _pair(self, row: Any, where: str) -> tuple[str, str]:
+        first, second = self.columns
+        if isinstance(row, Mapping):
+            return cell(row, first, where), cell(row, second, where)
+        if isinstance(row, tuple | list) and len(row) == 2:
+            return text_of(row[0], first, where), text_of(row[1], second, where)
+        found = type(row).__name__
+        if isinstance(row, tuple | list):
+            found += f" of {len(row)}: two texts in a row are not supported, join them in one"
+        wanted = f"({first}, {second}) or {{{first!r}: ..., {second!r}: ...}}"
+        raise BadData(f"{where}: a row is {wanted}, not a {found}")
+
+
+class GivenDataset(HubText):
+    """Two columns of a ``datasets.Dataset``."""
+
+    def location(self, row: int) -> str:
+        """The row as Python names it, for an error message."""
+        return f"{self.path}[{row}]"
+
+
+def given_rows(rows: Any, columns: tuple[str, str], path: str) -> GivenRows | GivenDataset:
+    """The text of rows that were given in Python. ``path`` is what error messages call them.
+
+    Raises:
+        BadOption: this is nothing that can be read by index, several times.
+        BadData: a table or data set lacks a column.
+    """
+    name = type(rows).__name__
+    if is_from("datasets", "Dataset", rows):
+        return GivenDataset(rows.with_format(None), columns, path)
+    if is_from("pandas", "DataFrame", rows):
+        return GivenRows(table_rows(rows, columns, path), columns, path)
+    if isinstance(rows, Mapping):
+        raise BadOption(
+            f"{path} is of type {name}; it takes rows, as in [{{{columns[0]!r}: ..., "
+            f"{columns[1]!r}: ...}}, ...]. Several splits in one dict: dataset="
+        )
+    if isinstance(rows, bytes) or not (hasattr(rows, "__len__") and hasattr(rows, "__getitem__")):
+        raise BadOption(
+            f"{path} is of type {name}, which cannot be read several times by index; give a list: "
+            "list(rows)"
+        )
+    return GivenRows(rows, columns, path)
+
+
+def table_rows(frame: Any, columns: tuple[str, str], path: str) -> list[tuple[Any, Any]]:
+    """The cells of two columns of a pandas table; None where one is missing."""
+    names = [str(name) for name in frame.columns]
+    for column in columns:
+        if names.count(column) != 1:
+            raise no_column(column, names, path)
+    two = frame[list(columns)].astype(object)
+    return list(two.where(two.notna(), None).itertuples(index=False, name=None))
+
+
+def is_from(package: str, cls: str, value: object) -> bool:
+    """Whether a value is of a class of a package; the package is not imported for it."""
+    module = sys.modules.get(package)
+    return module is not None and isinstance(value, getattr(module, cls, ()))

@@ -1,0 +1,297 @@
+"""Rows that are given in Python train a model, or are refused by one sentence that says why."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import datasets
+import lightning.pytorch as L
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+
+import tfzoo
+from tfzoo.commands.main import main
+from tfzoo.data.classification import ClassificationData
+from tfzoo.data.translation import TranslationData
+from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
+
+DICTS = [{"text": f"{word} {n}", "label": word} for word in ("good", "bad") for n in range(6)]
+TUPLES = [(row["text"], row["label"]) for row in DICTS]
+PAIRS = [{"en": f"number {n}", "de": f"Zahl {n}"} for n in range(12)]
+TOKENIZER = {"name": "bpe", "vocab_size": 300}
+
+
+class Countable:
+    """A sequence of somebody's own: a length and an index, and no ``__iter__``."""
+
+    def __len__(self) -> int:
+        return len(TUPLES)
+
+    def __getitem__(self, index: int) -> tuple[str, str]:
+        return TUPLES[index]
+
+
+def splits(rows: Any) -> datasets.DatasetDict:
+    one = datasets.Dataset.from_list(rows)
+    return datasets.DatasetDict({"train": one, "validation": one, "test": one})
+
+
+def saved(folder: Path, rows: Any) -> Path:
+    splits(rows).save_to_disk(str(folder / "saved"))
+    return folder / "saved"
+
+
+CLASSIFICATION: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "dicts": lambda folder: {"train": DICTS, "test": DICTS},
+    "tuples": lambda folder: {"train": TUPLES, "test": {"a": TUPLES, "b": TUPLES[:3]}},
+    "a sequence": lambda folder: {"train": Countable()},
+    "a pandas table": lambda folder: {"train": pd.DataFrame(DICTS), "val": pd.DataFrame(DICTS)},
+    "a Dataset": lambda folder: {"train": datasets.Dataset.from_list(DICTS).with_format("numpy")},
+    "a DatasetDict": lambda folder: {"dataset": splits(DICTS)},
+    "a folder of save_to_disk": lambda folder: {"dataset": saved(folder, DICTS)},
+    "splits in a dict": lambda folder: {"dataset": {"train": DICTS, "odd": DICTS}, "test": "odd"},
+}
+TRANSLATION: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "dicts": lambda folder: {"train": PAIRS, "val": PAIRS},
+    "tuples": lambda folder: {"train": [("a", "b")] * 9, "val": [tuple(p.values()) for p in PAIRS]},
+    "a pandas table": lambda folder: {"train": pd.DataFrame(PAIRS), "val": pd.DataFrame(PAIRS)},
+    "a DatasetDict of translations": lambda folder: {
+        "dataset": splits([{"translation": pair} for pair in PAIRS])
+    },
+    "a folder of save_to_disk": lambda folder: {"root": str(saved(folder, PAIRS))},
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+
+
+def trained(task: Any, data: Any, folder: Path) -> L.Trainer:
+    trainer = L.Trainer(
+        max_steps=2,
+        accelerator="cpu",
+        devices=1,
+        default_root_dir=folder,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        num_sanity_val_steps=0,
+    )
+    trainer.fit(task, datamodule=data)
+    return trainer
+
+
+def classifier(data: ClassificationData) -> tfzoo.ClassificationTask:
+    data.prepare_data()
+    sizes = {"vocab_size": len(data.vocabulary.tokenizer), "classes": len(data.labels)}
+    model = tfzoo.TransformerClassifier(**sizes, dim=8, layers=1, heads=1)
+    return tfzoo.ClassificationTask(model, data.vocabulary)
+
+
+@pytest.mark.parametrize("kind", CLASSIFICATION)
+def test_a_classifier_trains_on(kind: str, tmp_path: Path) -> None:
+    data = ClassificationData(
+        tokenizer="word", max_tokens=16, val_fraction=0.3, **CLASSIFICATION[kind](tmp_path)
+    )
+    task = classifier(data)
+    assert data.labels == ["bad", "good"]
+    assert trained(task, data, tmp_path).global_step == 2
+
+
+@pytest.mark.parametrize("kind", TRANSLATION)
+def test_a_translator_trains_on(kind: str, tmp_path: Path) -> None:
+    data = TranslationData(tokenizer=TOKENIZER, max_tokens=60, **TRANSLATION[kind](tmp_path))
+    data.prepare_data()
+    assert list(data.splits["val"])[3] == ("number 3", "Zahl 3")
+    model = tfzoo.Transformer(len(data.tokenizers.source), dim=8, layers=1, heads=1)
+    task = tfzoo.TranslationTask(model, data.tokenizers)
+    assert trained(task, data, tmp_path).global_step == 2
+
+
+def test_rows_are_not_stored_and_not_needed_for_inference(tmp_path: Path) -> None:
+    data = ClassificationData(train=[*DICTS, ("secret", "bad")], val=DICTS, tokenizer="bytes")
+    task = classifier(data)
+    trainer = trained(task, data, tmp_path)
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    assert b"secret" not in (tmp_path / "a.ckpt").read_bytes()
+    [(label, _)] = tfzoo.ClassificationTask.load(tmp_path / "a.ckpt").classify(["good 1"])
+    assert label in data.labels
+    changed = ClassificationData(train=[*DICTS, ("other", "bad")], val=DICTS)
+    changed.vocabulary = task.tokenizer
+    with pytest.raises(TfzooError, match="training's text has changed"):
+        trainer.fit(task, datamodule=changed, ckpt_path=tmp_path / "a.ckpt", weights_only=True)
+
+
+def test_classes_that_are_stored_as_numbers_have_their_names() -> None:
+    label = datasets.ClassLabel(names=["negative", "positive"])
+    features = datasets.Features({"text": datasets.Value("string"), "label": label})
+    rows = {"text": ["a", "b"], "label": [0, 1]}
+    data = ClassificationData(train=datasets.Dataset.from_dict(rows, features), val=[("a", "x")])
+    assert list(data.text.external(data.columns, data.columns)["train"]) == [
+        ("a", "negative"),
+        ("b", "positive"),
+    ]
+
+
+def test_numbers_of_numpy_and_torch_are_labels() -> None:
+    rows = [("a", np.int64(3)), ("b", torch.tensor(4)), ("c", True)]
+    data = ClassificationData(train=rows, val=rows)
+    found = list(data.text.external(data.columns, data.columns)["train"])
+    assert found == [("a", "3"), ("b", "4"), ("c", "true")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([*TUPLES, "text"], r"data.train\[12\]: a row is \(text, label\) or .*, not a str"),
+        ([("a", "b", "c")], r"data.train\[0\].* not a tuple of 3: two texts .* join them in one"),
+        (
+            [{"text": "a", "lable": "b"}],
+            r"data.train\[0\]: no column 'label'. Did you mean 'lable'",
+        ),
+        ([("a", None)], r"data.train\[0\]: 'label' is empty"),
+        ([("a", 0.5)], r"'label' is not text but a float, 0.5.*regression is not supported: turn"),
+        ([("a", np.float32(2))], "regression is not supported"),
+        ([("a", ["x", "y"])], r"'label' is not text but a list.*one classifier for each label"),
+        ([("a", np.array([0, 1]))], "one classifier for each label"),
+        (
+            pd.DataFrame({"text": ["a", "b"], "label": ["x", None]}),
+            r"data.train\[1\]: 'label' is em",
+        ),
+        (pd.DataFrame({"text": ["a"], "lable": ["b"]}), "data.train: no column 'label'. Did you"),
+        (datasets.Dataset.from_dict({"text": ["a"], "label": [0.5]}), r"data.train\[0\].*regress"),
+        (datasets.Dataset.from_dict({"text": ["a"], "label": [["x"]]}), "one classifier for each"),
+        ([], "train: no text"),
+    ],
+)
+def test_a_row_that_is_wrong_is_refused_by_its_index(rows: Any, words: str) -> None:
+    with pytest.raises(BadData, match=words):
+        ClassificationData(train=rows, val=TUPLES).prepare_data()
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    yield from TUPLES
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"train": lines()}, BadOption, "is of type generator, which .* give a list"),
+        (
+            {"train": {"text": ["a"], "label": ["b"]}},
+            BadOption,
+            "data.train is of type dict; it takes r",
+        ),
+        ({"train": splits(DICTS)}, BadOption, "data.train is of type DatasetDict.* dataset="),
+        ({"dataset": splits(DICTS), "train": DICTS}, BadOption, "given by its name there, not as"),
+        ({"dataset": splits(DICTS), "test": "tset"}, UnknownName, "Did you mean 'test'"),
+        ({"dataset": splits(DICTS), "name": "a/b"}, BadOption, "exactly one of"),
+        ({"train": TUPLES, "test": {"a/b": TUPLES}}, BadOption, "cannot be named 'a/b'"),
+        (
+            {"train": datasets.Dataset.from_list(DICTS).to_iterable_dataset()},
+            BadOption,
+            "of type IterableDataset, which cannot be read several times",
+        ),
+    ],
+)
+def test_what_has_no_rows_is_refused(
+    options: dict[str, Any], error: type[TfzooError], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        ClassificationData(**options).prepare_data()
+
+
+def test_translations_of_rows_need_validation_rows() -> None:
+    with pytest.raises(BadOption, match=r"data\.val is not given"):
+        TranslationData(train=PAIRS)
+    with pytest.raises(BadOption, match=r"data\.val is not given, and the data set has no split"):
+        TranslationData(dataset={"train": PAIRS}).prepare_data()
+
+
+def test_the_same_rows_are_prepared_once_and_a_spawned_process_gets_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = ClassificationData(train=pd.DataFrame(DICTS), val=DICTS)
+    data.prepare_data()
+    again = ClassificationData(train=TUPLES, val=DICTS)  # the same text
+    monkeypatch.setattr("tfzoo.data.encoded.Writer.__init__", None)  # nothing is encoded anew
+    again.prepare_data()
+    assert again.content == data.content
+    there = pickle.loads(pickle.dumps(data))
+    there.setup("fit")
+    assert there.content == data.content
+    assert len(list(there.train_dataloader())) == len(list(data.train_dataloader()))
+
+
+def test_processes_with_different_rows_are_refused() -> None:
+    data = ClassificationData(train=TUPLES, val=TUPLES)
+    data.prepare_data()
+    strategy = SimpleNamespace(
+        broadcast=lambda content: "of rank 0", reduce_boolean_decision=lambda same: same
+    )
+    data.trainer = SimpleNamespace(world_size=2, strategy=strategy)  # type: ignore[assignment]
+    with pytest.raises(BadData, match="the processes of this training have different"):
+        data.setup("fit")
+
+
+@pytest.mark.parametrize("batch", [tfzoo.ParallelBatch, tfzoo.ClassificationBatch])
+@pytest.mark.parametrize(
+    ("ids", "words"), [([], "at least one example"), ([[5, 3]], "id 3 is a special one")]
+)
+def test_lists_of_ids_that_are_no_batch_are_refused(batch: Any, ids: Any, words: str) -> None:
+    with pytest.raises(BadData, match=words):
+        batch.collate([(one, one if batch is tfzoo.ParallelBatch else 0) for one in ids])
+
+
+@pytest.mark.parametrize("key", ["root", "dataset"])
+def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(
+    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved(tmp_path, DICTS)
+    command = ["fit", "classification/trec6", f"--data.{key}", str(folder), "--data.val", "test"]
+    assert main([*command, "--print_config"]) == 0
+    data = yaml.safe_load(capsys.readouterr().out)["data"]
+    assert (data["root"], data["dataset"], data["val"]) == (str(folder), None, "test")
+
+
+def test_rows_in_a_recipe_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("task: classification\ndata: {train: [{text: a, label: b}]}\n", "utf-8")
+    assert main(["fit", str(recipe), "--print_config"]) == 2
+    assert "data.train must be str or list[str] or None, not [{" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("text_column", "Pairs of texts are not supported: join them in one column"),
+        ("label_column", "Several labels of a text are not supported: train one classifier"),
+    ],
+)
+def test_two_columns_where_there_is_one_are_refused_with_what_to_do(
+    key: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(BadOption, match=f"data.{key} takes one column. {words}"):
+        ClassificationData(train=TUPLES, **{key: ["a", "b"]})  # type: ignore[arg-type]
+    assert main(["fit", "classification/trec6", f"--data.{key}", "[a, b]"]) == 2
+    assert f"tfzoo: --data.{key}: data.{key} takes one column. {words}" in capsys.readouterr().err
+
+
+def test_numbers_with_fractions_are_no_labels() -> None:
+    with pytest.raises(BadData, match=r"the labels are 30 numbers .* regression is not supported"):
+        ClassificationData(
+            train=[(f"text {n}", f"{n / 7}") for n in range(30)], val=TUPLES
+        ).prepare_data()
+    stars = [(f"text {n}", f"{n % 9 / 2}") for n in range(30)]
+    data = ClassificationData(train=stars, val=stars)
+    data.prepare_data()
+    assert data.labels[:2] == ["0.0", "0.5"]

@@ -1,0 +1,142 @@
+"""Text in several files, and in tables of other forms: the same rows, or a refusal that names what
+to change.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tfzoo.commands.main import main
+from tfzoo.data.classification import ClassificationData
+from tfzoo.data.text import JoinedText, find_texts
+from tfzoo.data.translation import TranslationData
+from tfzoo.errors import BadData, BadOption
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three shards of pairs, as two files and as one table each; the working directory."""
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for n in (1, 2, 3):
+        (tmp_path / f"part{n}.en").write_text(f"a {n}\nb {n}\n")
+        (tmp_path / f"part{n}.de").write_bytes(f"A {n}\nB {n}\n".encode())
+        with gzip.open(tmp_path / f"table{n}.tsv.gz", "wt") as stream:
+            stream.write(f"a {n}\tA {n}\nb {n}\tB {n}\n")
+    return tmp_path
+
+
+ALL = [(f"{low} {n}", f"{low.upper()} {n}") for n in (1, 2, 3) for low in "ab"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "rows"),
+    [
+        (["part*"], ALL),
+        (["part*.en"], ALL),
+        (["part1", "part2"], ALL[:4]),
+        (["table*"], ALL),
+        (["table*.tsv"], ALL),
+        (["table*.tsv.gz"], ALL),
+        (["table3.tsv", "part1"], [*ALL[4:], *ALL[:2]]),
+        (["part3"], ALL[4:]),
+    ],
+)
+def test_lists_and_patterns_are_read_in_order(
+    folder: Path, paths: list[str], rows: list[tuple[str, str]]
+) -> None:
+    assert list(find_texts(Path(), paths, "en", "de")) == rows
+    assert list(find_texts(folder, paths, "en", "de")) == rows
+    assert list(find_texts(Path("/"), [str(folder / one) for one in paths], "en", "de")) == rows
+
+
+def test_a_pattern_that_matches_nothing_is_refused() -> None:
+    with pytest.raises(BadData, match=r"no file matches shards/\*"):
+        find_texts(Path("shards"), ["*"], "en", "de")
+
+
+def test_a_folder_with_brackets_is_no_pattern(folder: Path) -> None:
+    (folder / "[1]").mkdir()
+    (folder / "[1]" / "part4.tsv").write_text("d\tD\n")
+    assert list(find_texts(folder / "[1]", ["part*"], "en", "de")) == [("d", "D")]
+    assert list(find_texts(folder, ["[1]/part*"], "en", "de")) == [("d", "D")]
+
+
+def test_a_row_is_named_by_its_own_file(folder: Path) -> None:
+    (folder / "part2.en").write_text("a 2\n\n")
+    text = find_texts(folder, ["part*"], "en", "de")
+    assert text.location(3) == f"{folder}/part2.en and {folder}/part2.de, line 2"
+    assert isinstance(text, JoinedText)
+    (folder / "part3.de").write_text("A 3\n")
+    with pytest.raises(BadData, match=r"part3\.en has 2 lines, .*part3\.de has 1 lines"):
+        list(text)
+
+
+def test_splits_of_several_files_are_prepared_and_changes_are_noticed(folder: Path) -> None:
+    tokenizer = {"name": "bpe", "vocab_size": 300}
+
+    def prepared() -> TranslationData:
+        data = TranslationData(
+            train=["part1", "part2"], val="table3.tsv", test="part*", tokenizer=tokenizer
+        )
+        data.prepare_data()
+        return data
+
+    data = prepared()
+    assert list(data.splits["train"]) == ALL[:4]
+    assert data.test_names == ["test"]
+    assert data.overlap == {"test": 4}
+    (folder / "part2.en").write_text("a 2\nc 2\n")
+    assert prepared().content != data.content
+
+
+def test_paths_of_a_list_are_made_absolute(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = folder / "mine.yaml"
+    data = {"train": ["part1", "part*"], "val": "part3", "test": {"a": ["table1.tsv"]}}
+    recipe.write_text(yaml.safe_dump({"task": "translation", "data": data}), "utf-8")
+    assert main(["fit", str(recipe), "--print_config"]) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)["data"]
+    assert printed["train"] == [f"{folder}/part1", f"{folder}/part*"]
+    assert printed["test"] == {"a": [f"{folder}/table1.tsv"]}
+    assert main(["fit", str(recipe), "--data.train", "[part2]", "--print_config"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["data"]["train"] == [f"{folder}/part2"]
+
+
+CSV = 'id;text;label\n1;"a; ""b""";x\n2;c;y\n'
+
+
+def test_a_delimiter_and_columns_that_are_not_named_are_allowed(folder: Path) -> None:
+    (folder / "t.csv").write_text(CSV)
+    data = ClassificationData(train="t.csv", val="t.csv", delimiter=";", tokenizer="word")
+    data.prepare_data()
+    assert list(data.splits["train"]) == [('a; "b"', "x"), ("c", "y")]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({}, BadData, "not separated by ',' but by ';'; set data.delimiter"),
+        ({"delimiter": ";;"}, BadOption, "';;' must be one character"),
+        ({"delimiter": '"'}, BadOption, "must be one character that is no quotation mark"),
+        ({"delimiter": "\\t"}, BadOption, r'a tab is "\\t" in YAML'),
+    ],
+)
+def test_a_delimiter_that_does_not_fit_is_told(
+    folder: Path, options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    (folder / "t.csv").write_text(CSV)
+    with pytest.raises(error, match=words):
+        ClassificationData(train="t.csv", val="t.csv", **options).prepare_data()
+
+
+def test_a_row_with_too_few_cells_names_the_delimiter(folder: Path) -> None:
+    (folder / "t.csv").write_text("text;label\na;x\nb\n")
+    with pytest.raises(BadData, match="line 3: 1 column instead of 2; a ';' is missing"):
+        ClassificationData(train="t.csv", val="t.csv", delimiter=";").prepare_data()
