@@ -41,7 +41,7 @@ TESTS = (
     "tests/test_search.py", "tests/test_masks.py", "tests/test_precision.py",
     "tests/docs/test_docstrings.py", "tests/attention", "tests/blocks",
     "tests/models", "tests/pooling", "tests/tasks", "tests/testing/test_classifiers.py",
-    "tests/testing/test_options.py", "tests/testing/test_stacks.py", "tests/commands/test_swap.py",
+    "tests/testing/test_options.py", "tests/testing/test_stacks.py",
 )  # fmt: skip
 """The tests that own the promises of the files that are changed by default."""
 FAST = "not nightly and not gpu"
@@ -185,15 +185,14 @@ def tests_of(one: Mutation, known: Known, seconds: float) -> tuple[list[str], fl
     for name, test in known.items():
         lines = test["lines"].get(one.file, ())
         if any(first <= line <= last or not one.inside for line in lines):
-            # Those of one file stay together, as far as their times are alike.
-            found.append((round(test["seconds"]), name.partition("::")[0], test["seconds"], name))
-    chosen: list[str] = []
-    used = 0.0
-    for *_, cost, name in sorted(found):
+            found.append((test["seconds"], name))
+    chosen, used = [], 0.0
+    for cost, name in sorted(found):
         if not chosen or used + cost <= seconds:
-            chosen.append(name)
             used += cost
-    return chosen, used
+            # Tests of one file that take about as long stay together, and share their fixtures.
+            chosen.append((round(cost, 1), name.partition("::")[0], cost, name))
+    return [name for *_, name in sorted(chosen)], used
 
 
 class Results:
