@@ -75,6 +75,19 @@ def test_queries_before_the_first_key_see_nothing() -> None:
         assert torch.autograd.grad(out.sum(), q)[0].isfinite().all()
 
 
+def test_without_causality_there_may_be_more_queries_than_keys() -> None:
+    scores = torch.randn(1, 1, 5, 3)
+    assert torch.equal(Mask().softmax(scores), scores.softmax(-1))
+    assert Mask().additive(5, 3, 3, torch.float32, CPU) is None
+
+
+def test_layers_that_share_a_mask_share_its_matrices() -> None:
+    mask = Mask(causal=True, keys=torch.tensor([[False, True, True]]))
+    for matrix in (mask.boolean, mask.fully_masked):
+        assert matrix(3, 3, CPU) is not None
+        assert matrix(3, 3, CPU) is matrix(3, 3, CPU)
+
+
 def test_a_mask_of_inference_mode_can_be_trained_with() -> None:
     mask, q = Mask(causal=True), torch.randn(1, 1, 20, 4, requires_grad=True)
     attention = create("attention", "cosine", heads=1)

@@ -362,8 +362,23 @@ def test_a_batch_without_sentences_has_no_translations() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"beam": 0}, {"beam": 2, "n_best": 3}, {"n_best": 0}, {"max_length": -1.0}, *NONE_OF_THEM],
+    [
+        {"beam": 0},
+        {"beam": 2, "n_best": 3},
+        {"n_best": 0},
+        {"max_length": -1.0},
+        {"max_length": 1000.5},
+        {"length_penalty": 10.5},
+        {"length_penalty": -10.5},
+        *NONE_OF_THEM,
+    ],
 )
 def test_numbers_that_no_search_can_have_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(BadOption):
         Search(**wrong)
+
+
+def test_the_largest_numbers_and_those_left_out_are_those_that_the_docs_name() -> None:
+    assert Search(beam=2, n_best=2, max_length=1000, length_penalty=10)
+    assert Search(max_length=0, length_penalty=-10)
+    assert Search() == Search(beam=1, length_penalty=0.6, max_length=2.0, n_best=1)

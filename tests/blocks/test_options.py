@@ -100,3 +100,24 @@ def test_the_signature_of_a_model_lists_every_option_with_type_and_default(
     }
     with pytest.raises(TypeError, match="nrom"):
         model(20, 8, nrom="rms")
+
+
+def test_options_that_are_left_out_have_the_values_that_the_docs_name() -> None:
+    assert StackOptions() == StackOptions(
+        layers=6,
+        heads=8,
+        attention="scaled_dot_product",
+        norm="layer",
+        position="sinusoidal",
+        feedforward="relu",
+        head_dim=None,
+        value_head_dim=None,
+        kv_heads=None,
+        share_query_key=False,
+        temperature=1.0,
+        dropout=0.1,
+        attention_dropout=0.0,
+        feedforward_dropout=0.0,
+        residual="pre",
+        max_length=1024,
+    )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning.pytorch as L
@@ -15,6 +16,7 @@ import torch
 import tfzoo
 from tfzoo.data.classification_batch import ClassificationBatch
 from tfzoo.errors import BadData, BadOption, BadRun
+from tfzoo.tasks.classification import counts
 from tfzoo.tasks.loss import class_losses
 
 WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}
@@ -100,6 +102,25 @@ def test_a_plain_trainer_logs_the_metrics_by_their_names(
     assert {f"{split}/{name}" for split in ("test", "test/test_odd") for name in names} <= set(
         trainer.callback_metrics
     )
+
+
+def test_the_texts_of_the_last_evaluation_are_counted(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
+    trainer, task = trainer_in(tmp_path, enable_checkpointing=False), task_of(data)
+    for _ in range(2):
+        trainer.validate(task, datamodule=data, verbose=False)
+        assert task.throughput.items == trainer.callback_metrics["val/items"] == 40
+
+
+def test_every_set_has_scores_also_where_a_process_has_no_batch_of_it(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
+    """All processes must take part in the reduction of each."""
+    task, trainer = task_of(data), SimpleNamespace(datamodule=data)
+    task.trainer = trainer  # type: ignore[assignment]
+    task.on_test_start()
+    assert len(task.scores) == len(task.items) == len(data.test_names) == 4
 
 
 def test_it_learns_what_the_first_word_says_with_every_pooling(
@@ -307,13 +328,28 @@ def test_confusion_matrices_are_drawn_after_a_test(
     assert task.confusion["test_odd"].tolist() == taken
 
 
-def test_what_accuracy_is_worth_is_said_beside_it(data: tfzoo.ClassificationData) -> None:
+def test_a_class_without_texts_is_counted_too(data: tfzoo.ClassificationData) -> None:
+    found = counts(data.sets["train"], 4).tolist()
+    assert found == [*counts(data.sets["train"], 2).tolist(), 0, 0]
+    assert sum(found) == 300
+
+
+def test_what_accuracy_is_worth_is_said_beside_it(
+    data: tfzoo.ClassificationData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tfzoo.ClassificationData, "test_names", ["test_odd", "test"])
     labels = [label for _, label in sentences(30, 2)]
     assert (
         task_of(data).compare_with_baselines(data, {"test/accuracy": 0.61})
         == f"majority {labels.count('NUM') / 30:.3f}  accuracy 0.610"
     )
     assert task_of(data).compare_with_baselines(data, {}) == ""
+    monkeypatch.setattr(tfzoo.ClassificationData, "test_names", ["test_odd"])
+    labels = [label for _, label in sentences(11, 3)]
+    assert (
+        task_of(data).compare_with_baselines(data, {"test/accuracy": 0.61})
+        == f"majority {labels.count('NUM') / 11:.3f}  accuracy 0.610"
+    )
 
 
 class Album:

@@ -11,6 +11,9 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
+from tfzoo.blocks.options import StackOptions
+from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.tasks.compute import Compute
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
 OPTIM = {"lr": 1e-3, "schedule": "constant"}
@@ -27,6 +30,15 @@ QUIET |= {
     "limit_val_batches": 0,
     "log_every_n_steps": 1,
 }
+
+
+def test_layers_are_neither_compiled_nor_computed_twice_unless_asked() -> None:
+    layer = TransformerLayer(8, StackOptions(heads=2), cross=False)
+    assert (layer.compiled, layer.activation_checkpointing) == (False, False)
+    Compute(activation_checkpointing=True).apply(layer)
+    assert (layer.compiled, layer.activation_checkpointing) == (False, True)
+    Compute(compile=True).apply(layer)
+    assert (layer.compiled, layer.activation_checkpointing) == (True, False)
 
 
 class Seen(L.Callback):

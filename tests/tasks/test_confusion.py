@@ -26,3 +26,13 @@ def test_a_confusion_matrix_is_drawn_whatever_the_labels_are(classes: int) -> No
     assert len(np.unique(picture)) > 10
     shown = [text.get_text() for text in figure.axes[0].texts]
     assert (shown == [str(i) for i in range(classes**2)]) == (classes <= 24)
+
+
+def test_a_cell_is_coloured_by_its_share_of_the_row_and_long_labels_are_cut() -> None:
+    matrix = torch.tensor([[3, 1], [0, 2]])
+    axes = confusion_figure(matrix, ["a" * 24, "b" * 25], "test").axes[0]
+    assert axes.images[0].get_array().tolist() == [[0.75, 0.25], [0.0, 1.0]]
+    assert axes.images[0].get_clim() == (0.0, 1.0)
+    assert [text.get_color() for text in axes.texts] == ["white", "black", "black", "white"]
+    for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert [text.get_text() for text in ticks] == ["a" * 24, "b" * 23 + "…"]

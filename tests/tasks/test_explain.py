@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 import socket
 from pathlib import Path
@@ -15,11 +16,12 @@ from torch.testing import assert_close
 
 import tfzoo
 from tfzoo.blocks import transformer_layer
+from tfzoo.masks import Mask
 from tfzoo.registry import registry
 from tfzoo.runs.fsdp_strategy import Sharded
 from tfzoo.runs.metrics_file import MetricsFile
 from tfzoo.tasks import explain as explain_module
-from tfzoo.tasks.explain import Explain, statistics
+from tfzoo.tasks.explain import Explain, statistics, variance
 from tfzoo.tasks.task import Task
 
 MODEL: dict[str, Any] = {
@@ -216,6 +218,20 @@ def test_the_numbers_are_those_of_what_is_known(data: dict[str, Any]) -> None:
     assert flat["encoder/own_token"] == pytest.approx(
         float(len(lengths) / lengths.sum()), rel=1e-5
     ), "the first of equals is the largest"
+
+
+def test_the_variance_of_scores_is_over_the_keys_that_a_query_sees() -> None:
+    scores = torch.randn(2, 3, 4, 5, dtype=torch.float64)
+    assert_close(variance(scores, Mask()), scores.var(-1, unbiased=False))
+    keys = torch.tensor([[True, True, False, True, True], [False, True, True, True, False]])
+    mask = Mask(causal=True, keys=keys, start=0)
+    found = variance(scores, mask)
+    seen = mask.boolean(4, 5, scores.device)
+    assert seen is not None
+    for b, q in itertools.product(range(2), range(4)):
+        visible = scores[b, :, q, seen[b, 0, q]]
+        wanted = visible.var(-1, unbiased=False) if visible.shape[1] else torch.zeros(3).double()
+        assert_close(found[b, :, q], wanted)
 
 
 @pytest.mark.nightly  # the compiler takes a minute

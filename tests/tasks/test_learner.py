@@ -177,6 +177,30 @@ def test_too_many_in_a_row_end_the_training_and_are_explained(
     assert all(value.isfinite().all() for value in task.state_dict().values())
 
 
+class Stop(L.Callback):
+    """Breaks off a training after its first batch."""
+
+    def on_train_batch_end(self, *given: Any) -> None:
+        raise InterruptedError
+
+
+def test_a_training_takes_nothing_over_from_one_that_was_broken_off_in_the_middle_of_a_step(
+    data: Any, tmp_path: Path
+) -> None:
+    task, added = task_of(data), []
+    add = task.normalizer.add
+    task.normalizer.add = lambda loss, n: added.append((loss.item(), n)) or add(loss, n)  # type: ignore[method-assign,func-returns-value]
+    with pytest.raises(InterruptedError):
+        fit(task, data, tmp_path, callbacks=[Stop()], accumulate_grad_batches=2)
+    added.clear()
+    task._logged_at -= 1e6
+    watch = fit(task, data, tmp_path, steps=1, accumulate_grad_batches=2)
+    loss, tokens = (sum(column) for column in zip(*added, strict=True))
+    assert watch.logged[-1]["train/loss"] == pytest.approx(loss / tokens)
+    assert watch.logged[0]["train/tokens_per_second"] > 1  # seconds since the start of training
+    assert len(task._last_step[1]) == len(added) == 2
+
+
 class HostReads(TorchDispatchMode):
     """Raises where the host would wait for a device: a value is read, or a shape depends on one."""
 

@@ -15,6 +15,7 @@ import tfzoo
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs import checkpoints
+from tfzoo.tasks.compute import Compute
 
 OLD = Path(__file__).parent.parent / "golden" / "classification_0_1.ckpt"
 
@@ -99,7 +100,9 @@ def test_a_subclass_keeps_its_settings_and_its_parents(
     assert again.recipe == made.recipe
     twice = task.load(saved(again, tmp_path))
     assert (twice.gamma, twice.optim.lr) == (3.0, 0.5)
-    assert task.load(saved(task(*parts), tmp_path)).gamma == 2.0
+    plain = task(*parts)
+    assert plain.recipe["options"] == {"gamma": 2.0}  # stored: a default may change
+    assert task.load(saved(plain, tmp_path)).gamma == 2.0
 
 
 @pytest.mark.parametrize(
@@ -116,6 +119,36 @@ def test_what_a_checkpoint_could_not_restore_is_refused_when_built(
     with pytest.raises(BadOption, match=says) as error:
         build(parts)
     assert "\n" not in str(error.value)
+
+
+def test_what_a_recipe_leaves_out_has_the_values_that_the_docs_name() -> None:
+    assert tfzoo.Optim() == tfzoo.Optim(
+        lr=5e-4,
+        betas=(0.9, 0.98),
+        eps=1e-9,
+        weight_decay=0.0,
+        schedule="inverse_sqrt",
+        label_smoothing=0.1,
+        max_skipped=10,
+    )
+    assert tfzoo.Loss() == tfzoo.Loss(class_weights=None)
+    assert Compute() == Compute(compile=False, activation_checkpointing=False)
+
+
+def test_a_recipe_without_options_gets_them(parts: Any) -> None:
+    _, tokenizer = parts
+    recipe = {"model": {"dim": 4, "heads": 1, "layers": 1}}
+    assert Focal.build(recipe, tokenizer).recipe == {**recipe, "options": {"gamma": 2.0}}
+    assert recipe.keys() == {"model"}
+
+
+def test_a_resumed_task_goes_on_counting(parts: Any) -> None:
+    task, again = Focal(*parts), Focal(*parts)
+    task.batches, task.skipped_steps.total = 7, 2
+    checkpoint: dict[str, Any] = {}
+    task.on_save_checkpoint(checkpoint)
+    again.on_load_checkpoint(checkpoint)
+    assert (again.batches, again.skipped) == (7, 2)
 
 
 def test_a_class_without_the_setting_does_not_load_it(parts: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning.pytorch as L
@@ -12,7 +13,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 import tfzoo
 from tfzoo.errors import BadData, BadOption, BadRun
-from tfzoo.search import Search, search
+from tfzoo.search import Hypothesis, Search
 from tfzoo.tasks import translation
 
 SMALL = {"name": "numbers", "train": 200, "val": 12, "test": 12, "long": 4}
@@ -47,16 +48,27 @@ def trainer_in(folder: Path, **options: Any) -> L.Trainer:
     )
 
 
+class Shown(L.Callback):
+    """The names of what a progress bar shows in training."""
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self.names = set(trainer.progress_bar_metrics)
+
+
 def test_a_plain_trainer_logs_the_metrics_by_their_names(
     data: tfzoo.TranslationData, tmp_path: Path
 ) -> None:
-    trainer = trainer_in(tmp_path, log_every_n_steps=1, enable_checkpointing=False)
+    shown = Shown()
+    trainer = trainer_in(
+        tmp_path, log_every_n_steps=1, enable_checkpointing=False, callbacks=[shown]
+    )
     task = task_of(data)
     trainer.fit(task, datamodule=data)
     logged = set(trainer.callback_metrics)
     assert {
         f"train/{name}" for name in ("loss", "perplexity", "lr", "grad_norm", "tokens_per_second")
     } <= logged
+    assert shown.names == {"train/loss", "train/tokens_per_second"}
     trainer.validate(task, datamodule=data, verbose=False)
     assert {f"val/{name}" for name in ("loss", "perplexity", "chrf", "exact_match")} <= set(
         trainer.callback_metrics
@@ -158,34 +170,106 @@ def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(
     assert float(summed) == pytest.approx(parts, rel=1e-4)
 
 
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_gradients_are_clipped_at_any_precision(
-    data: tfzoo.TranslationData, tmp_path: Path, precision: Any
+class Gradients(L.Callback):
+    """The norm and the largest absolute value of the gradients of each step."""
+
+    def __init__(self) -> None:
+        self.norms: list[float] = []
+        self.largest: list[float] = []
+
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *_: Any) -> None:
+        every = torch.cat([p.grad.flatten() for p in pl_module.parameters() if p.grad is not None])
+        self.norms.append(float(every.norm()))
+        self.largest.append(float(every.abs().max()))
+
+
+@pytest.mark.parametrize(
+    ("precision", "algorithm"),
+    [("32-true", None), ("32-true", "value"), ("bf16-mixed", "norm")],
+)
+def test_gradients_are_clipped_at_any_precision_by_norm_or_by_value(
+    data: tfzoo.TranslationData, tmp_path: Path, precision: Any, algorithm: str | None
 ) -> None:
+    seen = Gradients()
     trainer = trainer_in(
         tmp_path,
         precision=precision,
-        gradient_clip_val=0.1,
+        gradient_clip_val=0.01,
+        gradient_clip_algorithm=algorithm,
         enable_checkpointing=False,
         limit_val_batches=0,
+        callbacks=[seen],
     )
     trainer.fit(task_of(data), datamodule=data)
-    assert trainer.global_step == 3
+    if algorithm == "value":
+        assert seen.largest == pytest.approx([0.01] * 3)
+        assert min(seen.norms) > 0.05
+    else:
+        assert seen.norms == pytest.approx([0.01] * 3, rel=1e-3)
 
 
 def test_what_is_written_in_a_second_are_tokens_with_their_ends(
     data: tfzoo.TranslationData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = []
-    monkeypatch.setattr(
-        translation, "search", lambda *given: found.append(search(*given)) or found[-1]
-    )
+    """Of the best translation of each sentence; one that reached the limit has no EOS."""
+    other = Hypothesis([5, 6, 7], -9.0, finished=True)
+    found = [
+        [Hypothesis([5, 6], -1.0, finished=True), other],
+        [Hypothesis([7], -2.0, finished=False), other],
+    ]
+    monkeypatch.setattr(translation, "search", lambda *given: found)
     task = task_of(data)
-    task.translate(["one", "two hundred and six"], Search(beam=2, n_best=2))
-    assert (
-        task.throughput.items == sum(len(best[0].ids) + best[0].finished for best in found[0]) > 0
-    )
+    best = task.translations(["one", "two hundred and six"], Search(beam=2, n_best=2))
+    assert sorted([one.score for one in both] for both in best) == [[-2.0, -9.0], [-1.0, -9.0]]
+    assert task.throughput.items == 3 + 1
     assert task.throughput.per_second
+
+
+class Tables:
+    """A logger that takes tables."""
+
+    def log_table(self, key: str, columns: list[str], data: list[list[str]]) -> None:
+        self.logged = key, columns, data
+
+
+def test_a_validation_shows_the_same_four_sentences_each_time(
+    data: tfzoo.TranslationData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, printed, tables = task_of(data), [], Tables()
+    trainer = SimpleNamespace(is_global_zero=True, loggers=[object(), tables], callbacks=[])
+    task.trainer = trainer  # type: ignore[assignment]
+    for name in ("log", "log_dict"):
+        monkeypatch.setattr(task, name, lambda *given, **named: None)
+    monkeypatch.setattr(task, "print", printed.append)
+    for batches in ([[8, 3, 0], [2, 1, 5]], [[0, 1, 2, 3, 4]]):
+        printed.clear()
+        task.on_validation_start()
+        for rows in batches:
+            batch = data.sets["val"][rows]
+            decoded = [
+                text if row == 2 else "x" for row, text in zip(rows, batch.target_text, strict=True)
+            ]
+            monkeypatch.setattr(task, "_decode", lambda *given, decoded=decoded: decoded)
+            task.validation_step(batch, 0)
+        task.on_validation_epoch_end()
+        lines = data.sets["val"].lines[:4]
+        assert printed == [
+            f"  {source}\n    -> {target}  (right)"
+            if row == 2
+            else f"  {source}\n    -> x  (wrong)\n    =  {target}"
+            for row, (source, target) in enumerate(lines)
+        ]
+        assert tables.logged == (
+            "val/examples",
+            ["source", "translation", "reference"],
+            [
+                [source, target if row == 2 else "x", target]
+                for row, (source, target) in enumerate(lines)
+            ],
+        )
+    task.on_validation_start()
+    task._show_examples()
+    assert tables.logged[2] == []
 
 
 @pytest.mark.parametrize(("monitor", "message"), [("val/exact", ""), ("val/bleu", "not computed")])

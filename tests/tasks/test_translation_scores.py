@@ -92,12 +92,12 @@ def test_the_score_of_parts_is_the_score_of_the_whole() -> None:
 
 
 def test_exact_counts_lines_that_are_right_to_the_letter() -> None:
-    assert float(
-        scored("de", ["a b", "A b", "a b "], ["a b", "a b", "a b"]).compute()["exact_match"]
-    ) == pytest.approx(100 / 3)
+    found = scored("de", ["a b", "A b", "a b ", "c"], ["a b", "a b", "a b", "c"]).compute()
+    assert float(found["exact_match"]) == 50
 
 
-def test_the_signature_names_the_tokenizer() -> None:
+def test_the_signature_names_tokenizer_and_references() -> None:
+    assert "nrefs:1" in scored("de", HYPOTHESES, REFERENCES).signature
     assert "tok:zh" in scored("zh", NEAR, CHINESE).signature
     assert "tok:13a" in scored("de", HYPOTHESES, REFERENCES).signature
 

@@ -25,10 +25,13 @@ class Evaluator(Learner):
     ``test``, which is logged as ``test/NAME``.
     """
 
+    scores: nn.ModuleList
+    """The metrics of each data set of the last evaluation."""
+    items: nn.ModuleList
+    """The number of items of each."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.scores = nn.ModuleList()  # one per data set
-        self.items = nn.ModuleList()  # one per data set: its number of items
         self.throughput = InferenceThroughput()  # of the last evaluation
 
     def setup(self, stage: str) -> None:

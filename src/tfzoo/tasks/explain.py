@@ -182,18 +182,16 @@ def record_attention(
     args: tuple[Tensor, ...],
     kwargs: Mapping[str, Any],
 ) -> None:
-    """Pre-hook of an attention: records statistics of its weights and scores for ``q`` and ``k``,
-    ``(b h q c), (b h k *)``, computed by the reference path.
+    """Pre-hook of the attention of a :class:`MultiHead`: records statistics of its weights and
+    scores for ``q`` and prepared keys ``k``, ``(b h q c), (b h k *)``, computed by the reference
+    path.
     """
     q, k = args[:2]
-    mask: Mask = kwargs["mask"]
-    temperature: float = kwargs.get("temperature", 1.0)
-    prepared: bool = kwargs.get("keys_prepared", False)
-    bias = kwargs.get("bias")
+    mask, temperature = kwargs["mask"], kwargs["temperature"]
     weights = attention.weights(
-        q, k, mask=mask, bias=bias, temperature=temperature, keys_prepared=prepared
+        q, k, mask=mask, bias=kwargs["bias"], temperature=temperature, keys_prepared=True
     )
-    counted = torch.ones_like(weights[..., 0])
+    counted = weights.new_ones(weights.shape[:-1])
     if valid[0] is not None:
         counted = valid[0][:, None].expand(weights.shape[:-1]).float()
 
@@ -206,7 +204,7 @@ def record_attention(
     if is_self:
         queries = torch.arange(key.shape[-1], device=key.device)
         record("own_token", (key == mask.first_query(*weights.shape[-2:]) + queries).float())
-    scores = attention.prepared_scores(q, k) if prepared else attention.scores(q, k)
+    scores = attention.prepared_scores(q, k)
     record("score_variance", variance(scores.float() / temperature, mask))
 
 

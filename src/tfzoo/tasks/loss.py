@@ -61,7 +61,7 @@ class Loss:
             return weights
         if counts is None:
             return None
-        each = torch.tensor(counts, dtype=torch.float32)
+        each = torch.tensor(counts)
         return each.sum() / (len(labels) * each.clamp(min=1.0))
 
 

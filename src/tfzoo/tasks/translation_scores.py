@@ -44,10 +44,9 @@ class CorpusScores(Metric):
     def __init__(self, language: str) -> None:
         super().__init__()
         self.language = language
-        self.add_state("bleu_sums", torch.zeros(10, dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("chrf_sums", torch.zeros(18, dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("exact_matches", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
-        self.add_state("lines", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+        shapes = {"bleu_sums": (10,), "chrf_sums": (18,), "exact_matches": (), "lines": ()}
+        for name, shape in shapes.items():
+            self.add_state(name, torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
 
     @cached_property
     def _scorers(self) -> tuple[Any, Any]:

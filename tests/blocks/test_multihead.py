@@ -1,0 +1,28 @@
+"""Multi-head attention is its attention, between projections, whatever the attention is."""
+
+from __future__ import annotations
+
+import torch
+
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.multihead import SelfAttention
+from tfzoo.blocks.options import StackOptions
+from tfzoo.masks import Mask
+from tfzoo.registry import registry
+
+
+def test_a_block_calls_its_attention_on_projections_of_the_tokens() -> None:
+    """Keys are prepared once, also where an attention makes other keys of them."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 5, 6, dtype=torch.float64)
+    mask = Mask(causal=True)
+    for name in registry("attention").names():
+        block = SelfAttention(6, StackOptions(heads=2, attention=name)).double()
+        for parameter in block.parameters():
+            torch.nn.init.normal_(parameter)
+        q, k, v = (
+            block.split_heads(part(x), 2) for part in (block.query, block.key, block.value) if part
+        )
+        heads = block.attention(q, k, v, mask=mask)
+        wanted = block.output(heads.transpose(1, 2).flatten(2))
+        torch.testing.assert_close(block(x, Context(mask), 0), wanted, rtol=1e-9, atol=1e-9)
