@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,14 @@ def test_the_fast_path_of_torchs_layers() -> None:
         with torch.no_grad():
             found, alone = layer(x)[:, :1], layer(x[:, :1])
         assert torch.allclose(found, alone, atol=1e-6) is called
+
+
+def test_what_is_compiled_can_run_as_written() -> None:
+    compiled = torch.compile(lambda x: torch.compiler.is_compiling(), backend="eager")
+    assert compiled(torch.ones(1))
+    assert "torch._dynamo" in sys.modules
+    with _adapters.uncompiled():
+        assert not compiled(torch.ones(1))
 
 
 def private_names(path: Path) -> list[str]:

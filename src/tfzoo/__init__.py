@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tfzoo.data.classification_batch import ClassificationBatch
     from tfzoo.data.parallel_batch import ParallelBatch
     from tfzoo.data.translation import TranslationData
+    from tfzoo.maps import attention_maps
+    from tfzoo.masks import Mask
     from tfzoo.models.classifier import TransformerClassifier
     from tfzoo.models.transformer import Transformer
     from tfzoo.registry import create, describe, list_components, register
@@ -38,6 +40,7 @@ _WHERE = {
     "Encoder": "tfzoo.blocks.encoder",
     "EncoderLayer": "tfzoo.blocks.encoder",
     "Loss": "tfzoo.tasks.loss",
+    "Mask": "tfzoo.masks",
     "MultiheadAttention": "tfzoo.blocks.torch_attention",
     "Optim": "tfzoo.tasks.optim",
     "ParallelBatch": "tfzoo.data.parallel_batch",
@@ -46,6 +49,7 @@ _WHERE = {
     "TransformerClassifier": "tfzoo.models.classifier",
     "TranslationData": "tfzoo.data.translation",
     "TranslationTask": "tfzoo.tasks.translation",
+    "attention_maps": "tfzoo.maps",
     "create": "tfzoo.registry",
     "describe": "tfzoo.registry",
     "list_components": "tfzoo.registry",
@@ -63,6 +67,7 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "Loss",
+    "Mask",
     "MultiheadAttention",
     "Optim",
     "ParallelBatch",
@@ -71,6 +76,7 @@ __all__ = [
     "TransformerClassifier",
     "TranslationData",
     "TranslationTask",
+    "attention_maps",
     "create",
     "describe",
     "errors",

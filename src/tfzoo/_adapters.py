@@ -6,7 +6,9 @@ and says which function to mend. Nothing is imported here until a function needs
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 # Lightning: the loops of a Trainer ----------------------------------------------------------------
@@ -83,6 +85,21 @@ class NoTorchFastPath:
     """
 
     _qkv_same_embed_dim = False
+
+
+def uncompiled() -> AbstractContextManager[Any]:
+    """What ``torch.compile`` made runs as it was written inside this context.
+
+    ``torch.compiler.set_stance`` imports the compiler, which takes seconds: not where nothing has
+    been compiled.
+    """
+    import torch
+
+    return (
+        torch.compiler.set_stance("force_eager")
+        if "torch._dynamo" in sys.modules
+        else nullcontext()
+    )
 
 
 def transforms_active() -> bool:
