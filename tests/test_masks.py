@@ -97,11 +97,47 @@ def test_a_mask_of_inference_mode_can_be_trained_with() -> None:
     mask.softmax(q @ q.mT).sum().backward()
 
 
+def test_masks_of_all_kinds_are_combined() -> None:
+    allowed = torch.rand(2, 1, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
+    keys = torch.arange(5) < torch.tensor([[5], [3]])
+    mask = Mask(True, keys, start=1, allowed=allowed)
+    triangle = torch.ones(3, 5, dtype=torch.bool).tril(1)
+    wanted = allowed & triangle & keys[:, None, None]
+    assert torch.equal(mask.boolean(3, 5, CPU), wanted)
+    rows = torch.tensor([1, 1, 0])
+    assert torch.equal(mask.select(rows).boolean(3, 5, CPU), wanted[rows])
+    shared = Mask(allowed=allowed[:1])
+    assert torch.equal(shared.select(rows).boolean(3, 5, CPU), allowed[:1])
+
+
+@pytest.mark.parametrize("name", registry("attention").names())
+def test_texts_packed_into_one_row_are_read_as_if_alone(name: str) -> None:
+    torch.manual_seed(0)
+    attention = create("attention", name, heads=2, head_dim=4).double()
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter)
+    q, k, v = torch.randn(3, 1, 2, 30, 4, dtype=torch.float64).unbind()
+    text = torch.tensor([9, 0, 21]).repeat_interleave(torch.tensor([9, 0, 21]))
+    packed = Mask(causal=True, allowed=(text[:, None] == text)[None, None])
+    found = attention(q, k, v, mask=packed)
+    for part in (slice(0, 9), slice(9, 30)):
+        alone = attention(q[:, :, part], k[:, :, part], v[:, :, part], mask=Mask(causal=True))
+        assert_close(found[:, :, part], alone, atol=1e-9, rtol=0.0)
+
+
 def test_what_is_no_mask_is_refused() -> None:
     with pytest.raises(BadOption, match=r"keys must be boolean.*int64"):
         Mask(keys=torch.ones(2, 3, dtype=torch.int64))
     with pytest.raises(BadOption, match="3 keys, but there are 4"):
         Mask(keys=torch.ones(2, 3, dtype=torch.bool)).boolean(4, 4, CPU)
+    with pytest.raises(BadOption, match=r"allowed must be boolean.*float32"):
+        Mask(allowed=torch.ones(1, 1, 4, 4))
+    with pytest.raises(BadOption, match=r"pass allowed\[:, None\]"):
+        Mask(allowed=torch.ones(4, 4, dtype=torch.bool))
+    with pytest.raises(BadOption, match="4 queries and 5 keys, but there are 1 and 5"):
+        Mask(allowed=torch.ones(1, 1, 4, 5, dtype=torch.bool)).boolean(1, 5, CPU)
+    with pytest.raises(BadOption, match=r"keys must be \(b k\)"):
+        Mask(keys=torch.ones(3, dtype=torch.bool))
     with pytest.raises(BadOption, match="start"):
         Mask(True, start=-1)
 

@@ -15,40 +15,69 @@ LANES = 16  # fp32 numbers in one AVX-512 register
 
 
 class Mask:
-    """A causal mask, a padding mask, both or neither.
+    """A causal mask, a padding mask, any other mask, or several of them together.
 
-    Query ``i`` may look at key ``j`` of text ``b`` where ``keys[b, j]`` is True and, if ``causal``,
-    ``j <= start + i``. A fast kernel reads the three attributes; the matrix ``(b|1 1 q|1 k)`` is
-    built only when :meth:`boolean` or :meth:`additive` is called. Do not change a mask: build
-    another one.
+    Query ``i`` may look at key ``j`` of text ``b`` where ``keys[b, j]`` and ``allowed[b, :, i, j]``
+    are True and, if ``causal``, ``j <= start + i``. A fast kernel reads the attributes; the matrix
+    ``(b|1 h|1 q|1 k)`` is built only when :meth:`boolean` or :meth:`additive` is called. Do not
+    change a mask: build another one.
 
     Args:
         causal: hide the keys that come later.
         keys: ``(b k)``, boolean, False at padding; None when no key is padding.
         start: position of the first query among the keys. None aligns the last query with the last
             key: ``start = k - q``.
+        allowed: ``(b|1 1|h q k)``, boolean, True where a query may look at a key: texts packed into
+            one row, a prefix that is seen as a whole, a local window. None allows everything.
 
     Raises:
-        BadOption: ``keys`` is not boolean or not of ``k`` keys; ``start`` is under 0.
+        BadOption: ``keys`` or ``allowed`` is not boolean, or not of the shape of a call; ``start``
+            is under 0.
 
     >>> Mask(causal=True).boolean(2, 3, torch.device("cpu"))[0, 0].int()
     tensor([[1, 1, 0],
             [1, 1, 1]], dtype=torch.int32)
+
+    Three texts packed into one row: a token sees its own text, up to itself.
+
+    >>> text = torch.tensor([0, 0, 1, 2])
+    >>> packed = Mask(causal=True, allowed=(text[:, None] == text)[None, None])
+    >>> packed.boolean(4, 4, torch.device("cpu"))[0, 0].int()
+    tensor([[1, 0, 0, 0],
+            [1, 1, 0, 0],
+            [0, 0, 1, 0],
+            [0, 0, 0, 1]], dtype=torch.int32)
     """
 
     def __init__(
-        self, causal: bool = False, keys: Tensor | None = None, start: int | None = None
+        self,
+        causal: bool = False,
+        keys: Tensor | None = None,
+        start: int | None = None,
+        allowed: Tensor | None = None,
     ) -> None:
-        if keys is not None and keys.dtype != torch.bool:
+        for name, mask, meaning in (
+            ("keys", keys, "at real tokens"),
+            ("allowed", allowed, "where a query may look at a key"),
+        ):
+            if mask is not None and mask.dtype != torch.bool:
+                raise BadOption(
+                    f"Mask: {name} must be boolean, True {meaning}, not {mask.dtype}: "
+                    f"pass {name}.bool()"
+                )
+        if keys is not None and keys.dim() != 2:
+            raise BadOption(f"Mask: keys must be (b k), not {tuple(keys.shape)}")
+        if allowed is not None and allowed.dim() != 4:
             raise BadOption(
-                f"Mask: keys must be boolean, True at real tokens, not {keys.dtype}: "
-                "pass keys.bool()"
+                "Mask: allowed must be (b q k) with an axis of heads, (b|1 1|h q k), not "
+                f"{tuple(allowed.shape)}: pass allowed[:, None], or allowed[None, None] if (q k)"
             )
         if start is not None and start < 0:
             raise BadOption(f"Mask: start must be 0 or more, not {start}")
         self.causal = causal
         self.keys = keys
         self.start = start
+        self.allowed = allowed
         self._latest: dict[str, tuple[list[Any], Tensor | None]] = {}
 
     def first_query(self, q: int, k: int) -> int:
@@ -57,7 +86,14 @@ class Mask:
 
     def may_hide_all(self, q: int, k: int) -> bool:
         """Whether some query may look at no key."""
-        return self.keys is not None or self.first_query(q, k) < 0
+        return self.keys is not None or self.allowed is not None or self.first_query(q, k) < 0
+
+    def select(self, rows: Tensor) -> Mask:
+        """The mask of these texts of a batch, by index: ``(r)``."""
+        keys, allowed = self.keys, self.allowed
+        if allowed is not None and allowed.shape[0] > 1:
+            allowed = allowed[rows]
+        return Mask(self.causal, None if keys is None else keys[rows], self.start, allowed)
 
     def softmax(self, scores: Tensor, bias: Tensor | None = None) -> Tensor:
         """Softmax of ``scores + bias`` over the visible keys: ``(b h q k)``.
@@ -83,8 +119,8 @@ class Mask:
     def additive(
         self, q: int, k: int, width: int, dtype: torch.dtype, device: torch.device
     ) -> Tensor | None:
-        """What a kernel adds to scores over ``width >= k`` keys, 0 or -inf: ``(b|1 1 q|1 width)``;
-        None where it is 0 everywhere.
+        """What a kernel adds to scores over ``width >= k`` keys, 0 or -inf: ``(b|1 h|1 q|1
+        width)``; None where it is 0 everywhere.
 
         A query that may look at no key looks at key ``k``, the first of those that fill up.
         """
@@ -105,23 +141,34 @@ class Mask:
         return self._once(("additive", q, k, width, dtype, device), build)
 
     def boolean(self, q: int, k: int, device: torch.device) -> Tensor | None:
-        """True where a query may look at a key: ``(b|1 1 q|1 k)``; None where it may everywhere."""
+        """True where a query may look at a key: ``(b|1 h|1 q|1 k)``; None where it may
+        everywhere.
+        """
 
         def build() -> Tensor | None:
             if self.keys is not None and self.keys.shape[-1] != k:
                 raise BadOption(f"Mask: keys is of {self.keys.shape[-1]} keys, but there are {k}")
-            keys = None if self.keys is None else self.keys[:, None, None, :]
+            if self.allowed is not None and self.allowed.shape[-2:] != (q, k):
+                raise BadOption(
+                    f"Mask: allowed is of {self.allowed.shape[-2]} queries and "
+                    f"{self.allowed.shape[-1]} keys, but there are {q} and {k}"
+                )
+            visible = None if self.keys is None else self.keys[:, None, None, :]
+            if self.allowed is not None:
+                visible = self.allowed if visible is None else visible & self.allowed
             first = self.first_query(q, k)
             if not self.causal or first + 1 >= k:  # then even the first query sees all keys
-                return keys
+                return visible
             place = torch.arange(first, first + q, device=device)[:, None]
             triangle = (torch.arange(k, device=device) <= place)[None, None]
-            return triangle if keys is None else keys & triangle
+            return triangle if visible is None else visible & triangle
 
         return self._once(("boolean", q, k, device), build)
 
     def fully_masked(self, q: int, k: int, device: torch.device) -> Tensor | None:
-        """True at queries that may look at no key: ``(b|1 1 q|1 1)``; None where none can be so."""
+        """True at queries that may look at no key: ``(b|1 h|1 q|1 1)``; None where none can be
+        so.
+        """
 
         def build() -> Tensor | None:
             visible = self.boolean(q, k, device)

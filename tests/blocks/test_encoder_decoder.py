@@ -72,6 +72,22 @@ def test_padding_does_not_count_on_any_side(position: str) -> None:
             close(encoder(x, mask=Mask(keys=real), padding="right")[real], y[real])
 
 
+@pytest.mark.parametrize("position", COUNTING)
+def test_packed_texts_are_read_as_if_alone(position: str) -> None:
+    """Two texts of 3 and 4 tokens in one row; a decoder reads them in two pieces, too."""
+    x, text = vectors(), torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    pos, allowed = torch.tensor([[0, 1, 2, 0, 1, 2, 3]]), (text[:, None] == text)[None, None]
+    for cls, options in ((tfzoo.Encoder, {}), (tfzoo.Decoder, {"cross_attention": False})):
+        stack = built(cls, layers=1, position=position, **options)
+        y = stack(x, mask=Mask(allowed=allowed), positions=pos)
+        close(y, torch.cat([stack(x[:, :3]), stack(x[:, 3:])], 1))
+    cache, found = stack.init_cache(), []
+    for part in (slice(0, 5), slice(5, 7)):
+        mask = Mask(allowed=allowed[:, :, part, : part.stop])
+        found.append(stack(x[:, part], mask=mask, positions=pos[:, part], cache=cache))
+    close(torch.cat(found, 1), y)
+
+
 @pytest.mark.parametrize("position", IN_LAYERS)
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_a_layer_alone_is_a_stack_of_one_layer(position: str, kind: str) -> None:

@@ -29,8 +29,22 @@ BUGS = (
     Bug(
         "the mask is ignored",
         "masks.py",
-        "keys = None if self.keys is None else self.keys[:, None, None, :]",
-        "keys = None",
+        "visible = None if self.keys is None else self.keys[:, None, None, :]",
+        "visible = None",
+        "attention scaled_dot_product hidden_keys_have_no_influence",
+    ),
+    Bug(
+        "a mask of queries and keys counts only where no key is padding",
+        "masks.py",
+        "self.allowed if visible is None else visible & self.allowed",
+        "self.allowed if visible is None else visible",
+        "attention scaled_dot_product hidden_keys_have_no_influence",
+    ),
+    Bug(
+        "a kernel forgets the mask of queries and keys",
+        "attention/_inner_products.py",
+        "and mask.allowed is None",
+        "",
         "attention scaled_dot_product hidden_keys_have_no_influence",
     ),
     Bug(

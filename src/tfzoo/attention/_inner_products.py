@@ -54,9 +54,13 @@ def fused_is_faster(
 
 def needs_no_matrix(q: Tensor, k: Tensor, mask: Mask) -> bool:
     """Whether the mask is "causal" or nothing. PyTorch aligns the triangle with the first key."""
-    return mask.keys is None and (
-        not mask.causal
-        or (q.shape[-2] == k.shape[-2] and mask.first_query(q.shape[-2], k.shape[-2]) == 0)
+    return (
+        mask.keys is None
+        and mask.allowed is None
+        and (
+            not mask.causal
+            or (q.shape[-2] == k.shape[-2] and mask.first_query(q.shape[-2], k.shape[-2]) == 0)
+        )
     )
 
 

@@ -82,5 +82,4 @@ class DecoderCache:
         """Select sentences by index; :meth:`reorder` selects their hypotheses."""
         for layer in self.source:
             layer.reorder(sentences)
-        keys = self.memory_mask.keys
-        self.memory_mask = Mask(keys=None if keys is None else keys[sentences])
+        self.memory_mask = self.memory_mask.select(sentences)

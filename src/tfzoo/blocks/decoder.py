@@ -148,6 +148,8 @@ class Decoder(WithCache, Stack):
         Args:
             memory: the output of an encoder.
             mask: ``Mask(keys=real)``, with ``real`` ``(b n)`` False at padding; None: no padding.
+                ``Mask(allowed=...)`` ``(b|1 1|h n k)`` hides more of the ``k`` cached and new
+                tokens.
             memory_mask: the same for the memory, ``(b k)``.
             positions: ``(b n)`` or ``(1 n)``, integers, of packed or shifted text. Default: 0, 1,
                 ... in each row, or the next after those in the cache, where padding does not count.

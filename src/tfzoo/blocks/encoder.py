@@ -66,6 +66,7 @@ class Encoder(Stack):
 
         Args:
             mask: ``Mask(keys=real)``, with ``real`` ``(b n)`` False at padding; None: no padding.
+                ``Mask(allowed=...)`` ``(b|1 1|h n n)`` says which token may look at which.
             positions: ``(b n)`` or ``(1 n)``, integers, of packed or shifted text. Default: 0, 1,
                 ... in each row, where padding does not count.
             padding: ``right`` promises that all padding is on the right. Positions are then the

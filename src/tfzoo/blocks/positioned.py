@@ -74,7 +74,7 @@ class Positioned(nn.Module):
         elif self.causal and padding == "right":
             hidden = None  # A causal mask already hides padding on the right from all tokens.
         context = Context(
-            mask=Mask(self.causal, hidden, start),
+            mask=Mask(self.causal, hidden, start, None if mask is None else mask.allowed),
             valid=valid if self.norm_mixes_tokens else None,
             bias=self.position.bias(pos, k_pos),
             rotation=self.position.angles(pos),

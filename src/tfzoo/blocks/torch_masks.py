@@ -31,6 +31,7 @@ def mask_and_bias(
     """
     (b, h, queries, _), keys = q.shape, k.shape[2]
     valid: Tensor | None = None
+    allowed: Tensor | None = None
     bias: Tensor | None = None
     if key_padding_mask is not None:
         shape = (b, keys) if key_padding_mask.dim() == 2 or b > 1 else (keys,)
@@ -47,10 +48,11 @@ def mask_and_bias(
             attn_mask.unflatten(0, (b, h)) if attn_mask.dim() == 3 else attn_mask[None, None]
         )
         if attn_mask.dtype == torch.bool:
-            zeros = torch.zeros_like(attn_mask, dtype=dtype)
-            attn_mask = zeros.masked_fill(attn_mask, float("-inf"))
-        bias = attn_mask if bias is None else bias + attn_mask
-    return Mask(causal, valid, start=0), None if bias is None else bias.to(dtype)
+            allowed = ~attn_mask
+        else:
+            bias = attn_mask if bias is None else bias + attn_mask
+    mask = Mask(causal, valid, start=0, allowed=allowed)
+    return mask, None if bias is None else bias.to(dtype)
 
 
 def check_mask(name: str, mask: Tensor, shape: tuple[int, ...]) -> None:

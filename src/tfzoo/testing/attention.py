@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import torch
 
-from tfzoo.masks import Mask
 from tfzoo.registry import Entry
 from tfzoo.rotation import Rotation
-from tfzoo.testing.attention_calls import FAR, MIDDLE, B, C, Call, E, H, K, Q, calls, draw
+from tfzoo.testing.attention_calls import FAR, MIDDLE, B, C, E, H, K, Q, calls, draw, draw_allowed
 from tfzoo.testing.contract import (
     CLEAR,
     Violation,
@@ -73,14 +72,13 @@ def the_map_is_what_the_output_is_made_with(entry: Entry) -> None:
     """``weights`` times ``v`` is the output; each row of ``weights`` that sees a key sums to 1."""
     attention = build_randomized(entry)
     for name, call in calls():
-        mask = Mask(call.causal, call.valid, call.start)
         weights = attention.weights(
-            call.q, call.k, mask=mask, bias=call.bias, temperature=call.temperature
+            call.q, call.k, mask=call.mask, bias=call.bias, temperature=call.temperature
         )
         assert_same(weights @ call.v, call(attention), f"weights @ v, {name}")
         assert_same(
             weights.sum(-1),
-            call.visible().any(-1)[:, None].expand(weights.shape[:-1]).to(weights.dtype),
+            call.visible().any(-1).to(weights.dtype),
             f"weights add up to one, {name}",
         )
 
@@ -91,10 +89,10 @@ def hidden_keys_have_no_influence(entry: Entry) -> None:
     attention = build_randomized(entry)
     for name, call in calls():
         hidden = ~call.visible()
-        never = hidden.all(1)[:, None, :, None]  # keys that no query of the row may look at
+        never = hidden.all(2)[..., None]  # keys that no query of the row may look at
         # What is hidden gets scores that no finite penalty would outweigh.
-        bias = torch.zeros(B, H, *hidden.shape[1:]) if call.bias is None else call.bias
-        lifted = replace(call, bias=bias.masked_fill(hidden[:, None], 1e5))
+        bias = torch.zeros(hidden.shape) if call.bias is None else call.bias
+        lifted = replace(call, bias=bias.masked_fill(hidden, 1e5))
         assert_same(lifted(attention), call(attention), f"hidden scores of 100,000, {name}")
         other = replace(
             call,
@@ -108,16 +106,20 @@ def hidden_keys_have_no_influence(entry: Entry) -> None:
 def every_visible_key_has_influence(entry: Entry) -> None:
     """Every visible key has influence."""
     attention = build_randomized(entry)
-    for call in (draw(q=K, causal=True), draw(valid=lengths_to_valid([7, 5, 2], K))):
+    for call in (
+        draw(q=K, causal=True),
+        draw(valid=lengths_to_valid([7, 5, 2], K)),
+        draw(allowed=draw_allowed(), valid=lengths_to_valid([7, 5, 2], K)),
+    ):
         before, sees = call(attention), call.visible()
         for key in range(K):
             v = call.v.clone()
             v[:, :, key] += 100.0
-            changed = (replace(call, v=v)(attention) - before).abs().amax((1, 3)) > CLEAR
-            if not torch.equal(changed, sees[:, :, key]):
+            changed = (replace(call, v=v)(attention) - before).abs().amax(-1) > CLEAR
+            if not torch.equal(changed, sees[..., key]):
                 raise Violation(
                     f"key {key} reaches queries {changed.nonzero().tolist()}, "
-                    f"visible to {sees[:, :, key].nonzero().tolist()}"
+                    f"visible to {sees[..., key].nonzero().tolist()}"
                 )
 
 
@@ -131,6 +133,8 @@ def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
     ]
     blind.append(draw(q=K, causal=True, valid=lengths_to_valid([7, 3, 1], K, left=True)))
     blind.append(replace(blind[0], bias=torch.randn(B, H, Q, K)))
+    blind.append(draw(allowed=draw_allowed(1, H)))
+    blind.append(draw(k=FAR, e=C, allowed=draw_allowed(k=FAR)))
     for call in blind:
         nothing = ~call.visible().any(-1)
         inputs = [
@@ -138,7 +142,7 @@ def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
         ] + list(attention.parameters())
         for dropout in (0.0, 0.5):
             out = call(attention, dropout)
-            if bool(out.transpose(1, 2)[nothing].ne(0).any()):
+            if bool(out[nothing].ne(0).any()):
                 raise Violation("not zero where nothing is visible")
             for gradient in torch.autograd.grad(out.square().sum(), inputs):
                 assert_finite(gradient, "gradient where nothing is visible")
@@ -185,8 +189,7 @@ def gradients_pass_the_weights_that_dropout_kept(entry: Entry) -> None:
         kept = replace(call, v=torch.eye(k).expand(B, H, k, k))(attention, 0.25).detach() != 0
         torch.manual_seed(4)
         out = call(attention, 0.25)
-        mask = Mask(call.causal, call.valid, call.start)
-        expected = attention.weights(call.q, call.k, mask=mask) * kept / 0.75 @ call.v
+        expected = attention.weights(call.q, call.k, mask=call.mask) * kept / 0.75 @ call.v
         assert_same(out, expected, "the same draw")
         upstream = torch.randn_like(out)
         pairs = zip(
@@ -213,7 +216,7 @@ def prepared_keys_give_what_plain_keys_give(entry: Entry) -> None:
     attention = build_randomized(entry)
     for name, call in calls():
         keys = attention.prepare_keys(call.k)
-        options = {"mask": Mask(call.causal, call.valid, call.start), "bias": call.bias}
+        options = {"mask": call.mask, "bias": call.bias}
         plain = attention.forward(call.q, call.k, call.v, **options)
         prepared = attention.forward(call.q, keys, call.v, **options, keys_prepared=True)
         assert_same(prepared, plain, f"the output, {name}")
@@ -253,18 +256,12 @@ def a_text_does_not_see_the_others_of_its_batch(entry: Entry) -> None:
     attention, call = build_randomized(entry), draw(valid=lengths_to_valid([7, 5, 2], K))
     together = call(attention)
     order = torch.tensor([2, 0, 1])
-    shuffled = Call(
-        call.q[order],
-        call.k[order],
-        call.v[order],
-        valid=call.valid[order] if call.valid is not None else None,
+    shuffled = replace(
+        call, q=call.q[order], k=call.k[order], v=call.v[order], valid=call.valid[order]
     )
     assert_same(shuffled(attention), together[order], "another order")
-    assert_same(
-        Call(call.q[1:2], call.k[1:2, :, :5], call.v[1:2, :, :5])(attention),
-        together[1:2],
-        "alone and without padding",
-    )
+    alone = replace(call, q=call.q[1:2], k=call.k[1:2, :, :5], v=call.v[1:2, :, :5], valid=None)
+    assert_same(alone(attention), together[1:2], "alone and without padding")
 
 
 @contract("attention")

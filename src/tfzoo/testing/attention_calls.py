@@ -28,39 +28,43 @@ class Call:
     causal: bool = False
     valid: Tensor | None = None
     start: int = 0
+    allowed: Tensor | None = None
     bias: Tensor | None = None
     temperature: float = 1.0
 
     def __call__(self, attention: Attention, dropout: float = 0.0) -> Tensor:
-        mask = Mask(self.causal, self.valid, self.start)
         return attention.forward(
             self.q,
             self.k,
             self.v,
-            mask=mask,
+            mask=self.mask,
             bias=self.bias,
             temperature=self.temperature,
             dropout=dropout,
         )
 
+    @property
+    def mask(self) -> Mask:
+        return Mask(self.causal, self.valid, self.start, self.allowed)
+
     def visible(self) -> Tensor:
-        """True where a query may look at a key, written down one by one: ``(b q k)``."""
-        (b, _, q, _), k = self.q.shape, self.k.shape[2]
-        sees = torch.ones(b, q, k, dtype=torch.bool)
+        """True where a query may look at a key, written down one by one: ``(b h q k)``."""
+        (b, h, q, _), k = self.q.shape, self.k.shape[2]
+        sees = torch.ones(b, h, q, k, dtype=torch.bool)
         for i in range(q):
             for j in range(k):
                 if self.causal and j > self.start + i:
-                    sees[:, i, j] = False
+                    sees[:, :, i, j] = False
                 if self.valid is not None:
-                    sees[:, i, j] &= self.valid[:, j]
-        return sees
+                    sees[:, :, i, j] &= self.valid[:, None, j]
+        return sees if self.allowed is None else sees & self.allowed
 
     def reference(self, attention: Attention) -> Tensor:
         """The output by the formula, from the attention's own scores."""
         scores = attention.scores(self.q, self.k) / self.temperature
         if self.bias is not None:
             scores = scores + self.bias
-        sees = self.visible()[:, None]
+        sees = self.visible()
         weights = torch.where(sees, (scores - scores.amax(-1, keepdim=True).detach()).exp(), 0.0)
         return weights / weights.sum(-1, keepdim=True).clamp(min=1e-30) @ self.v
 
@@ -70,6 +74,14 @@ def draw(q: int = Q, k: int = K, e: int = E, **options: Any) -> Call:
     return Call(
         torch.randn(B, H, q, C), torch.randn(B, H, k, C), torch.randn(B, H, k, e), **options
     )
+
+
+def draw_allowed(b: int = B, h: int = 1, q: int = Q, k: int = K) -> Tensor:
+    """A random mask ``(b h q k)``: the first query may look at nothing, the second at one key."""
+    allowed = torch.rand(b, h, q, k) < 0.5
+    allowed[:, :, :2] = False
+    allowed[:, :, 1, 0] = True
+    return allowed
 
 
 def calls() -> Iterator[tuple[str, Call]]:
@@ -88,6 +100,12 @@ def calls() -> Iterator[tuple[str, Call]]:
         "bias, padding and temperature",
         draw(bias=torch.randn(B, H, Q, K), valid=lengths_to_valid([7, 5, 0], K), temperature=0.4),
     )
+    yield "any mask", draw(allowed=draw_allowed())
+    yield (
+        "any mask of each head, bias",
+        draw(allowed=draw_allowed(1, H), bias=torch.randn(1, H, Q, K)),
+    )
+    yield "cached steps, any mask", draw(q=3, causal=True, start=2, allowed=draw_allowed(q=3))
     yield "temperature", draw(temperature=2.5)
     yield "middle text", draw(q=MIDDLE, k=MIDDLE)
     yield "middle text, causal", draw(q=MIDDLE, k=MIDDLE, e=C, causal=True)
@@ -101,7 +119,15 @@ def calls() -> Iterator[tuple[str, Call]]:
             bias=torch.randn(1, H, MIDDLE, MIDDLE),
         ),
     )
+    yield (
+        "middle text, any mask, causal",
+        draw(q=MIDDLE, k=MIDDLE, e=C, causal=True, allowed=draw_allowed(q=MIDDLE, k=MIDDLE)),
+    )
     yield "long text", draw(k=FAR, e=C)
+    yield (
+        "long text, any mask, padding",
+        draw(k=FAR, e=C, allowed=draw_allowed(1, k=FAR), valid=lengths_to_valid([FAR, 7, 0], FAR)),
+    )
     yield (
         "long text, padding",
         draw(k=FAR, e=C, valid=lengths_to_valid([FAR, 7, 0], FAR), temperature=1.7),
