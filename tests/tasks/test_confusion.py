@@ -34,5 +34,6 @@ def test_a_cell_is_coloured_by_its_share_of_the_row_and_long_labels_are_cut() ->
     assert axes.images[0].get_array().tolist() == [[0.75, 0.25], [0.0, 1.0]]
     assert axes.images[0].get_clim() == (0.0, 1.0)
     assert [text.get_color() for text in axes.texts] == ["white", "black", "black", "white"]
+    assert {(text.get_ha(), text.get_va()) for text in axes.texts} == {("center", "center")}
     for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
         assert [text.get_text() for text in ticks] == ["a" * 24, "b" * 23 + "…"]

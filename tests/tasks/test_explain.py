@@ -220,6 +220,23 @@ def test_the_numbers_are_those_of_what_is_known(data: dict[str, Any]) -> None:
     ), "the first of equals is the largest"
 
 
+def test_sharded_parameters_are_gathered_for_the_pass_alone_also_if_it_fails(
+    data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, task = [], task_of(data["translation"])
+    for name in ("unshard", "reshard"):
+        monkeypatch.setattr(explain_module, name, lambda model, name=name: calls.append(name))
+
+    def fail(batch: Any) -> None:
+        calls.append("pass")
+        raise InterruptedError
+
+    monkeypatch.setattr(task, "forward_batch", fail)
+    with pytest.raises(InterruptedError):
+        seen(task, data["translation"])
+    assert calls == ["unshard", "pass", "reshard"]
+
+
 def test_the_variance_of_scores_is_over_the_keys_that_a_query_sees() -> None:
     scores = torch.randn(2, 3, 4, 5, dtype=torch.float64)
     assert_close(variance(scores, Mask()), scores.var(-1, unbiased=False))

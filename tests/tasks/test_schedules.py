@@ -26,6 +26,17 @@ def test_inverse_sqrt_is_the_papers(case_id: str) -> None:
             assert peak * schedule.factor(update) == pytest.approx(rate, rel=1e-6)
 
 
+def test_a_warm_up_that_is_left_out_is_that_of_the_paper_or_none() -> None:
+    assert create("schedule", "inverse_sqrt").factor(1000) == 1000 / 4000
+    for name in set(list_components()["schedule"]) - {"inverse_sqrt"}:
+        schedule = create("schedule", name, max_steps=10)
+        assert (
+            schedule.factor(1)
+            == create("schedule", {"name": name, "warmup": 0}, max_steps=10).factor(1)
+            == 1
+        )
+
+
 def test_the_first_update_uses_the_first_rate() -> None:
     parameter = torch.nn.Parameter(torch.ones(2, 2))
     configured = Optim(lr=1.0, schedule={"name": "inverse_sqrt", "warmup": 4}).configure(

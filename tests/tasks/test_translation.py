@@ -49,10 +49,12 @@ def trainer_in(folder: Path, **options: Any) -> L.Trainer:
 
 
 class Shown(L.Callback):
-    """The names of what a progress bar shows in training."""
+    """The names of what a progress bar shows."""
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         self.names = set(trainer.progress_bar_metrics)
+
+    on_validation_end = on_test_end = on_train_batch_end
 
 
 def test_a_plain_trainer_logs_the_metrics_by_their_names(
@@ -70,10 +72,12 @@ def test_a_plain_trainer_logs_the_metrics_by_their_names(
     } <= logged
     assert shown.names == {"train/loss", "train/tokens_per_second"}
     trainer.validate(task, datamodule=data, verbose=False)
+    assert "val/chrf" in shown.names
     assert {f"val/{name}" for name in ("loss", "perplexity", "chrf", "exact_match")} <= set(
         trainer.callback_metrics
     )
     trainer.test(task, datamodule=data, verbose=False)
+    assert not shown.names  # a table shows them
     assert {"test/chrf", "test/exact_match", "test/long/chrf", "test/long/exact_match"} <= set(
         trainer.callback_metrics
     )

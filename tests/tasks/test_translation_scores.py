@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tfzoo.tasks.translation_scores import CorpusScores
 
@@ -89,6 +90,18 @@ def test_the_score_of_parts_is_the_score_of_the_whole() -> None:
     assert {name: float(value) for name, value in parts.compute().items()} == {
         name: float(value) for name, value in whole.items()
     }
+
+
+def test_every_sum_is_added_over_processes() -> None:
+    scores = scored("de", HYPOTHESES, REFERENCES)
+    names = ("bleu_sums", "chrf_sums", "exact_matches", "lines")
+    before = {name: getattr(scores, name).clone() for name in names}
+    scores.sync(
+        dist_sync_fn=lambda value, group: [value, 2 * value], distributed_available=lambda: True
+    )
+    for name in names:
+        assert getattr(scores, name).dtype == torch.int64  # exact for any number of lines
+        assert torch.equal(getattr(scores, name), 3 * before[name])
 
 
 def test_exact_counts_lines_that_are_right_to_the_letter() -> None:

@@ -20,13 +20,9 @@ MAX_LABEL = 24
 """The maximum number of characters of a label; longer ones are shortened."""
 
 
-def confusion_picture(
-    matrix: Tensor, labels: Sequence[str], title: str, dpi: int = 120
-) -> NDArray[np.uint8]:
+def confusion_picture(matrix: Tensor, labels: Sequence[str], title: str) -> NDArray[np.uint8]:
     """The pixels of :func:`confusion_figure`, RGBA: ``(height width 4)``."""
-    figure = confusion_figure(matrix, labels, title)
-    figure.set_dpi(dpi)
-    canvas: Any = figure.canvas
+    canvas: Any = confusion_figure(matrix, labels, title).canvas
     with warnings.catch_warnings():  # labels may have characters that the font lacks
         warnings.filterwarnings("ignore", "Glyph .* missing")
         canvas.draw()
@@ -44,7 +40,7 @@ def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figur
     shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
     names = [label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…" for label in labels]
     size = 2.5 + 0.45 * min(len(names), 40)
-    figure = Figure(figsize=(size + 1, size), layout="constrained")
+    figure = Figure(figsize=(size + 1, size), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     image = axes.imshow(shares.numpy(), cmap="Blues", vmin=0.0, vmax=1.0)
