@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
+from tests import forked
 
 HEAVY = ("lightning", "wandb", "transformers", "jsonargparse", "torchmetrics")
 
@@ -14,14 +14,16 @@ LIGHT = [["--help"], ["--version"], ["list"], ["show", "norm", "rms"], ["recipes
 HELP = [["fit", "--help"], ["sweep", "--help"], ["report", "--help"]]
 
 
-@pytest.mark.parametrize("args", [*LIGHT, *HELP])
-def test_simple_commands_load_no_lightning(args: list[str]) -> None:
+def test_simple_commands_load_no_lightning() -> None:
+    """All in one process."""
     code = (
-        f"import sys; from tfzoo.commands.main import main; code = main({args});"
-        f"print([m for m in {HEAVY} if m in sys.modules]); sys.exit(code)"
+        "import sys; from tfzoo.commands.main import main\n"
+        f"for args in {[*LIGHT, *HELP]}:\n"
+        f"    print('=', main(args), [m for m in {HEAVY} if m in sys.modules], args)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == "[]"
+    told = [line for line in ended.stdout.splitlines() if line.startswith("= ")]
+    assert told == [f"= 0 [] {args}" for args in [*LIGHT, *HELP]]
     assert ended.stderr == ""
 
 
@@ -37,11 +39,15 @@ def test_importing_tfzoo_loads_neither_torch_nor_lightning() -> None:
     )
 
 
+def loaded_by(*args: str) -> tuple[int, list[str]]:
+    """The exit code of a command, and which trackers have been imported after it."""
+    from tfzoo.commands.main import main
+
+    code = main(list(args))
+    return code, [name for name in ("wandb", "tensorboard") if name in sys.modules]
+
+
+@forked.requires_fork
 def test_training_loads_no_wandb_unless_it_logs_there() -> None:
-    code = (
-        "import sys; from tfzoo.commands.main import main; code = main(['fit', "
-        "'translation/numbers', '--print_config']);"
-        "print([m for m in ('wandb', 'tensorboard') if m in sys.modules]); sys.exit(code)"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == "[]"
+    command = ("fit", "translation/numbers", "--print_config")
+    assert forked.call(loaded_by, *command, fresh=True) == (0, [])

@@ -1,12 +1,9 @@
-"""The fenced blocks of README.md and docs/. ``python tests/docs/pages.py PAGE`` runs a page's
-Python, as written, in one namespace.
-"""
+"""The fenced blocks of README.md and docs/."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,11 +70,7 @@ def command(line: str, printed: str | None) -> Command:
 
 
 def run(page: str) -> None:
-    """Errors name the page and its line."""
+    """Run a page's Python, as written, in one namespace. Errors name the page and its line."""
     namespace = {"__name__": "__main__"}
     for block in blocks(page, "python"):
         exec(compile("\n" * (block.line - 1) + block.text, str(ROOT / page), "exec"), namespace)
-
-
-if __name__ == "__main__":
-    run(sys.argv[1])

@@ -5,16 +5,15 @@ printed, and links lead somewhere.
 from __future__ import annotations
 
 import io
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, Command, blocks, commands
+from tests import forked
+from tests.docs.pages import PAGES, ROOT, Command, blocks, commands, run
 from tests.sweep.made import make
 from tfzoo.commands.main import main
 from tfzoo.config import packaged
@@ -74,12 +73,10 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
+@forked.requires_fork
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    runner = [sys.executable, str(ROOT / "tests/docs/pages.py"), page]
-    done = subprocess.run(runner, cwd=here, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    forked.call(run, page, fresh=True)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])

@@ -5,15 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.docs.pages import ROOT
 
 
-def test_the_page_shows_what_the_script_prints() -> None:
-    printed = subprocess.check_output([sys.executable, ROOT / "benchmarks/scaling.py"], text=True)
+@pytest.fixture(scope="module")
+def printed() -> str:
+    return subprocess.check_output([sys.executable, ROOT / "benchmarks/scaling.py"], text=True)
+
+
+def test_the_page_shows_what_the_script_prints(printed: str) -> None:
     assert printed.strip() in (ROOT / "docs/scale.md").read_text("utf-8")
 
 
-def test_the_script_knows_the_size_of_the_recipes_model() -> None:
+def test_the_script_knows_the_size_of_the_recipes_model(printed: str) -> None:
     import torch
     import yaml
 
@@ -24,5 +30,4 @@ def test_the_script_knows_the_size_of_the_recipes_model() -> None:
         model = tfzoo.Transformer(
             vocab_size=recipe["data"]["tokenizer"]["vocab_size"], **recipe["model"]
         )
-    printed = subprocess.check_output([sys.executable, ROOT / "benchmarks/scaling.py"], text=True)
     assert printed.startswith(f"{sum(p.numel() for p in model.parameters()):,} parameters")

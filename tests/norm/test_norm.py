@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from tests import forked
 from tests.golden import load
 from tfzoo.contracts import Norm
 from tfzoo.registry import create, registry
@@ -138,7 +139,7 @@ def test_batch_does_not_learn_from_under_two_tokens(real: int) -> None:
     assert torch.autograd.grad(out.sum(), x)[0].isfinite().all()
 
 
-def share(rank: int, world: int, store: str, folder: str) -> None:
+def share(rank: int, world: int, store: str) -> list[Tensor]:
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=world
     )
@@ -147,13 +148,13 @@ def share(rank: int, world: int, store: str, folder: str) -> None:
     mine = x.detach()[rows].requires_grad_()
     out = norm(mine, valid[rows])
     grads = torch.autograd.grad(out.square().sum(), [mine, norm.weight])
-    torch.save([out.detach(), *grads, norm.running_mean, norm.running_var], f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
+    return [out.detach(), *grads, norm.running_mean, norm.running_var]
 
 
+@forked.requires_fork
 def test_batch_counts_all_devices(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(share, (2, str(tmp_path / "store"), str(tmp_path)), nprocs=2)
-    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    first, second = forked.together(share, [(rank, 2, str(tmp_path / "store")) for rank in (0, 1)])
     norm, (x, valid) = made("batch"), text()
     out = norm(x, valid)
     grad, of_weight = torch.autograd.grad(out.square().sum(), [x, norm.weight])

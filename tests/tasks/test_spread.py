@@ -5,7 +5,6 @@ is compared with one process alone.
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -18,11 +17,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 import tfzoo
+from tests import forked
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.registry import registry
 from tfzoo.runs.fsdp_strategy import Sharded
 from tfzoo.tasks.task import Task
 
+pytestmark = forked.requires_fork
 ITEMS = 41
 NORMS = tfzoo.list_components()["norm"]
 CLOSE = 1e-9
@@ -189,17 +190,11 @@ def numbers(trainer: L.Trainer) -> dict[str, float]:
     }
 
 
-def two_processes(rank: int, port: int, folder: str) -> None:
-    os.environ |= {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": "2",
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-    }
-    os.environ |= {"TORCHELASTIC_RUN_ID": "spread", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-    torch.save(all_cases(rank, Path(folder)), f"{folder}/{rank}.pt")
+def one_of_two(rank: int, port: int, folder: Path) -> dict[Case, Any]:
+    os.environ |= forked.rank_of_two(rank, port)
+    found = all_cases(rank, folder)
     torch.distributed.destroy_process_group()
+    return found
 
 
 def all_cases(rank: int | None, folder: Path) -> dict[Case, Any]:
@@ -233,11 +228,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[Case, An
             accelerator="cpu", max_steps=100, limit_val_batches=0, default_root_dir=folder, **quiet
         ).fit(trained, data)
         torch.save(trained.state_dict(), folder / f"{task}.pt")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(two_processes, (port, str(folder)), nprocs=2)
-    both = [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in (0, 1)]
+    port = forked.free_port()
+    both = forked.together(one_of_two, [(rank, port, folder) for rank in (0, 1)])
     return {"one": all_cases(None, folder), "first": both[0], "second": both[1]}
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import multiprocessing
 import os
 import re
 import sys
 from functools import cache, partial
-from multiprocessing.connection import Connection
 
+from tests import forked
 from tests.testing.patching import ROOT, apply
 
 SLOW = "compiled"
@@ -64,37 +62,21 @@ def _unchanged(check: str) -> tuple[bool, str]:
 
 
 def _elsewhere(check: str, file: str | None, source: str) -> tuple[bool, str]:
-    """All processes are forked from one that has loaded tfzoo and computed nothing."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.testing.warm"])
-    here, there = context.Pipe()
-    process = context.Process(target=_run, args=(check, file, source, there))
-    process.start()
-    there.close()
-    try:
-        passed, said = here.recv()
-    except EOFError:
-        raise RuntimeError(f"{check}: the process died") from None
-    process.join()
+    passed, said = forked.call(_run, check, file, source)
     if passed is None:
         raise RuntimeError(f"{check}: {said}")
     return passed, said
 
 
-def _run(check: str, file: str | None, source: str, there: Connection) -> None:
+def _run(check: str, file: str | None, source: str) -> tuple[bool | None, str]:
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
-    with (
-        open(os.devnull, "w") as nowhere,
-        contextlib.redirect_stdout(nowhere),
-        contextlib.redirect_stderr(nowhere),
-    ):
-        try:
-            if file is not None:
-                apply(file, source)
-            there.send(_check(check))
-        except Exception as error:  # a change that breaks an import is no bug that a test caught
-            there.send((None, f"{type(error).__name__}: {error}"))
+    try:
+        if file is not None:
+            apply(file, source)
+        return _check(check)
+    except Exception as error:  # a change that breaks an import is no bug that a test caught
+        return None, f"{type(error).__name__}: {error}"
 
 
 def _check(check: str) -> tuple[bool | None, str]:
@@ -104,7 +86,8 @@ def _check(check: str) -> tuple[bool | None, str]:
     if "::" in check:
         import pytest
 
-        code = pytest.main([check, "-q", "-p", "no:xdist", "-p", "no:cacheprovider"])
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # which takes half a second
+        code = pytest.main([check, "-q", "-p", "no:cacheprovider", "--assert=plain"])
         return (None if code not in (0, 1) else code == 0), f"pytest ended with {code!r}"
     where, name, contract = check.split()
     problems = {"stack": _of_model, "classifier": _of_model}.get(
