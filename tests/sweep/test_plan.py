@@ -127,9 +127,11 @@ def test_a_slip_in_the_file_is_an_error_that_names_the_fix(
         ),
         (
             {"metric": {"name": "val/los", "mode": "min"}},
-            "no metric 'val/los'. Did you mean 'val/loss'?",
+            "no metric 'val/los' on this data. Did you mean 'val/loss'?",
         ),
         ({"metric": {"name": "val/accuracy", "mode": "max"}}, "no metric 'val/accuracy'"),
+        # BLEU is not computed for references under four words on average
+        ({"metric": {"name": "test/bleu", "mode": "max"}}, "no metric 'test/bleu' on this data"),
         (
             {"also": [{"name": "test/longer/exact_match", "mode": "max"}]},
             "Did you mean 'test/long/exact_match'?",

@@ -37,33 +37,39 @@ class Loader(yaml.SafeLoader):
 
     def __init__(self, stream: Any) -> None:
         super().__init__(stream)
-        self.nodes = self.depth = self.reach = 0
+        self.nodes = 0
+        """Values so far; those that an alias repeats are counted again."""
+        self.depth = 0
+        """The level of the present node."""
+        self.deepest = 0
+        """The deepest level below the present node so far."""
         self.sizes: dict[int, tuple[int, int]] = {}
+        """Number of values and of levels of each finished node, by its ``id``."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose a node and count it, with everything that aliases repeat, before values are built
         from it.
         """
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-        is_alias, before, above = self.check_event(yaml.AliasEvent), self.nodes, self.reach
+        is_alias, before, above = self.check_event(yaml.AliasEvent), self.nodes, self.deepest
         self.depth += 1
         self._limit(self.depth > DEPTH, f"nested deeper than {DEPTH} levels", mark)
-        self.reach = self.depth
+        self.deepest = self.depth
         node = super().compose_node(parent, index)
         if is_alias:
             self._limit(id(node) not in self.sizes, "an alias that contains itself", mark)
             size, height = self.sizes[id(node)]
-            self.nodes, self.reach = self.nodes + size, self.depth + height
-            self._limit(self.reach > DEPTH, f"nested deeper than {DEPTH} levels", mark)
+            self.nodes, self.deepest = self.nodes + size, self.depth + height
+            self._limit(self.deepest > DEPTH, f"nested deeper than {DEPTH} levels", mark)
         else:
             self.nodes += 1
-            self.sizes[id(node)] = self.nodes - before, self.reach - self.depth
+            self.sizes[id(node)] = self.nodes - before, self.deepest - self.depth
         self._limit(
             self.nodes > NODES,
             f"more than {NODES:,} values, counting those that aliases repeat",
             mark,
         )
-        self.depth, self.reach = self.depth - 1, max(above, self.reach)
+        self.depth, self.deepest = self.depth - 1, max(above, self.deepest)
         return node
 
     def construct_scalar(self, node: Any) -> Any:
@@ -78,8 +84,8 @@ class Loader(yaml.SafeLoader):
         )
         return super().construct_scalar(node)
 
-    def _limit(self, broken: bool, problem: str, mark: Any) -> None:
-        if broken:
+    def _limit(self, exceeded: bool, problem: str, mark: Any) -> None:
+        if exceeded:
             raise Limit(problem=problem, problem_mark=mark)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:

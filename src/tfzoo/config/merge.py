@@ -105,7 +105,9 @@ class Merged:
             self.add({first: value}, origin)
 
     def _value_of(self, option: Option) -> Any:
-        """The value of an option. A text stays as it was typed; ``validation`` converts it."""
+        """The value of an option: the text as it was typed if its type is a text or if only the
+        conversion to its type can read it; otherwise the text as YAML.
+        """
         first, *inner = option.keys
         section = self.sections.get(first)
         hint = TOP.get(first, Any) if section is None else section.type_of(inner)

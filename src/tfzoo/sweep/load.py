@@ -4,8 +4,9 @@ metric is measured.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,29 +91,40 @@ def check_metrics(plan: Plan) -> None:
     Raises:
         BadRecipe: one is not measured.
     """
-    for cell in plan.cells:
-        for recipe in list(cell.recipes.values())[:1]:
-            known, test_sets_known = measured(recipe)
-            for metric in (plan.metric, *plan.also):
-                split, _, name = metric.name.rpartition("/")
-                possible = split.startswith("test/") and f"val/{name}" in known
-                if metric.name not in known and (test_sets_known or not possible):
-                    raise BadRecipe(
-                        f"{plan.file}: no metric {metric.name!r}."
-                        f"{did_you_mean(metric.name, known)} Known: {listing(known, 30)}"
-                    )
+    trained = [recipe for cell in plan.cells for recipe in [*cell.recipes.values()][:1]]
+    different = {json.dumps([one["task"], one["data"]], sort_keys=True): one for one in trained}
+    wanted = [metric.name for metric in (plan.metric, *plan.also)]
+    for recipe in different.values():
+        known, test_sets_known = measured(recipe, wanted)
+        for name in wanted:
+            split, _, score = name.rpartition("/")
+            possible = split.startswith("test/") and f"val/{score}" in known
+            if name not in known and (test_sets_known or not possible):
+                raise BadRecipe(
+                    f"{plan.file}: no metric {name!r} on this data.{did_you_mean(name, known)} "
+                    f"Known: {listing(known, 30)}"
+                )
 
 
-def measured(recipe: Mapping[str, Any]) -> tuple[list[str], bool]:
+def measured(recipe: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[str], bool]:
     """The scores of a training with this recipe, and whether the names of all test sets are known.
 
-    ``fit`` tests on built-in data only.
+    ``fit`` tests on built-in data only. Whether a score can be computed on it is checked for the
+    ``wanted`` ones.
     """
-    names = task_class(recipe["task"]).score_names
-    sets = ["val"]
-    spec = recipe["data"].get("dataset")
-    splits = getattr(create("dataset", spec), "sizes", None) if spec else {}
-    if spec:
-        tests = [name for name in splits or ("test",) if name not in ("train", "val")]
-        sets += ["test" if len(tests) == 1 or name == "test" else f"test/{name}" for name in tests]
-    return [f"{split}/{name}" for split in sets for name in names], splits is not None
+    task = task_class(recipe["task"])
+    if not (spec := recipe["data"].get("dataset")):
+        return [f"val/{score}" for score in task.score_names], True
+    dataset = create("dataset", spec)
+    sizes = getattr(dataset, "sizes", None)
+    tests = [name for name in sizes or ("test",) if name not in ("train", "val")]
+    splits = {"val": "val"}
+    for name in tests:
+        splits["test" if len(tests) == 1 or name == "test" else f"test/{name}"] = name
+    known = [
+        f"{shown}/{score}"
+        for shown, split in splits.items()
+        for score in task.score_names
+        if f"{shown}/{score}" not in wanted or task.measures(score, dataset, split)
+    ]
+    return known, sizes is not None

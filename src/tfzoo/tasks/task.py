@@ -147,6 +147,11 @@ class Task(Evaluator):
         """Return a line that compares test scores with the data's baselines, or ""."""
         return ""
 
+    @classmethod
+    def measures(cls, score: str, dataset: Any, split: str) -> bool:
+        """Whether a score is computed on this split of a built-in data set."""
+        return score in cls.score_names
+
     def save_figures(self, folder: Path) -> list[Path]:
         """Save plots of the last test's results in a folder, and return their paths."""
         return []

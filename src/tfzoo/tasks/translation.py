@@ -20,7 +20,7 @@ from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.cross_entropy import cross_entropy
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
-from tfzoo.tasks.translation_scores import MIN_WORDS, CorpusScores, TranslationScores
+from tfzoo.tasks.translation_scores import MIN_WORDS, TranslationScores, mean_words
 
 Padding = Literal["none", "right"]
 
@@ -147,14 +147,19 @@ class TranslationTask(Task):
         monitored = {getattr(callback, "monitor", None) for callback in callbacks}
         lines = getattr(getattr(data, "sets", {}).get("val"), "lines", None)
         if lines and "val/bleu" in monitored:
-            scores = CorpusScores(self.tokenizer.target_language)
-            references = [target for _, target in lines]
-            scores.update(references, references)
-            if scores.words < MIN_WORDS:
+            words = mean_words([line for _, line in lines], self.tokenizer.target_language)
+            if words < MIN_WORDS:
                 raise BadOption(
                     f"val/bleu is not computed for references under {MIN_WORDS} words on average "
-                    f"(here {scores.words:.1f}); set checkpoint.monitor to val/chrf"
+                    f"(here {words:.1f}); set checkpoint.monitor to val/chrf"
                 )
+
+    @classmethod
+    def measures(cls, score: str, dataset: Any, split: str) -> bool:
+        if score != "bleu":
+            return super().measures(score, dataset, split)
+        references = [target for _, target in dataset.splits(seed=0)[split]]
+        return mean_words(references, dataset.languages[1]) >= MIN_WORDS
 
     def max_positions(self) -> tuple[int | None, int | None]:
         return self.model.encoder.max_positions, self.model.decoder.max_positions

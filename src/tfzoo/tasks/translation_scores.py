@@ -90,6 +90,13 @@ class CorpusScores(Metric):
         return float(self.bleu_sums[1] / self.lines.clamp(min=1))
 
 
+def mean_words(references: Sequence[str], language: str) -> float:
+    """The mean number of words of references; see :attr:`CorpusScores.words`."""
+    scores = CorpusScores(language)
+    scores.update(references, references)
+    return scores.words
+
+
 class TranslationScores(nn.Module):
     """The scores of one data set: :class:`CorpusScores`, and loss and perplexity per token."""
 
