@@ -24,7 +24,8 @@ def test_a_subclass_has_the_constructor_that_it_inherits() -> None:
     norms.add(Negative, "negative")
     assert norms.entry("negative").supplied == registry("norm").entry("rms").supplied
     assert norms.entry("negative").options == registry("norm").entry("rms").options
-    assert norms.create({"name": "negative", "eps": 1e-3}, dim=4).eps == 1e-3
+    entry, options = norms.options({"name": "negative", "eps": 1e-3})
+    assert entry.cls(dim=4, **options).eps == 1e-3
 
 
 @pytest.mark.parametrize("spec", [None, 5, ["rms"], b"rms", RMS, {}, {"eps": 1.0}, {"name": 5}])

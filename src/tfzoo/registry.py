@@ -183,24 +183,6 @@ class Registry:
                 raise BadOption(f"{self.kind} {name!r}: {key} {error}") from None
         return entry, given
 
-    def create(self, spec: Spec, **supplied: Any) -> Any:
-        """An instance of the component that a spec names; it takes what it needs of ``supplied``.
-
-        Raises:
-            UnknownName, BadOption: as :meth:`options`; also where the component's constructor
-                refuses.
-        """
-        entry, options = self.options(spec)
-        for key in supplied.keys() - KINDS[self.kind].supplied:
-            raise BadOption(
-                f"{key!r} is nothing that a model supplies to {self.kind}; "
-                f"as an option: {{name: {entry.name}, {key}: ...}}"
-            )
-        missing = [key for key in entry.supplied if key not in supplied]
-        if missing:
-            raise BadOption(f"{self.kind} {entry.name!r} also needs {', '.join(missing)}")
-        return entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
-
     @cache  # noqa: B019  # one registry a kind, for as long as the process lives
     def _files(self) -> frozenset[str]:
         try:
@@ -290,8 +272,24 @@ def register(
 
 
 def create(kind: str, spec: Spec, **supplied: Any) -> Any:
-    """:meth:`Registry.create` of a kind: ``create("norm", "rms", dim=512)``."""
-    return registry(kind).create(spec, **supplied)
+    """An instance of the component that a spec names: ``create("norm", "rms", dim=512)``. It takes
+    what it needs of ``supplied``.
+
+    Raises:
+        UnknownName: no such kind or component.
+        BadOption: an option that it does not have, or a value that it cannot take; or an argument
+            that a model does not supply, or that is missing.
+    """
+    entry, options = registry(kind).options(spec)
+    for key in supplied.keys() - KINDS[kind].supplied:
+        raise BadOption(
+            f"{key!r} is nothing that a model supplies to {kind}; "
+            f"as an option: {{name: {entry.name}, {key}: ...}}"
+        )
+    missing = [key for key in entry.supplied if key not in supplied]
+    if missing:
+        raise BadOption(f"{kind} {entry.name!r} also needs {', '.join(missing)}")
+    return entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
 
 
 def describe(kind: str, name: str) -> Entry:

@@ -18,26 +18,17 @@ class Option:
     """One option of a command line.
 
     Args:
-        key: the words between ``--`` and the value; with a ``+`` at its end, the value is added to
-            a list.
+        key: the words between ``--`` and the value, without a ``+`` at their end.
+        adds: they end with ``+``: the value is added to a list.
         text: the value as it was typed, None if there is none.
         value: the text as YAML, or the text itself if it is not YAML; True if there is none. Lists
             and mappings are in brackets.
     """
 
     key: str
+    adds: bool
     text: str | None
     value: Any
-
-    @property
-    def keys(self) -> list[str]:
-        """The key of the section, the key in it, and so on."""
-        return self.key.rstrip("+").split(".")
-
-    @property
-    def origin(self) -> str:
-        """The option's name in messages."""
-        return f"--{self.key.rstrip('+')}"
 
 
 @dataclass
@@ -73,7 +64,8 @@ def parse_arguments(args: Sequence[str], flags: Sequence[str] = ()) -> Arguments
         if not equals:
             has_value = key not in flags and rest and not rest[0].startswith("--")
             text = rest.pop(0) if has_value else None
-        result.options.append(Option(key, text, parse_text(key, text)))
+        name, adds = key.removesuffix("+"), key.endswith("+")
+        result.options.append(Option(name, adds, text, parse_text(name, text)))
     return result
 
 

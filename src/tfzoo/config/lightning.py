@@ -21,8 +21,8 @@ from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
-from tfzoo.config.merge import Merged, Origins, as_list
-from tfzoo.config.sections import DEFAULTS, LIGHTNING, TOP, Section, lightning_sections
+from tfzoo.config.merge import Origins, as_list
+from tfzoo.config.sections import DEFAULTS, TOP, Section, lightning_sections
 from tfzoo.config.security import ALLOWED
 from tfzoo.errors import BadRecipe, did_you_mean
 from tfzoo.runs.bounds import leaves
@@ -56,24 +56,26 @@ class LightningConfig:
     recipe: dict[str, Any]
 
 
-def parse(values: Mapping[str, Any], merged: Merged, trust: bool = False) -> LightningConfig:
-    """Parse Lightning's sections of a validated configuration.
+def parse(
+    sections: Mapping[str, Mapping[str, Any]], origins: Origins, trust: bool = False
+) -> LightningConfig:
+    """Parse Lightning's sections, whose plain values are converted already.
 
     Raises:
         BadRecipe: a class or an option that does not exist, or a value of the wrong type.
     """
-    given = {name: dict(values[name]) for name in sorted(LIGHTNING)}
+    given = {name: dict(values) for name, values in sorted(sections.items())}
     trainer = given["trainer"]
     for key in ("callbacks", "logger"):
         if trainer.get(key) and trainer[key] is not True:
-            origin = merged.origins.of(f"trainer.{key}")
+            origin = origins.of(f"trainer.{key}")
             trainer[key] = [check_class(one, key, origin) for one in as_list(trainer[key])]
     allow_imports([value for _, value in leaves(given)] if trust else ())
     parser = lightning_parser()
     try:
         found = parser.parse_object(given)
     except BadRecipe as error:
-        raise BadRecipe(explain_error(parser, given, merged.origins, str(error))) from None
+        raise BadRecipe(explain_error(parser, given, origins, str(error))) from None
     return LightningConfig(parser, found, plain_values(parser, found))
 
 

@@ -88,32 +88,31 @@ class Merged:
         Raises:
             BadRecipe: an unknown option, or one without its value.
         """
-
-        def depth(option: Option) -> int:
-            return 0 if option.keys[1:2] == ["callbacks"] else len(option.keys)
-
         have_names = splits_have_names(self.values.get("data", {}), options)
-        for option in sorted(options, key=depth):
-            first, *inner = option.keys
-            value, origin = self._value_of(option), option.origin
+        by_depth = sorted(
+            options, key=lambda o: 0 if o.key.startswith("trainer.callbacks") else o.key.count(".")
+        )
+        for option in by_depth:
+            first, *inner = option.key.split(".")
+            value = self._value_of(option)
             if first == "data" and inner and inner[0] in SPLITS and not have_names:
                 value = absolute_path(value)
-            if option.key.endswith("+") and inner:
+            if option.adds and inner:
                 value = [*as_list(self.values.get(first, {}).get(inner[0])), value]
             for name in reversed(inner):
                 value = {name: value}
-            self.add({first: value}, origin)
+            self.add({first: value}, f"--{option.key}")
 
     def _value_of(self, option: Option) -> Any:
         """The value of an option: the text as it was typed if its type is a text or if only the
         conversion to its type can read it; otherwise the text as YAML.
         """
-        first, *inner = option.keys
+        first, *inner = option.key.split(".")
         section = self.sections.get(first)
         hint = TOP.get(first, Any) if section is None else section.type_of(inner)
         kinds = union_members(hint)
         if option.text is None and bool not in kinds and hint is not Any:
-            raise BadRecipe(f"{option.origin} needs a value")
+            raise BadRecipe(f"--{option.key} needs a value")
         value, text = option.value, option.text
         if is_plain(hint):
             return value if type(value) in kinds and not isinstance(value, str) else text
@@ -176,7 +175,7 @@ def splits_have_names(data: Mapping[str, Any], options: Sequence[Option]) -> boo
     """Whether the values of :data:`SPLITS` are names of splits and not paths: in a data set of the
     Hugging Face hub, or in a folder that its ``save_to_disk`` wrote. ``data`` is the section.
     """
-    given = {**data, **{option.keys[1]: option.text for option in options if option.key in NAMING}}
+    given = {**data, **{o.key.removeprefix("data."): o.text for o in options if o.key in NAMING}}
     root, dataset = given.get("root"), given.get("dataset")
     folder = root or (dataset if is_folder(dataset) else None)
     saved = isinstance(folder, str) and is_saved(Path(folder).expanduser())

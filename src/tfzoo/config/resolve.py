@@ -80,7 +80,7 @@ def resolve(
     for layer in files:
         check_values(layer.values, layer.origin, trust)
     for option in options:
-        check_values(option.value, option.origin, trust, option.keys)
+        check_values(option.value, f"--{option.key}", trust, option.key.split("."))
     task = find_task(files, options)
     merged = Merged(sections(task))
     for layer in files:
@@ -95,7 +95,7 @@ def resolve(
     from tfzoo.config import lightning
 
     silence_lightning()
-    parsed = lightning.parse(values, merged, trust)
+    parsed = lightning.parse({name: values[name] for name in LIGHTNING}, merged.origins, trust)
     data = call_constructors(task, merged, values, unchecked).get("data")
     return Config(path.stem, task, merged.sections, {**values, **parsed.recipe}, parsed, data)
 

@@ -104,7 +104,7 @@ def open_run(
             )
     kept = checkpoint["tfzoo"]["recipe"]
     own = {**kept, "trainer": trainer_settings(kept.get("trainer") or {}), "checkpoint": {}}
-    changed = {".".join(option.keys) for option in arguments.options}
+    changed = {option.key for option in arguments.options}
     recipe = Layer({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
     config = resolve(recipe, arguments, trust)
     for section, key in (
