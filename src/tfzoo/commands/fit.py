@@ -61,7 +61,7 @@ def run(args: Sequence[str]) -> int:
         print_result(help_text(recipe, arguments))
         return 0
     if print_config is not None:
-        print_result(as_yaml(resolve(recipe, arguments, trust, unchecked={"data"}).recipe))
+        print_result(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
         return 0
     config = resolve(recipe, arguments, trust)
     from tfzoo.training.train import train  # imports lightning, so only after the checks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ class Config:
         recipe: every value, defaults included, as plain values. ``--print_config`` prints it, and
             ``config.yaml`` in the run's folder holds it.
         lightning: the sections ``trainer`` and ``checkpoint``, parsed by jsonargparse.
-        data: the data module of the section ``data``; None if it was not to be checked.
+        data: the data module of the section ``data``; None if it was not made.
     """
 
     name: str
@@ -61,15 +61,15 @@ def resolve(
     recipe: Layer,
     arguments: Arguments,
     trust: bool = False,
-    unchecked: Collection[str] = (),
+    make_data: bool = True,
 ) -> Config:
     """Merge a recipe, ``--config`` files and command-line options, and validate the result. No data
     is read.
 
-    All files and options are checked before anything that they name is imported. The constructors
-    of all sections except ``unchecked`` are called once, those of models on the ``meta`` device,
-    because they check ranges and combinations. With ``trust``, the recipe may name classes outside
-    Lightning, also in modules beside its file.
+    All files and options are checked before anything that they name is imported. With ``trust``,
+    the recipe may name classes outside Lightning, also in modules beside its file. The constructors
+    of all sections are called, because they check ranges and combinations; without ``make_data``,
+    that of ``data`` is not, and the names of its files may be missing.
 
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
@@ -96,7 +96,7 @@ def resolve(
 
     silence_lightning()
     parsed = lightning.parse({name: values[name] for name in LIGHTNING}, merged.origins, trust)
-    data = call_constructors(task, merged, values, unchecked).get("data")
+    data = call_constructors(task, merged, values, make_data).get("data")
     return Config(path.stem, task, merged.sections, {**values, **parsed.recipe}, parsed, data)
 
 
@@ -152,11 +152,11 @@ def absolute_data_paths(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def call_constructors(
-    task: Any, merged: Merged, values: Mapping[str, Any], unchecked: Collection[str]
+    task: Any, merged: Merged, values: Mapping[str, Any], make_data: bool
 ) -> dict[str, Any]:
-    """Call the constructors of all sections except Lightning's and ``unchecked``, and return the
-    instances. The model is built on the ``meta`` device, which allocates no memory, with
-    placeholders for the sizes that follow from the data.
+    """Call the constructors of all sections except Lightning's, and of ``data`` if ``make_data``,
+    and return the instances. The model is built on the ``meta`` device, which allocates no memory,
+    with placeholders for the sizes that follow from the data.
     """
     import torch
 
@@ -165,7 +165,8 @@ def call_constructors(
         "data": {"seed": values["seed"]},
     }
     made = {}
-    for name in [name for name in merged.sections if name not in {*LIGHTNING, *unchecked}]:
+    skipped = LIGHTNING if make_data else LIGHTNING | {"data"}
+    for name in [name for name in merged.sections if name not in skipped]:
         where = f"{merged.origins.file_of(name)}{name}"
         try:
             with torch.device("meta") if name == "model" else nullcontext():
