@@ -60,10 +60,10 @@ def parse_arguments(args: Sequence[str], flags: Sequence[str] = ()) -> Arguments
         if not word.startswith("--"):
             result.positional.append(word)
             continue
-        key, equals, text = word[2:].partition("=")
-        if not equals:
-            has_value = key not in flags and rest and not rest[0].startswith("--")
-            text = rest.pop(0) if has_value else None
+        key, equals, value = word[2:].partition("=")
+        text = value if equals else None
+        if not equals and key not in flags and rest and not rest[0].startswith("--"):
+            text = rest.pop(0)
         name, adds = key.removesuffix("+"), key.endswith("+")
         result.options.append(Option(name, adds, text, parse_text(name, text)))
     return result

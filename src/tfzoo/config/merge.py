@@ -13,18 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.config.arguments import Option
+from tfzoo.config.data_paths import SPLITS, absolute_path, splits_have_names
 from tfzoo.config.sections import TOP, Section, misplaced, union_members
 from tfzoo.config.security import CLASS_KEYS
-from tfzoo.data.hub import is_saved
-from tfzoo.data.lines import is_folder
 from tfzoo.errors import BadRecipe
 from tfzoo.values import is_plain
-
-SPLITS = ("train", "val", "test")
-"""The keys of the section ``data`` whose values are paths, unless :func:`splits_have_names`."""
-
-NAMING = ("data.name", "data.root", "data.dataset")
-"""The options that say where splits are looked for."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +151,7 @@ def merge_class(earlier: Any, later: Any) -> Any:
     if not later.keys() & {"class_path", "init_args", "dict_kwargs"}:
         later = {"init_args": dict(later)}
     *others, last = as_list(earlier) or [None]
-    old = {"class_path": last} if isinstance(last, str) else last
+    old: Any = {"class_path": last} if isinstance(last, str) else last
     if not isinstance(old, Mapping) or later.get("class_path") not in (None, old.get("class_path")):
         return later
     options = {**old.get("init_args", {}), **later.get("init_args", {})}
@@ -169,25 +162,3 @@ def merge_class(earlier: Any, later: Any) -> Any:
 def as_list(value: Any) -> list[Any]:
     """A list as it is, None as an empty list, and any other value in a list of its own."""
     return value if isinstance(value, list) else [] if value is None else [value]
-
-
-def splits_have_names(data: Mapping[str, Any], options: Sequence[Option]) -> bool:
-    """Whether the values of :data:`SPLITS` are names of splits and not paths: in a data set of the
-    Hugging Face hub, or in a folder that its ``save_to_disk`` wrote. ``data`` is the section.
-    """
-    given = {**data, **{o.key.removeprefix("data."): o.text for o in options if o.key in NAMING}}
-    root, dataset = given.get("root"), given.get("dataset")
-    folder = root or (dataset if is_folder(dataset) else None)
-    saved = isinstance(folder, str) and is_saved(Path(folder).expanduser())
-    return saved or bool(given.get("name"))
-
-
-def absolute_path(value: Any) -> Any:
-    """Make a path, or each path of a mapping or list, absolute. Relative paths start at the working
-    directory.
-    """
-    if isinstance(value, Mapping):
-        return {name: absolute_path(path) for name, path in value.items()}
-    if isinstance(value, list):
-        return [absolute_path(path) for path in value]
-    return str(Path(value).expanduser().resolve()) if isinstance(value, str) else value

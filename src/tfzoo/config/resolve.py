@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.config.arguments import Arguments, Option
+from tfzoo.config.data_paths import absolute_data_paths, use_folder_as_root
 from tfzoo.config.loader import read_yaml
-from tfzoo.config.merge import SPLITS, Layer, Merged, absolute_path
+from tfzoo.config.merge import Layer, Merged
 from tfzoo.config.packaged import find
 from tfzoo.config.sections import LIGHTNING, Section, sections, task_class
 from tfzoo.config.security import check_values
 from tfzoo.config.validation import validate
-from tfzoo.data.lines import is_folder
 from tfzoo.errors import BadRecipe, TfzooError
 from tfzoo.terminal import silence_lightning
 
@@ -86,10 +86,10 @@ def resolve(
     for layer in files:
         merged.add(layer.values, layer.origin)
     merged.add_options(options)
-    use_folder_as_root(merged)
     path = recipe.path or Path(recipe.origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
+    use_folder_as_root(merged.values.get("data", {}), merged.origins)
     values = validate(merged)
     values["data"] = absolute_data_paths(values["data"])
     from tfzoo.config import lightning
@@ -121,14 +121,6 @@ def find_task(files: Sequence[Layer], options: Sequence[Option]) -> Any:
         raise BadRecipe(f"{origin}: {error}") from None
 
 
-def use_folder_as_root(merged: Merged) -> None:
-    """Move a folder that ``data.dataset`` names to ``data.root``."""
-    data = merged.values.get("data", {})
-    if is_folder(data.get("dataset")) and not data.get("root"):
-        data["root"], data["dataset"] = data["dataset"], None
-        merged.origins["data.root"] = merged.origins.of("data.dataset")
-
-
 def read_config(text: str | None) -> Layer:
     """Read the file of ``--config``. A URL is an error."""
     if not text:
@@ -139,16 +131,6 @@ def read_config(text: str | None) -> Layer:
             f"--config reads files alone, not {text!r}: download it, look at it, then give its path"
         )
     return Layer(read_yaml(Path(text)), text)
-
-
-def absolute_data_paths(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the paths in the section ``data`` absolute.
-
-    Paths of splits are left relative to ``data.root`` if there is one. With ``data.name``, a data
-    set of the Hugging Face hub, splits are names and not paths.
-    """
-    keys = ("root",) if data.get("root") else () if data.get("name") else SPLITS
-    return {key: absolute_path(value) if key in keys else value for key, value in data.items()}
 
 
 def call_constructors(

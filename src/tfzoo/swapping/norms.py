@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.contracts import Norm
-from tfzoo.registry import Spec, registry
+from tfzoo.registry import Spec, create, registry
 
 ENDINGS = ("RMSNorm", "LayerNorm")
 """How the classes of other packages are called that are looked at."""
@@ -107,7 +107,7 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
     entry, options = registry("norm").options(spec)
     if "eps" in entry.options and found.eps:
         options = {"eps": found.eps, **options}
-    norm: Norm = registry("norm").create({"name": entry.name, **options}, dim=found.dim)
+    norm: Norm = create("norm", {"name": entry.name, **options}, dim=found.dim)
     norm.to(device=found.like.device, dtype=found.like.dtype).train(module.training)
     norm.dim = found.dim  # a later swap asks for it; "none" has no weight that tells it
     lost = []
