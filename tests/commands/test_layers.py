@@ -94,6 +94,13 @@ def test_an_option_that_is_a_text_stays_one(text: str, resolved: Resolved) -> No
     assert tree["checkpoint"]["filename"] == text
 
 
+@pytest.mark.parametrize("text", ["null", "None"])
+def test_an_option_can_be_unset(text: str, resolved: Resolved) -> None:
+    args = ("--data.dataset", "numbers", "--data.source", text, "--model.init_std", text)
+    tree = resolved("translation/numbers", *args)
+    assert (tree["data"]["source"], tree["model"]["init_std"]) == (None, None)
+
+
 def test_a_text_of_data_stays_one(resolved: Resolved) -> None:
     args = ("--data.name", "owner/name", "--data.source", "{en}", "--data.train", "[a]")
     data = resolved("translation/multi30k", *args)["data"]

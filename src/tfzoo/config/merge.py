@@ -107,9 +107,11 @@ class Merged:
         if option.text is None and bool not in kinds and hint is not Any:
             raise BadRecipe(f"--{option.key} needs a value")
         value, text = option.value, option.text
+        if text in ("null", "None"):
+            return text if is_plain(hint) and type(None) not in kinds else None
         if is_plain(hint):
-            return value if type(value) in kinds and not isinstance(value, str) else text
-        return text if str in kinds and not isinstance(value, list | dict | None) else value
+            return value if type(value) in kinds and not isinstance(value, str | None) else text
+        return text if str in kinds and not isinstance(value, list | dict) else value
 
     def _add_key(self, section: str, key: str, value: Any, origin: str) -> None:
         known, values = self.sections[section], self.values.setdefault(section, {})
