@@ -52,6 +52,7 @@ class LastCheckpoint(Checkpoint):
         """What to do after the step: ``save``, ``stop``."""
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self.saved_at = monotonic()  # data was prepared since this was made
         if stage == "fit" and trainer.is_global_zero:
             remove_leftovers(self.folder)
 
