@@ -87,12 +87,14 @@ def fork(work: Callable[[], tuple[int, str]], cpu_seconds: float) -> tuple[int, 
                 said.flush()
                 os._exit(code)
         end = time.monotonic() + 10 * cpu_seconds
-        while (status := os.waitpid(child, os.WNOHANG)) == (0, 0):
-            if time.monotonic() > end:
-                os.kill(child, signal.SIGPROF)
-            time.sleep(0.01)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # what the tests have started
+        try:
+            while (status := os.waitpid(child, os.WNOHANG)) == (0, 0):
+                if time.monotonic() > end:
+                    os.kill(child, signal.SIGPROF)
+                time.sleep(0.01)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)  # also what the tests have started
         said.seek(0)
         return os.waitstatus_to_exitcode(status[1]), said.read()
 
@@ -238,8 +240,7 @@ class InPlace:
                 code, by = fork(lambda: self.run(session, asked, one), 3 * cost + 10)  # noqa: B023
                 if code != 1 or by not in items or self.passes(session, items[by]):
                     break
-                print(f"left out, red without a change: {by}", flush=True)
-                del self.known[by]
+                del self.known[by]  # it is red without a change when it runs alone
             if code != NOT_IN_PLACE:
                 self.results.add(one, code, by, time.monotonic() - begin)
         return True
