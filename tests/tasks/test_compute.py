@@ -32,7 +32,7 @@ QUIET |= {
 }
 
 
-def test_layers_are_neither_compiled_nor_computed_twice_unless_asked() -> None:
+def test_both_are_off_unless_asked_for() -> None:
     layer = TransformerLayer(8, StackOptions(heads=2), cross=False)
     assert (layer.compiled, layer.activation_checkpointing) == (False, False)
     Compute(activation_checkpointing=True).apply(layer)
