@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -27,11 +28,6 @@ SMALL = [
     *("--trainer.max_steps", "2", "--search.max_length", "0"),
 ]
 WORDS = ["red", "green", "blue", "one", "two", "three"]
-EVERY = [
-    (kind, name)
-    for kind in ("attention", "norm", "position", "feedforward")
-    for name in tfzoo.list_components()[kind]
-]
 
 
 def refused_in_decoder(kind: str, name: str) -> str | None:
@@ -42,8 +38,35 @@ def refused_in_decoder(kind: str, name: str) -> str | None:
     return "unknown-length" if "needs_length" in traits else None
 
 
-@pytest.mark.parametrize(("kind", "name"), EVERY, ids=lambda part: str(part))
-def test_a_component_is_swapped_in_by_name(
+KINDS = ("attention", "norm", "position", "feedforward")
+REFUSED = [
+    (kind, name)
+    for kind in KINDS
+    for name in tfzoo.list_components()[kind]
+    if refused_in_decoder(kind, name)
+]
+
+
+def rows(*kinds: str, without: Collection[tuple[str, str]] = ()) -> list[dict[str, str]]:
+    """The fewest models in which every component occurs: each has another one of each kind."""
+    names = {
+        kind: [name for name in tfzoo.list_components()[kind] if (kind, name) not in without]
+        for kind in kinds
+    }
+    return [
+        {kind: known[number % len(known)] for kind, known in names.items()}
+        for number in range(max(map(len, names.values())))
+    ]
+
+
+def chosen(parts: Mapping[str, str]) -> list[str]:
+    """The options that choose components; any attention with any position."""
+    options = [word for kind, name in parts.items() for word in (f"--model.{kind}", name)]
+    return [*options, "--model.allow", "[unrotatable-attention]"]
+
+
+@pytest.mark.parametrize(("kind", "name"), REFUSED, ids=str)
+def test_a_component_that_a_decoder_cannot_have_is_refused_with_its_rule(
     kind: str,
     name: str,
     tmp_path: Path,
@@ -51,14 +74,24 @@ def test_a_component_is_swapped_in_by_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code = main(["fit", "translation/numbers", "--run", "run", *SMALL, f"--model.{kind}", name])
-    if rule := refused_in_decoder(kind, name):
-        assert code == 2
-        assert rule in capsys.readouterr().err
-        assert not Path("run").exists()
-    else:
-        assert code == 0
-        assert json.loads(Path("run/summary.json").read_text())["fit"]["steps"] == 2
+    args = ["fit", "translation/numbers", "--run", "run", *SMALL, f"--model.{kind}", name]
+    assert main(args) == 2
+    assert str(refused_in_decoder(kind, name)) in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    "parts", rows(*KINDS, without=REFUSED), ids=lambda parts: "-".join(parts.values())
+)
+def test_components_are_swapped_in_by_name(
+    parts: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    args = ["fit", "translation/numbers", "--run", "run", *SMALL, *chosen(parts)]
+    assert main(args) == 0
+    assert json.loads(Path("run/summary.json").read_text())["fit"]["steps"] == 2
+    model = tfzoo.TranslationTask.load("run").model
+    assert {kind: model.config[kind] for kind in parts} == parts
 
 
 @pytest.fixture(scope="module")
@@ -78,45 +111,55 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-PARTS = [
-    (kind, name)
-    for kind in ("attention", "norm", "position", "feedforward", "pooling")
-    for name in tfzoo.list_components()[kind]
+def is_constant(parts: Mapping[str, str]) -> bool:
+    """Whether a classifier would give every text one class."""
+    centred = "centres_texts" in describe("norm", parts["norm"]).traits
+    return centred and "averages" in describe("pooling", parts["pooling"]).traits
+
+
+CLASSIFIERS = [
+    one
+    for parts in rows(*KINDS, "pooling")
+    for one in (
+        [{**parts, "norm": "rms"}, {**parts, "pooling": "max"}] if is_constant(parts) else [parts]
+    )
 ]
 
 
-@pytest.mark.parametrize(("kind", "name"), PARTS, ids=str)
-def test_a_component_is_swapped_into_a_classifier_by_name(
-    kind: str,
-    name: str,
-    labelled: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """What a decoder cannot have, an encoder can; only a mean after a norm that fixes the mean is
-    refused.
-    """
+@pytest.fixture
+def classify(
+    labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[dict[str, str]], int]:
+    """Train a classifier of these parts; returns the exit code."""
     monkeypatch.chdir(tmp_path)
-    given = [
-        "fit",
-        str(labelled / "toy.yaml"),
-        "--data.root",
-        str(labelled),
-        "--data.tokenizer.vocab_size",
-        "280",
-        "--run",
-        "run",
-    ]
-    if "centres_texts" in describe(kind, name).traits:
-        assert main([*given, "--model.norm", name]) == 2
-        assert "constant-pooling" in capsys.readouterr().err
-        assert not Path("run").exists()
-        given += ["--model.pooling", "max"]
-    assert main([*given, f"--model.{kind}", name]) == 0
+    data = ["--data.root", str(labelled), "--data.tokenizer.vocab_size", "280"]
+    given = ["fit", str(labelled / "toy.yaml"), *data, "--run", "run"]
+    return lambda parts: main([*given, *chosen(parts)])
+
+
+@pytest.mark.parametrize("parts", CLASSIFIERS, ids=lambda parts: "-".join(parts.values()))
+def test_components_are_swapped_into_a_classifier_by_name(
+    parts: dict[str, str], classify: Callable[[dict[str, str]], int]
+) -> None:
+    """Also those that a decoder cannot have."""
+    assert classify(parts) == 0
     summary = json.loads(Path("run/summary.json").read_text())
     assert summary["fit"]["steps"] == 2
     assert 0 <= summary["fit"]["best"]["val/accuracy"] <= 1
+    model = tfzoo.ClassificationTask.load("run").model
+    assert {kind: model.config[kind] for kind in parts} == parts
+
+
+def test_a_mean_after_a_norm_that_fixes_the_mean_is_refused(
+    classify: Callable[[dict[str, str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [{"norm": norm, "pooling": "mean"} for norm in tfzoo.list_components()["norm"]]
+    refused = list(filter(is_constant, found))
+    assert refused
+    for parts in refused:
+        assert classify(parts) == 2
+        assert "constant-pooling" in capsys.readouterr().err
+        assert not Path("run").exists()
 
 
 def test_options_follow_their_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
