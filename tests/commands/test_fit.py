@@ -170,6 +170,14 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(
     )
 
 
+@pytest.mark.parametrize("max_tokens", ["1024", "128"])
+def test_a_budget_of_tokens_ends_training_with_the_step_that_spends_it(max_tokens: str) -> None:
+    budget = ("--train_tokens", "2000", "--data.max_tokens", max_tokens)
+    assert fit(*budget, "--trainer.limit_val_batches", "0", steps=100) == 0
+    assert 2000 <= fitted()["fit"]["tokens"] < 2000 + int(max_tokens)
+    assert fitted()["fit"]["steps"] < 100
+
+
 def test_a_second_ctrl_c_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def twice(self: TranslationTask, batch: Any, index: int) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
@@ -228,22 +236,6 @@ def test_weights_and_biases_is_offline_without_an_account(
     monkeypatch.setenv("HOME", str(tmp_path))
     assert fit("--trainer.logger", "WandbLogger", "--trainer.logger.project", "mine", steps=2) == 0
     assert list(Path("runs/numbers/1/wandb").glob("offline-run-*"))
-
-
-def test_two_processes_share_one_folder() -> None:
-    args = [
-        "fit",
-        "translation/numbers",
-        *TINY,
-        "--trainer.max_steps",
-        "2",
-        "--trainer.devices",
-        "2",
-    ]
-    assert main(args) == 0
-    assert [path.name for path in Path("runs/numbers").iterdir()] == ["1"]
-    assert fitted()["fit"]["ended"] == "completed"
-    assert fit("--run", "alone", steps=1) == 0  # this process goes on alone
 
 
 def test_a_trained_run_scores_as_its_training_said_and_translates(

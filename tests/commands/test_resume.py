@@ -39,7 +39,9 @@ def fit(*args: str) -> int:
         str(EPOCH),
     )
     often = ("--data.max_tokens", "256", "--checkpoint.every_n_train_steps", "1")
-    return main(["fit", "translation/numbers", *TINY, *trainer, *often, "--run", str(RUN), *args])
+    few = ("--data.dataset.test", "1", "--data.dataset.long", "1")
+    given = (*TINY, *trainer, *often, *few, "--run", str(RUN))
+    return main(["fit", "translation/numbers", *given, *args])
 
 
 def state(folder: Path = RUN) -> dict[str, Any]:

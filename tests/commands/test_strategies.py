@@ -5,12 +5,14 @@ is started by.
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning.pytorch as L
@@ -20,7 +22,8 @@ from torch.testing import assert_close
 
 import tfzoo
 from tfzoo.commands.main import main
-from tfzoo.models.fsdp import full_tensor
+from tfzoo.errors import BadOption
+from tfzoo.models.fsdp import full_tensor, shard
 from tfzoo.runs import checkpoints, sharded_files
 from tfzoo.runs.fsdp_strategy import Sharded
 from tfzoo.training.launcher import launching
@@ -61,33 +64,21 @@ HARD = (
     *("--trainer.gradient_clip_val", "0.5", "--trainer.accumulate_grad_batches", "2"),
     *("--model.norm", "batch", "--model.allow", "[leaky-norm]", "--model.encoder.dropout", "0.1"),
 )
+DDP = "runs/numbers/1"
+"""The folder that is chosen where none is named."""
 SPREAD = ("--trainer.strategy", "fsdp2", "--compute.activation_checkpointing", "true")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """``ddp`` and ``fsdp2``, the same training on two processes each."""
+    """The same training on two processes twice, with DDP and in ``fsdp2`` with FSDP2."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("OMP_NUM_THREADS", "1")
-        for name, args in {"ddp": (), "fsdp2": SPREAD}.items():
-            assert (
-                main(
-                    [
-                        "fit",
-                        "translation/numbers",
-                        *TINY,
-                        *HARD,
-                        "--trainer.devices",
-                        "2",
-                        "--run",
-                        name,
-                        *args,
-                    ]
-                )
-                == 0
-            )
+        both = ["fit", "translation/numbers", *TINY, *HARD, "--trainer.devices", "2"]
+        assert main(both) == 0
+        assert main([*both, *SPREAD, "--run", "fsdp2"]) == 0
         yield folder
 
 
@@ -107,12 +98,17 @@ def logged(run: str) -> dict[str, list[float]]:
     }
 
 
+def test_two_processes_share_one_folder() -> None:
+    assert [path.name for path in Path("runs/numbers").iterdir()] == ["1"]
+    assert json.loads(Path(f"{DDP}/summary.json").read_text("utf-8"))["fit"]["ended"] == "completed"
+
+
 def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do() -> None:
     """Clipped and accumulated, with dropout, and with statistics of all processes, counted once."""
-    assert_close(logged("fsdp2"), logged("ddp"), rtol=2e-4, atol=1e-5)
-    assert len(logged("ddp")["train/loss"]) >= 4
+    assert_close(logged("fsdp2"), logged(DDP), rtol=2e-4, atol=1e-5)
+    assert len(logged(DDP)["train/loss"]) >= 4
     sharded, plain = (
-        checkpoints.read(checkpoints.resolve(run, "last"))["state_dict"] for run in ("fsdp2", "ddp")
+        checkpoints.read(checkpoints.resolve(run, "last"))["state_dict"] for run in ("fsdp2", DDP)
     )
     assert sharded.keys() == plain.keys()
     counted = [name for name in plain if "running" in name]
@@ -152,13 +148,15 @@ def test_an_export_is_one_file_that_other_commands_read(capsys: pytest.CaptureFi
     assert main(["validate", "fsdp2/export.ckpt"]) == 0
     assert "val/loss" in capsys.readouterr().out
     assert "optimizer_states" not in torch.load("fsdp2/export.ckpt", weights_only=True)
-    assert main(["export", "ddp", "--output", "mine.ckpt"]) == 0
-    assert Path("mine.ckpt").stat().st_size < Path("ddp/checkpoints/best.ckpt").stat().st_size / 2
+    assert main(["export", DDP, "--output", "mine.ckpt"]) == 0
+    assert (
+        Path("mine.ckpt").stat().st_size < Path(f"{DDP}/checkpoints/best.ckpt").stat().st_size / 2
+    )
     assert main(["export", "mine.ckpt"]) == 2
-    for among in ("ddp/checkpoints/last.ckpt", "ddp/checkpoints/mine.ckpt"):
-        assert main(["export", "ddp", "--output", among]) == 2
+    for among in (f"{DDP}/checkpoints/last.ckpt", f"{DDP}/checkpoints/mine.ckpt"):
+        assert main(["export", DDP, "--output", among]) == 2
         assert "a place of the checkpoints that training goes on from" in capsys.readouterr().err
-    assert main(["export", "ddp", "--output", "no/such/folder.ckpt"]) == 2
+    assert main(["export", DDP, "--output", "no/such/folder.ckpt"]) == 2
     assert "cannot write" in capsys.readouterr().err
 
 
@@ -179,7 +177,7 @@ class Seen(L.Callback):
         }
 
 
-@pytest.mark.parametrize("run", ["fsdp2", "ddp"])
+@pytest.mark.parametrize("run", ["fsdp2", DDP], ids=["fsdp2", "ddp"])
 def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
     """Sharded, from a folder as from a file."""
     path = checkpoints.resolve(run, "last")
@@ -265,7 +263,15 @@ def test_half_precision_trains_close_to_full(precision: str) -> None:
     assert logged("half")["train/loss"] == pytest.approx([6.8] * 4, rel=0.05)
 
 
-def test_a_split_of_layers_over_devices_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_split_of_layers_over_devices_is_refused() -> None:
+    mesh: Any = {"tensor_parallel": SimpleNamespace(size=lambda: 2)}
+    mesh = type("Mesh", (dict,), {"mesh_dim_names": ("data_parallel", "tensor_parallel")})(mesh)
+    with pytest.raises(BadOption, match=r"use trainer\.strategy fsdp2"):
+        shard(tfzoo.Transformer(20, 8, 2, 1), mesh)
+
+
+@pytest.mark.nightly
+def test_and_so_is_it_when_two_processes_have_started(capsys: pytest.CaptureFixture[str]) -> None:
     Path("split.yaml").write_text(
         "trainer: {strategy: {class_path: lightning.pytorch.strategies.ModelParallelStrategy}}",
         "utf-8",
@@ -301,7 +307,7 @@ def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert_close(logged("torchrun"), logged("ddp"), rtol=2e-4, atol=1e-5)
+    assert_close(logged("torchrun"), logged(DDP), rtol=2e-4, atol=1e-5)
     slurm = {
         "SLURM_NTASKS": "2",
         "SLURM_NTASKS_PER_NODE": "2",
@@ -327,7 +333,7 @@ def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
     ]
     said = [task.communicate(timeout=300)[1] for task in tasks]
     assert [task.returncode for task in tasks] == [0, 0], said[0][-3000:]
-    assert_close(logged("slurm"), logged("ddp"), rtol=2e-4, atol=1e-5)
+    assert_close(logged("slurm"), logged(DDP), rtol=2e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

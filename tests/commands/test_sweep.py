@@ -282,6 +282,7 @@ def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_co
     assert re.search(r"what=good seed 1: completed, val/loss", ran.stderr)
 
 
+@pytest.mark.nightly
 def test_all_runs_of_a_token_budget_see_as_many_tokens() -> None:
     widths = {"width": {"usual": {}, "small batch": {"data.max_tokens": 128}}}
     sweep_file(

@@ -79,16 +79,14 @@ def loss_of(made: tfzoo.Transformer, source: Tensor, target: Tensor, real: Tenso
     return cross_entropy(hidden[real], made.output_weight, wanted[real], 0.1)[0]
 
 
-@pytest.mark.parametrize(("kind", "name"), SWAPS)
-def test_nothing_in_a_step_waits_for_the_device(
-    kind: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_in_a_step_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the device ``meta``, whose tensors hold no numbers: a step that reads one fails, and so
-    does a step that mixes tensors of two devices.
+    does a step that mixes tensors of two devices. Each component is tried in
+    tests/models/test_modules.py.
     """
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *device: False)
     monkeypatch.setattr(torch, "autocast", lambda *given, **more: nullcontext())  # not for meta
-    made = model(kind, name, dropout=0.1, attention_dropout=0.1).to("meta").train()
+    made = model(*SWAPS[0], dropout=0.1, attention_dropout=0.1).to("meta").train()
     source, target = ids(3, 7, "meta"), ids(3, 6, "meta")
     real = torch.empty(11, dtype=torch.int64, device="meta")
     optimizer = torch.optim.AdamW(made.parameters(), lr=1e-3)

@@ -18,7 +18,6 @@ from tfzoo.runs.watchdog import Watchdog, named
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-QUICK = ("SIGTERM to all",)
 ENDS = {
     "process 1 killed": (1, 60, "rank 1 was killed by SIGKILL"),
     "process 0 killed": (-9, 60, "rank 0"),
@@ -40,10 +39,8 @@ start) and words of the last six lines.
 """
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [pytest.param(name, marks=[] if name in QUICK else pytest.mark.nightly) for name in ENDS],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("fault", ENDS)
 def test_a_fault_ends_training_in_time_and_is_named(fault: str, tmp_path: Path) -> None:
     code, seconds, words = ENDS[fault]
     outcome = FAULTS[fault](tmp_path)
