@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 from wandb.proto.wandb_internal_pb2 import Record
-from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 
 from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep
@@ -26,6 +25,9 @@ WHOLE, LAST = 1, 4
 def test_an_agent_runs_each_cell_by_its_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # imports for two seconds
+    from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
+
     sweep = Sweep(tmp_path, ["layer", "rms", "none"], 1.0, monkeypatch)
     made = yaml.safe_load(export(sweep.plan, sweep.folder))
     assert (made["method"], made["metric"]) == ("grid", {"name": "val/loss", "goal": "minimize"})

@@ -155,8 +155,8 @@ BUGS = (
     Bug(
         "the cache does not know how far decoding has come",
         "blocks/decoder.py",
-        "cache.length += x.shape[1]",
-        "cache.length += 0",
+        "context, pos)\nif cache is not None:\n    cache.length += x.shape[1]",
+        "context, pos)",
         f"stack translator-{PLAIN} one_token_at_a_time_equals_all_at_once",
     ),
     Bug(
@@ -175,9 +175,9 @@ BUGS = (
     ),
     Bug(
         "the source's padding stays with the first sentences",
-        "blocks/cache.py",
-        "keys[sentences]",
-        "keys[: len(sentences)]",
+        "masks.py",
+        "keys[rows]",
+        "keys[: len(rows)]",
         f"stack translator-{PLAIN} a_cache_follows_its_rows",
     ),
     # norms
@@ -292,8 +292,8 @@ BUGS = (
     Bug(
         "a number that no norm can add is taken",
         "norm/layer.py",
-        """positive("norm 'layer'", eps=eps)""",
-        "positive",
+        """check_range("norm 'layer': eps", eps, gt=0)""",
+        "eps",
         "norm layer a_value_that_cannot_be_is_refused",
     ),
     # classifiers
