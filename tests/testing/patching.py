@@ -22,6 +22,21 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tfzoo"
 
 
+REMEMBERED: list[Any] = []
+
+
+def remember() -> None:
+    """Look for tfzoo's functions and caches now, and not again in forks of this process: a look at
+    an object copies its memory into the fork.
+    """
+    REMEMBERED[:] = [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, _lru_cache_wrapper)
+        or (isinstance(one, FunctionType) and one.__code__.co_filename.startswith(str(SOURCE)))
+    ]
+
+
 def apply(file: str, source: str | ast.Module) -> None:
     """Make this process run ``source`` in place of a file under ``src/tfzoo``."""
     if module_name(file) in sys.modules:
@@ -84,10 +99,9 @@ def _replace(pairs: list[tuple[CodeType, CodeType | None]], path: str) -> bool:
     """Give every function with an old code the new one; False where that cannot be."""
     if any(new is None or new.co_freevars != old.co_freevars for old, new in pairs):
         return False
+    known = REMEMBERED or gc.get_objects()
     functions = [
-        one
-        for one in gc.get_objects()
-        if isinstance(one, FunctionType) and one.__code__.co_filename == path
+        one for one in known if isinstance(one, FunctionType) and one.__code__.co_filename == path
     ]
     for old, new in pairs:
         found = [one for one in functions if one.__code__ == old]
@@ -95,7 +109,7 @@ def _replace(pairs: list[tuple[CodeType, CodeType | None]], path: str) -> bool:
             return False
         for function in found:
             function.__code__ = new
-    for one in gc.get_objects():  # what the old code returned is forgotten
+    for one in known:  # what the old code returned is forgotten
         if isinstance(one, _lru_cache_wrapper) and one.__wrapped__ in functions:
             one.cache_clear()
     return True

@@ -9,6 +9,7 @@ import tests.testing.rules  # noqa: F401
 import tfzoo.search
 import tfzoo.tasks.classification
 import tfzoo.tasks.translation  # noqa: F401
+from tests.testing import patching
 from tfzoo.registry import KINDS, registry
 from tfzoo.testing.runner import contracts
 from tfzoo.testing.samples import COMPONENT_KINDS
@@ -18,3 +19,4 @@ for kind in KINDS:
     contracts(kind)
     for name in registry(kind).names() if kind in COMPONENT_KINDS else ():
         registry(kind).entry(name)
+patching.remember()
