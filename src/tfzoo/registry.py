@@ -59,6 +59,7 @@ KINDS: Mapping[str, Kind] = {
     "feedforward": Kind("tfzoo.feedforward", frozenset({"dim"}), frozenset({"identity"})),
     "pooling": Kind("tfzoo.pooling", frozenset({"dim"}), frozenset({"ordered", "averages"})),
     "schedule": Kind("tfzoo.tasks.schedules", frozenset({"max_steps"})),
+    "optimizer": Kind("tfzoo.tasks.optimizers", frozenset({"betas", "eps"})),
     "tokenizer": Kind("tfzoo.data.tokenizers"),
     "dataset": Kind("tfzoo.data.sets"),
 }
@@ -319,5 +320,6 @@ PositionSpec = Annotated[str | dict[str, Any], Slot("position")]
 FeedForwardSpec = Annotated[str | dict[str, Any], Slot("feedforward")]
 PoolingSpec = Annotated[str | dict[str, Any], Slot("pooling")]
 ScheduleSpec = Annotated[str | dict[str, Any], Slot("schedule")]
+OptimizerSpec = Annotated[str | dict[str, Any], Slot("optimizer")]
 TokenizerSpec = Annotated[str | dict[str, Any], Slot("tokenizer")]
 DatasetSpec = Annotated[str | dict[str, Any], Slot("dataset")]

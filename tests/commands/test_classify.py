@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import torch
 
 import tfzoo
 from tfzoo.commands.main import main
@@ -114,10 +115,50 @@ def test_one_line_for_each_line_in_order(
     assert capsys.readouterr().out == ""
 
 
+def test_the_probabilities_of_all_labels_can_be_piped(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("lines").write_text("red two\none two\n", "utf-8")
+    assert main(["classify", "runs/toy/1", "lines", "--device", "cpu"]) == 0
+    best = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert main(["classify", "runs/toy/1", "lines", "--probabilities"]) == 0
+    header, *rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert header == ["0", "NUM"]
+    assert [max(row) for row in rows] == [p for _, p in best]
+    assert all(sum(map(float, row)) == pytest.approx(1, abs=2e-4) for row in rows)
+    assert main(["classify", "runs/toy/1", "lines", "--top-k", "2"]) == 0
+    ranked = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[:2] for row in ranked] == best
+    assert all({row[0], row[2]} == {"0", "NUM"} for row in ranked)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for a machine without a GPU")
+@pytest.mark.parametrize(
+    ("command", "device", "says"),
+    [
+        ("classify", "gpu", "--device gpu: no such device; one of cpu, cuda, cuda:N or mps"),
+        ("classify", "cuda:1", "--device cuda:1: this PyTorch is a build for CPUs"),
+        ("predict", "cuda", "--device cuda: this PyTorch is a build for CPUs"),
+        ("test", "cuda", "--device cuda: this PyTorch is a build for CPUs"),
+    ],
+)
+def test_a_device_that_is_not_there_is_one_line(
+    command: str,
+    device: str,
+    says: str,
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert main([command, "runs/toy/1", "--device", device]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"tfzoo: {says}")
+
+
 def test_testing_draws_the_confusion_matrix_into_the_runs_folder(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["test", "runs/toy/1"]) == 0
+    assert main(["test", "runs/toy/1", "--device", "cpu"]) == 0
     assert "runs/toy/1/confusion.png" in capsys.readouterr().out
     assert Path("runs/toy/1/confusion.png").read_bytes().startswith(b"\x89PNG")
     assert summary()["test"]["scores"]["test/accuracy"] > 0.9

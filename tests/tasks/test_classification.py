@@ -200,6 +200,15 @@ def test_every_line_gets_one_answer_in_order(data: tfzoo.ClassificationData) -> 
         assert alone == (label, pytest.approx(probability, abs=1e-5))
         assert 0.5 <= probability <= 1.0
     assert task.classify([]) == []
+    for ranked, best in zip(task.classifications(lines), together, strict=True):
+        assert ranked[0] == (best[0], pytest.approx(best[1], abs=1e-5))
+        assert {label for label, _ in ranked} == set(task.labels)
+        assert sum(one.probability for one in ranked) == pytest.approx(1)
+        assert ranked == sorted(ranked, key=lambda one: -one.probability)
+    assert [len(one) for one in task.classifications(lines, top_k=1)] == [1] * len(lines)
+    assert len(task.classifications(["red"], top_k=9)[0]) == len(task.labels)
+    with pytest.raises(BadOption, match="top_k=0 must be"):
+        task.classifications(lines, top_k=0)
     assert task.classify(iter(lines)) == task.classify(lines)
 
 
@@ -341,14 +350,14 @@ def test_what_accuracy_is_worth_is_said_beside_it(
     labels = [label for _, label in sentences(30, 2)]
     assert (
         task_of(data).compare_with_baselines(data, {"test/accuracy": 0.61})
-        == f"majority {labels.count('NUM') / 30:.3f}  accuracy 0.610"
+        == f"majority {100 * labels.count('NUM') / 30:.1f} %  accuracy 61.0 %"
     )
     assert task_of(data).compare_with_baselines(data, {}) == ""
     monkeypatch.setattr(tfzoo.ClassificationData, "test_names", ["test_odd"])
     labels = [label for _, label in sentences(11, 3)]
     assert (
         task_of(data).compare_with_baselines(data, {"test/accuracy": 0.61})
-        == f"majority {labels.count('NUM') / 11:.3f}  accuracy 0.610"
+        == f"majority {100 * labels.count('NUM') / 11:.1f} %  accuracy 61.0 %"
     )
 
 

@@ -38,15 +38,15 @@ def test_a_warm_up_that_is_left_out_is_that_of_the_paper_or_none() -> None:
 
 
 def test_the_first_update_uses_the_first_rate() -> None:
-    parameter = torch.nn.Parameter(torch.ones(2, 2))
+    linear = torch.nn.Linear(2, 2, bias=False)
     configured = Optim(lr=1.0, schedule={"name": "inverse_sqrt", "warmup": 4}).configure(
-        [parameter], max_steps=10
+        linear, max_steps=10
     )
     optimizer, scheduler = configured["optimizer"], configured["lr_scheduler"]["scheduler"]
     rates = []
     for _ in range(6):
         rates.append(optimizer.param_groups[0]["lr"])
-        parameter.grad = torch.ones_like(parameter)
+        linear.weight.grad = torch.ones(2, 2)
         optimizer.step()
         scheduler.step()
     assert rates == pytest.approx([0.25, 0.5, 0.75, 1.0, (4 / 5) ** 0.5, (4 / 6) ** 0.5])
@@ -64,7 +64,7 @@ def test_every_schedule_is_a_share_of_the_peak_from_first_to_last(name: str) -> 
 
 def test_weight_decay_spares_biases_and_norms() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.LayerNorm(3))
-    groups = Optim(weight_decay=0.1).configure(model.parameters(), 1)["optimizer"].param_groups
+    groups = Optim(weight_decay=0.1).configure(model, 1)["optimizer"].param_groups
     assert [(group["weight_decay"], {p.dim() for p in group["params"]}) for group in groups] == [
         (0.1, {2}),
         (0.0, {1}),

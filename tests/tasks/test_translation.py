@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -124,6 +125,17 @@ def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
     assert task.translate(iter(lines), max_tokens=50) == together
     with pytest.raises(BadData, match="pass a list of lines"):
         task.translate("two")
+
+
+def test_n_best_translations_have_scores_and_raise_the_beam(data: tfzoo.TranslationData) -> None:
+    task = task_of(data).eval()
+    (best,) = task.translations(["two"], n_best=3)
+    assert len(best) == 3
+    assert best == task.translations(["two"], replace(task.search, beam=3, n_best=3))[0]
+    assert task.translate(["two"], beam=3) == [best[0].text]
+    assert task.search.beam == 1
+    with pytest.raises(BadOption, match="n_best=3 must be a whole number from 1 to beam=2"):
+        task.translations(["two"], n_best=3, beam=2)
 
 
 def test_text_that_is_longer_than_the_models_positions_is_refused_before_training(

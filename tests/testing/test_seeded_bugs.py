@@ -38,6 +38,7 @@ IDLE = {
     "angles": "None",
     "bias": "None",
     "factor": "0.0",
+    "configure": "__import__('torch').optim.SGD({0}.parameters(), lr=0.0)",
     "encode": "[[] for _ in {0}]",
     "splits": "{{}}",
 }
@@ -50,6 +51,7 @@ DEFINING = {
     "pooling": ("forward",),
     "position": ("embed", "angles", "bias"),
     "schedule": ("factor",),
+    "optimizer": ("configure",),
     "tokenizer": ("encode",),
     "dataset": ("splits",),
 }

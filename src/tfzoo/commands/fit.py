@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from tfzoo.config.arguments import FLAGS, parse_arguments
 from tfzoo.config.loader import as_yaml
 from tfzoo.config.resolve import help_text, load_recipe, resolve
 from tfzoo.errors import BadRecipe
-from tfzoo.terminal import print_result
+from tfzoo.terminal import notify, print_result
 
 HELP = """\
 usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...]
-                        [--config FILE] [--print_config] [--trust]
+                        [--config FILE] [--print_config] [--dry-run] [--trust]
 
 Train a recipe. RECIPE is a packaged name (see tfzoo recipes) or the path of a YAML file.
 
@@ -27,6 +28,8 @@ Train a recipe. RECIPE is a packaged name (see tfzoo recipes) or the path of a Y
   --seed N          the seed of parameters, batches and dropout
   --config FILE     a YAML file that overrides the recipe; may be repeated
   --print_config    print the resolved recipe and exit
+  --dry-run         train a few steps, print parameters, batches, and estimates of the whole
+                    training's memory and time, and exit; nothing is kept
   --trust           allow the recipe to name classes outside Lightning; this runs their code
 
 tfzoo fit RECIPE --help    every key with its type and default
@@ -50,7 +53,7 @@ def run(args: Sequence[str]) -> int:
         raise BadRecipe(f"one recipe a time, but also given: {' '.join(arguments.positional[1:])}")
     folder, source = arguments.pop("run"), arguments.pop("from")
     print_config, help_asked = arguments.pop("print_config"), arguments.pop("help")
-    trust = arguments.pop("trust") is not None
+    trust, dry = (arguments.pop(flag) is not None for flag in ("trust", "dry-run"))
     recipe = load_recipe(arguments.positional[0])
     if {"recipe", "axes"} & recipe.values.keys():
         raise BadRecipe(
@@ -63,7 +66,13 @@ def run(args: Sequence[str]) -> int:
     if print_config is not None:
         print_result(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
         return 0
+    if "lightning" not in sys.modules:
+        notify(f"{recipe.origin}: loading PyTorch and Lightning ...")
     config = resolve(recipe, arguments, trust)
+    if dry:
+        from tfzoo.training.dry_run import dry_run
+
+        return dry_run(config, list(args))
     from tfzoo.training.train import train  # imports lightning, so only after the checks
 
     return train(config, folder, list(args), source)

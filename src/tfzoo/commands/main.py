@@ -27,6 +27,8 @@ COMMANDS = {
     "report": "write the report of a sweep",
     "export": "write a trained run to one file",
     "cache": "show or clear the cache of prepared data",
+    "doctor": "print versions and devices, and how to mend what is wrong",
+    "completion": "print a completion script for bash or zsh",
 }
 
 

@@ -11,6 +11,7 @@ from tfzoo.commands.text_lines import tsv_cell
 from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.runs import checkpoints
 from tfzoo.terminal import notify, relative_path
+from tfzoo.training.device import find_device
 from tfzoo.training.evaluation import open_run
 
 TEXT = """\
@@ -18,6 +19,7 @@ Write the predictions for each test set to predictions/<name>.tsv in the run's f
 item in the order of the test set: text, prediction, reference, and the score or probability. The
 first row has the names of the columns.
 
+  --device D             cpu, cuda, cuda:N or mps; default: the first GPU, else the CPU
   --format jsonl         one JSON object per line instead, with texts unchanged; in .tsv, tabs and
                          line breaks within a text become spaces
   --data.X, --search.X   override the recipe, such as --search.beam 5 of a translator"""
@@ -38,6 +40,7 @@ def run(args: list[str]) -> int:
             f"{trained.path} lies in no run's folder; use "
             f"tfzoo {trained.task.command} {trained.path} FILE"
         )
+    trained.task.to(find_device(trained.options["device"]))
     data = trained.data()
     if not data.test_names:
         raise TfzooError("predict: the run's data has no test set")

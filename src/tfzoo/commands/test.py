@@ -8,6 +8,7 @@ TEXT = """\
 Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe;
 a classifier's confusion matrix is saved as an image in the run's folder.
 
+  --device D                          cpu, cuda, cuda:N or mps; default: that of the training
   --data.X, --search.X, --trainer.X   override the recipe, such as --search.beam 5"""
 
 

@@ -17,6 +17,7 @@ from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
 from tfzoo.runs import checkpoints
 from tfzoo.terminal import notify, relative_path, silence_lightning
+from tfzoo.training.device import DEVICES, find_device
 
 CHUNK = 20_000
 """The most lines that are held in memory, and sorted by length, at a time."""
@@ -49,11 +50,14 @@ def line_parser(command: str, description: str, epilog: str) -> CommandParser:
         help="tokens of text in a batch (default: %(default)s)",
     )
     parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
+    parser.add_argument(
+        "--device", metavar="D", help=f"{DEVICES}; default: the first GPU, else the CPU"
+    )
     return parser
 
 
 def load_task(given: Any, name: str, command: str) -> Any:
-    """Load the task of RUN, on the GPU if there is one. The arguments are checked first."""
+    """Load the task of RUN on the device. The arguments are checked first."""
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
     path = checkpoints.resolve(given.run)
@@ -68,24 +72,25 @@ def load_task(given: Any, name: str, command: str) -> Any:
         and Path(given.output).samefile(given.file)
     ):
         raise TfzooError(f"--output {given.output} is the file that is read; write to another")
+    device = find_device(given.device)
+    notify(f"checkpoint: {relative_path(path)}")  # before imports that take seconds
     checkpoint = checkpoints.read(path, task=name)
-    import torch
-
     from tfzoo.config.sections import task_class
 
     task = task_class(name)
     silence_lightning()
-    notify(f"checkpoint: {relative_path(path)}")
-    return task.from_checkpoint(checkpoint).to("cuda" if torch.cuda.is_available() else "cpu")
+    return task.from_checkpoint(checkpoint).to(device)
 
 
-def process_lines(given: Any, process: Process) -> None:
-    """Read lines in chunks, process each chunk, and write the results."""
+def process_lines(given: Any, process: Process, header: str | None = None) -> None:
+    """Read lines in chunks, process each chunk, and write the results, below a header if any."""
     interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
     lines = (
         read_lines(Path(given.file)) if given.file else decoded(sys.stdin.buffer, "standard input")
     )
     with open_output(given.output) as out:
+        if header is not None:
+            out.write(f"{header}\n")
         shows_progress = sys.stderr.isatty() and not (interactive or out.isatty())
         with LineProgress() if shows_progress else nullcontext() as progress:
             while chunk := list(islice(lines, 1 if interactive else CHUNK)):

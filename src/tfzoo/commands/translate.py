@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from tfzoo.commands.text_lines import OnProgress, line_parser, load_task, process_lines
 
@@ -40,19 +39,16 @@ def run(args: list[str]) -> int:
     if given is None:
         return 0
     task = load_task(given, "translation", "translate")
-    settings = {
-        "beam": given.beam,
-        "length_penalty": given.length_penalty,
-        "n_best": 1 if given.n_best is None else given.n_best,
-    }
-    if given.beam is None and (given.n_best or 1) > task.search.beam:
-        settings["beam"] = given.n_best
-    task.search = replace(
-        task.search, **{key: value for key, value in settings.items() if value is not None}
-    )
 
     def translate(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
-        for best in task.translations(lines, max_tokens=given.max_tokens, progress=progress):
+        for best in task.translations(
+            lines,
+            n_best=given.n_best or 1,
+            beam=given.beam,
+            length_penalty=given.length_penalty,
+            max_tokens=given.max_tokens,
+            progress=progress,
+        ):
             for one in best:
                 yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text
 

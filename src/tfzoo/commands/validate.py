@@ -7,6 +7,7 @@ from tfzoo.training.evaluation import evaluate
 TEXT = """\
 Score a run's best checkpoint (or the checkpoint given) on the validation text of its recipe.
 
+  --device D                          cpu, cuda, cuda:N or mps; default: that of the training
   --data.X, --search.X, --trainer.X   override the recipe, such as --search.beam 5"""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tfzoo.config.loader import TooLarge, parse_yaml
 from tfzoo.errors import BadRecipe
 
-FLAGS = ("help", "print_config", "trust")
+FLAGS = ("help", "print_config", "trust", "dry-run")
 """Options that take no value."""
 
 

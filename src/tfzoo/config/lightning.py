@@ -22,7 +22,7 @@ from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
 from tfzoo.config.merge import Origins, as_list
-from tfzoo.config.sections import DEFAULTS, TOP, Section, lightning_sections
+from tfzoo.config.sections import Section, lightning_sections
 from tfzoo.config.security import ALLOWED
 from tfzoo.errors import BadRecipe, did_you_mean
 from tfzoo.runs.bounds import leaves
@@ -87,11 +87,7 @@ def lightning_parser() -> Parser:
 
 def make_parser(sections: Mapping[str, Section]) -> Parser:
     """Return a parser of these sections."""
-    parser = Parser(
-        prog="tfzoo fit RECIPE",
-        description="Every value of a recipe, with its type and default.",
-        allow_abbrev=False,
-    )
+    parser = Parser(allow_abbrev=False)
     for name, section in sections.items():
         if issubclass(section.cls, L.Trainer):
             parser.add_lightning_class_args(section.cls, name)
@@ -101,14 +97,6 @@ def make_parser(sections: Mapping[str, Section]) -> Parser:
                 section.cls, name, skip=skip, instantiate=False, fail_untyped=False
             )
     return parser
-
-
-def help_text(sections: Mapping[str, Section]) -> str:
-    """Return every key of these sections and of the top level, with type and default."""
-    parser = make_parser(sections)
-    for key, kind in TOP.items():
-        parser.add_argument(f"--{key}", type=kind, default=DEFAULTS.get(key))
-    return str(parser.format_help())
 
 
 def allow_imports(named: Sequence[Any]) -> None:

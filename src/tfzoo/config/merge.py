@@ -22,11 +22,14 @@ from tfzoo.values import is_plain
 
 @dataclass(frozen=True)
 class Layer:
-    """The nested values of a file, and its name for messages."""
+    """The nested values of a file, its name for messages, and the recipes that it is based on, the
+    first one first.
+    """
 
     values: Mapping[str, Any]
     origin: str
     path: Path | None = None
+    bases: tuple[Layer, ...] = ()
 
 
 class Origins(dict[str, str]):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfzoo.config import help
 from tfzoo.config.arguments import Arguments, Option
+from tfzoo.config.bases import read_with_bases
 from tfzoo.config.data_paths import absolute_data_paths, use_folder_as_root
 from tfzoo.config.loader import read_yaml
 from tfzoo.config.merge import Layer, Merged
@@ -47,14 +49,15 @@ class Config:
 
 
 def load_recipe(name: str) -> Layer:
-    """Load a recipe by its packaged name or its path.
+    """Load a recipe by its packaged name or its path, and the recipes that it is based on.
 
     Raises:
         BadRecipe: no such recipe, or a file that is not a YAML mapping.
     """
     path = find(name)
     origin = str(path) if Path(name).is_file() else f"{name.removesuffix('.yaml')}.yaml"
-    return Layer(read_yaml(path), origin, path)
+    *bases, recipe = read_with_bases(path, origin)
+    return replace(recipe, bases=tuple(bases))
 
 
 def resolve(
@@ -75,7 +78,7 @@ def resolve(
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
     configs = [option.text for option in arguments.options if option.key == "config"]
-    files = [recipe, *map(read_config, configs)]
+    files = [*recipe.bases, recipe, *map(read_config, configs)]
     options = [option for option in arguments.options if option.key != "config"]
     for layer in files:
         check_values(layer.values, layer.origin, trust)
@@ -101,11 +104,8 @@ def resolve(
 
 
 def help_text(recipe: Layer, arguments: Arguments) -> str:
-    """Return every key of a recipe's task with its type and default."""
-    task = find_task([recipe], arguments.options)
-    from tfzoo.config import lightning
-
-    return lightning.help_text(sections(task))
+    """Return every key of a recipe's task with its type, default and description."""
+    return help.help_text(sections(find_task([*recipe.bases, recipe], arguments.options)))
 
 
 def find_task(files: Sequence[Layer], options: Sequence[Option]) -> Any:

@@ -27,17 +27,25 @@ TOP: dict[str, Any] = {
     "timeout": float,
     "explain": bool,
     "train_tokens": int | None,
+    "samples": int | None,
 }
-"""The keys that belong to no section. ``seed``: of parameters, batches and dropout. ``timeout``:
-seconds without progress after which one of several processes counts as hung. ``explain``: log
-diagnostics of attention and gradients. ``train_tokens``: training ends at the first step with at
-least this many tokens of training data, unless another limit ends it earlier.
-"""
+"""The keys that belong to no section, with their types."""
+DESCRIPTIONS = {
+    "task": "what is trained: translation or classification",
+    "seed": "the seed of parameters, batches and dropout",
+    "timeout": "seconds without progress after which one of several processes counts as hung",
+    "explain": "log diagnostics of attention and gradients",
+    "train_tokens": "training ends at the first step with at least this many tokens of training "
+    "data, unless another limit ends it earlier",
+    "samples": "how many validation sentences each validation prints with their translations; "
+    "None: 4; 0: none",
+}
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
 RANGES = {
     "seed": (0, 2**32 - 1),
     "timeout": (1, 2**31),
     "train_tokens": (1, 2**63 - 1),
+    "samples": (0, 10_000),
     "trainer.accumulate_grad_batches": (1, inf),
     "trainer.check_val_every_n_epoch": (1, inf),
     "trainer.gradient_clip_val": (0, inf),

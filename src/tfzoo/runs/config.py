@@ -30,7 +30,7 @@ FREE = {
         "trainer.strategy",
         "trainer.accumulate_grad_batches",
     ),
-    *("data.workers", "timeout", "explain", "train_tokens"),
+    *("data.workers", "timeout", "explain", "train_tokens", "samples"),
 }
 """Values that may change when a run goes on: how long training lasts, what is logged, and on how
 many processes it runs. A step must keep its number of batches, which is checked when all processes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -19,10 +19,18 @@ from tfzoo.errors import BadOption
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.tasks.classification_scores import ClassificationScores
 from tfzoo.tasks.compute import Compute
-from tfzoo.tasks.confusion import confusion_picture
+from tfzoo.tasks.confusion import confusion_picture, log_image
 from tfzoo.tasks.loss import Loss, class_losses
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
+from tfzoo.values import check_range
+
+
+class Prediction(NamedTuple):
+    """A label and its probability."""
+
+    label: str
+    probability: float
 
 
 class ClassificationTask(Task):
@@ -161,8 +169,8 @@ class ClassificationTask(Task):
                     log_image(logger, f"{name}/confusion", draw, self.trainer.global_step)
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """Accuracies as one line, ``majority 0.120  root operator 0.250  accuracy 0.610``: always
-        predicting the most frequent class, the data set's own baselines, and the model.
+        """Accuracies as one line, ``majority 12.0 %  root operator 25.0 %  accuracy 61.0 %``: of
+        always the most frequent class, of the data set's own baselines, and of the model.
         """
         if "test/accuracy" not in scores:
             return ""
@@ -172,7 +180,7 @@ class ClassificationTask(Task):
         if hasattr(data.made, "baselines"):
             accuracies |= data.made.baselines(data.splits["train"], data.splits[name])
         return "  ".join(
-            f"{who} {share:.3f}"
+            f"{who} {share:.1%}".replace("%", " %")
             for who, share in {**accuracies, "accuracy": scores["test/accuracy"]}.items()
         )
 
@@ -207,7 +215,7 @@ class ClassificationTask(Task):
 
     def predict_step(
         self, batch: ClassificationBatch, batch_idx: int, dataloader_idx: int = 0
-    ) -> list[tuple[str, float]]:
+    ) -> list[Prediction]:
         return self._predict(batch)
 
     def classify(
@@ -217,16 +225,43 @@ class ClassificationTask(Task):
         max_tokens: int = 4096,
         progress: Callable[[int], object] | None = None,
         cut: Callable[[int], object] | None = None,
-    ) -> list[tuple[str, float]]:
-        """The predicted label of each line and its probability, in order.
+    ) -> list[Prediction]:
+        """The most probable label of each line and its probability, in order. Arguments as in
+        :meth:`classifications`.
+        """
+        found = self.classifications(
+            lines, top_k=1, max_tokens=max_tokens, progress=progress, cut=cut
+        )
+        return [best for (best,) in found]
+
+    def classifications(
+        self,
+        lines: Iterable[str],
+        *,
+        top_k: int | None = None,
+        max_tokens: int = 4096,
+        progress: Callable[[int], object] | None = None,
+        cut: Callable[[int], object] | None = None,
+    ) -> list[list[Prediction]]:
+        """The labels of each line with their probabilities, the most probable first::
+
+            for best in task.classifications(["[MAX 4 3 ]"], top_k=3):
+                print([(one.label, one.probability) for one in best])
 
         Args:
             lines: texts. A text longer than the model's positions or the recipe's
                 ``data.max_length`` is truncated.
+            top_k: the number of labels; None or more than there are: all.
             max_tokens: maximum number of tokens of a batch.
             progress: called with the number of lines of each finished batch.
             cut: called with the number of lines that were truncated.
+
+        Raises:
+            BadOption: ``top_k`` is under 1.
+            BadData: ``lines`` is one string.
         """
+        if top_k is not None:
+            check_range("top_k", top_k, ge=1, whole=True)
         limits = [
             limit
             for limit in (self.model.max_positions, self.max_trained_length)
@@ -235,7 +270,7 @@ class ClassificationTask(Task):
         batches = classification_batches(
             lines, self.tokenizer, max_tokens, min(limits, default=None), cut
         )
-        return self.in_order(batches, self._predict, progress)
+        return self.in_order(batches, lambda batch: self._ranked(batch, top_k), progress)
 
     @property
     def max_trained_length(self) -> int | None:
@@ -243,22 +278,20 @@ class ClassificationTask(Task):
         max_length: int | None = self.recipe.get("data", {}).get("max_length")
         return None if max_length is None else max_length + 1
 
-    def _predict(self, batch: ClassificationBatch) -> list[tuple[str, float]]:
-        probability, index = self.logits(batch).float().softmax(-1).max(-1)
+    def _predict(self, batch: ClassificationBatch) -> list[Prediction]:
+        return [best for (best,) in self._ranked(batch, 1)]
+
+    def _ranked(self, batch: ClassificationBatch, top_k: int | None) -> list[list[Prediction]]:
+        """The ``top_k`` most probable labels of each text; None or more than there are: all."""
+        most = min(top_k or len(self.labels), len(self.labels))
+        found = self.logits(batch).float().softmax(-1).topk(most, -1)
+        labels = self.labels
         return [
-            (self.labels[i], p) for i, p in zip(index.tolist(), probability.tolist(), strict=True)
+            [Prediction(labels[index], p) for index, p in zip(indices, values, strict=True)]
+            for indices, values in zip(found.indices.tolist(), found.values.tolist(), strict=True)
         ]
 
 
 def counts(texts: ClassificationDataset, classes: int) -> NDArray[np.int64]:
     """The number of texts of each class, among the rows that the split uses."""
     return np.bincount(texts.classes[texts.rows], minlength=classes)
-
-
-def log_image(logger: Any, name: str, picture: Callable[[], Any], step: int) -> None:
-    """Log an image, if the logger accepts images."""
-    board: Any = getattr(logger, "experiment", None)
-    if hasattr(logger, "log_image"):  # Weights & Biases
-        logger.log_image(name, images=[picture()])
-    elif hasattr(board, "add_image"):  # TensorBoard
-        board.add_image(name, picture(), step, dataformats="HWC")

@@ -1,9 +1,9 @@
-"""A confusion matrix as an image."""
+"""A confusion matrix as an image, and images in loggers."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,3 +67,12 @@ def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figur
 def escape_dollars(text: str) -> str:
     """Escape dollar signs, with which matplotlib marks formulas."""
     return text.replace("$", r"\$")
+
+
+def log_image(logger: Any, name: str, picture: Callable[[], Any], step: int) -> None:
+    """Log an image, if the logger accepts images."""
+    board: Any = getattr(logger, "experiment", None)
+    if hasattr(logger, "log_image"):  # Weights & Biases
+        logger.log_image(name, images=[picture()])
+    elif hasattr(board, "add_image"):  # TensorBoard
+        board.add_image(name, picture(), step, dataformats="HWC")

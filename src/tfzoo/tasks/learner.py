@@ -72,9 +72,7 @@ class Learner(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches
-        return self.optim.configure(
-            self.parameters(), max_steps=int(steps) if steps != float("inf") else 2**31
-        )
+        return self.optim.configure(self, max_steps=int(steps) if steps != float("inf") else 2**31)
 
     def on_train_start(self) -> None:
         self.normalizer.reset()

@@ -24,9 +24,6 @@ from tfzoo.tasks.translation_scores import MIN_WORDS, TranslationScores, mean_wo
 
 Padding = Literal["none", "right"]
 
-EXAMPLES = 4
-"""How many sentences of the validation set are printed with their translations."""
-
 
 @dataclass(frozen=True)
 class Translation:
@@ -76,6 +73,8 @@ class TranslationTask(Task):
             seed,
         )
         self.search = search
+        self.samples = 4
+        """How many sentences each validation prints with their translations."""
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @classmethod
@@ -174,7 +173,7 @@ class TranslationTask(Task):
         for index, *example in zip(
             batch.index, batch.source_text, texts, batch.target_text, strict=True
         ):
-            if index < EXAMPLES:  # the same sentences in each validation
+            if index < self.samples:  # the same sentences in each validation
                 self._examples[index] = (example[0], example[1], example[2])
 
     def prediction_rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
@@ -192,33 +191,62 @@ class TranslationTask(Task):
         return self._decode(batch.source, replace(self.search, n_best=1))
 
     def translate(
-        self, lines: Iterable[str], search: Search | None = None, *, max_tokens: int = 4096
+        self,
+        lines: Iterable[str],
+        search: Search | None = None,
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        max_tokens: int = 4096,
     ) -> list[str]:
-        """The best translation of each line, in order. A batch has at most ``max_tokens`` source
-        tokens.
-        """
-        return [best[0].text for best in self.translations(lines, search, max_tokens=max_tokens)]
+        """The best translation of each line, in order. Arguments as in :meth:`translations`."""
+        found = self.translations(
+            lines, search, beam=beam, length_penalty=length_penalty, max_tokens=max_tokens
+        )
+        return [best[0].text for best in found]
 
     def translations(
         self,
         lines: Iterable[str],
         search: Search | None = None,
         *,
+        n_best: int | None = None,
+        beam: int | None = None,
+        length_penalty: float | None = None,
         max_tokens: int = 4096,
         progress: Callable[[int], object] | None = None,
     ) -> list[list[Translation]]:
-        """The ``n_best`` translations of each line, best first. ``progress`` is called with the
-        number of lines of each finished batch.
+        """The ``n_best`` translations of each line with their scores, best first::
+
+            for best in task.translations(["twenty plus two"], n_best=3):
+                print([(one.text, one.score) for one in best])
+
+        Args:
+            lines: texts. Of a text longer than the model's positions, the beginning is translated.
+            search: options of decoding; default: those of the recipe.
+            n_best, beam, length_penalty: replace those of ``search``. ``n_best`` alone raises a
+                smaller beam to as many hypotheses.
+            max_tokens: maximum number of source tokens of a batch.
+            progress: called with the number of lines of each finished batch.
+
+        Raises:
+            BadOption: a number out of range.
+            BadData: ``lines`` is one string.
         """
+        given = {"n_best": n_best, "beam": beam, "length_penalty": length_penalty}
+        options = search or self.search
+        if beam is None and (n_best or 1) > options.beam:
+            given["beam"] = n_best
+        options = replace(
+            options, **{key: value for key, value in given.items() if value is not None}
+        )
         batches = translation_batches(
             lines,
             self.tokenizer,
             max_tokens=max_tokens,
             max_length=self.model.encoder.max_positions,
         )
-        return self.in_order(
-            batches, lambda batch: self._search(batch.source, search or self.search), progress
-        )
+        return self.in_order(batches, lambda batch: self._search(batch.source, options), progress)
 
     def _search(self, source: Tensor, options: Search) -> list[list[Translation]]:
         with self.throughput.timed(self.device):
@@ -247,7 +275,7 @@ class TranslationTask(Task):
                 f"  {source}\n    -> {translation}  ({right})"
                 + ("" if right == "right" else f"\n    =  {reference}")
             )
-        for logger in self.loggers:
+        for logger in self.loggers if self.samples else ():
             if self.trainer.is_global_zero and hasattr(logger, "log_table"):
                 rows: list[Any] = [list(row) for row in examples]
                 logger.log_table(

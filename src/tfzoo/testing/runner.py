@@ -22,6 +22,7 @@ MODULES = (
     "feedforward",
     "pooling",
     "schedule",
+    "optimizer",
     "tokenizer",
     "dataset",
 )

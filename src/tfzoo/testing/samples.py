@@ -21,6 +21,8 @@ SIZES: Mapping[str, Any] = {
     "max_length": 48,
     "causal": False,
     "max_steps": 100,
+    "betas": (0.9, 0.98),
+    "eps": 1e-9,
 }
 """What a model would supply."""
 

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfzoo.config.arguments import FLAGS, parse_arguments
+from tfzoo.config.arguments import FLAGS, Arguments, parse_arguments
 from tfzoo.config.merge import Layer
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.folder import rank
-from tfzoo.terminal import format_number, notify, print_result, print_table, relative_path
+from tfzoo.terminal import format_scores, notify, print_result, print_table, relative_path
+from tfzoo.training.device import trainer_device
 
 
 @dataclass
@@ -28,7 +29,7 @@ class TrainedRun:
         config: the configuration of its training with the overrides of the command line.
         task: the task with the checkpoint's weights.
         args: the arguments of the command.
-        options: the values of the command's own options.
+        options: the values of ``--device`` and of the command's own options.
     """
 
     path: Path
@@ -65,9 +66,10 @@ def open_run(
     command: str, args: list[str], text: str, options: Sequence[str] = ()
 ) -> TrainedRun | None:
     """Load the run that the first argument names; None after ``--help`` was printed. ``options``
-    are the names of the command's own options.
+    are the names of the command's own options besides ``--device``.
 
     Raises:
+        TfzooError: there is no such device.
         BadRun: no such run, or a damaged checkpoint.
         BadRecipe: a bad option, or one that would change the model.
     """
@@ -76,7 +78,9 @@ def open_run(
         print_result(f"usage: tfzoo {command} RUN [--SECTION.KEY VALUE ...]\n\n{text}")
         return None
     trust = arguments.pop("trust") is not None
-    own_options = {name: arguments.pop(name) for name in options}
+    own_options = {name: arguments.pop(name) for name in ("device", *options)}
+    device = own_options["device"]
+    chosen = {} if device is None else trainer_device(device)
     if len(arguments.positional) != 1:
         raise TfzooError(
             f"{command} needs one run: its folder or a checkpoint, such as "
@@ -85,25 +89,10 @@ def open_run(
     path = checkpoints.resolve(arguments.positional[0])
     notify(f"checkpoint: {relative_path(path)}")
     checkpoint = checkpoints.read(path)
-    for key in [option.key for option in arguments.options]:
-        if key.partition(".")[0] in {
-            "model",
-            "checkpoint",
-            "task",
-            "seed",
-            *task_class(checkpoint["tfzoo"]["task"]).training_settings,
-        }:
-            raise TfzooError(
-                f"--{key}: the run is trained; only how it is used and on what can differ "
-                "(data, search, trainer)"
-            )
-        if key.startswith("data.tokenizer"):
-            raise TfzooError(
-                f"--{key} does not match the checkpoint, which has a tokenizer of its own: "
-                "leave it out"
-            )
+    check_overrides(arguments, checkpoint["tfzoo"]["task"])
     kept = checkpoint["tfzoo"]["recipe"]
-    own = {**kept, "trainer": trainer_settings(kept.get("trainer") or {}), "checkpoint": {}}
+    trainer = {**trainer_settings(kept.get("trainer") or {}), **chosen}
+    own = {**kept, "trainer": trainer, "checkpoint": {}}
     changed = {option.key for option in arguments.options}
     recipe = Layer({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
     config = resolve(recipe, arguments, trust)
@@ -119,6 +108,31 @@ def open_run(
         {**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": config.recipe}}
     )
     return TrainedRun(path, config, task, args, own_options)
+
+
+def check_overrides(arguments: Arguments, task: str) -> None:
+    """Check that no option would change what a trained run was trained with.
+
+    Raises:
+        TfzooError: naming the option.
+    """
+    for key in [option.key for option in arguments.options]:
+        if key.partition(".")[0] in {
+            "model",
+            "checkpoint",
+            "task",
+            "seed",
+            *task_class(task).training_settings,
+        }:
+            raise TfzooError(
+                f"--{key}: the run is trained; only how it is used and on what can differ "
+                "(data, search, trainer)"
+            )
+        if key.startswith("data.tokenizer"):
+            raise TfzooError(
+                f"--{key} does not match the checkpoint, which has a tokenizer of its own: "
+                "leave it out"
+            )
 
 
 def trainer_settings(trainer: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +162,7 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     if not found:
         raise TfzooError(f"{command}: the run's data has nothing to score")
     trained.record(command, {"scores": found})
-    rows = [(key, format_number(value)) for key, value in sorted(found.items())]
+    rows = format_scores(found)
     if folder := checkpoints.folder_of(trained.path):
         rows += [
             ("picture", relative_path(path))

@@ -1,31 +1,39 @@
-"""The progress of training: a bar in a terminal, otherwise a line every ten seconds."""
+"""The progress of training, validation and test: bars in a terminal, otherwise lines."""
 
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
+from math import inf
 from time import monotonic
 from typing import Any
 
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import ProgressBar, Timer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tfzoo.terminal import notify
+from tfzoo.terminal import format_scores, notify
 
 EVERY = 10.0
 """Seconds between lines if stderr is not a terminal."""
+REDRAW = 0.2
+"""Seconds between two changes of a bar."""
 
 
 class Bar(ProgressBar):
-    """Shows steps, time, loss and speed during training, and the scores after each validation."""
+    """Shows steps, loss, speed and the time left of a training, the batches of a validation or
+    test, and the scores after each validation.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.shown = 0.0
-        self.started = monotonic()
-        self.bar: Progress | None = None
         self.on = True
+        self.shown = 0.0
+        self.started = self.scoring_since = monotonic()
+        self.first_step = self.scored = 0
+        self.bar: Progress | None = None
+        self.rows: dict[str, TaskID] = {}
 
     def enable(self) -> None:
         self.on = True
@@ -46,19 +54,9 @@ class Bar(ProgressBar):
             notify(text)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.started = monotonic()
-        if self.on and sys.stderr.isatty():
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[text]}"),
-                TimeElapsedColumn(),
-            )
-            self.bar = Progress(
-                *columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty()
-            )
-            self.bar.add_task("training", total=self._total(trainer), text="")
-            self.bar.start()
+        self.started, self.first_step = monotonic(), trainer.global_step
+        self.shown = 0.0 if sys.stderr.isatty() else monotonic()
+        self._show("training", trainer.global_step, total_steps(trainer), "")
 
     def on_train_batch_end(
         self,
@@ -69,45 +67,114 @@ class Bar(ProgressBar):
         batch_idx: int,
     ) -> None:
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
-        if not self.on or monotonic() - self.shown < (0.2 if self.bar else EVERY):
-            return
-        self.shown = monotonic()
-        text = self._line(trainer)
-        if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=trainer.global_step, text=text)
-        else:
-            notify(f"{self.shown - self.started:6.0f} s  {text}")
+        if self._is_due():
+            total = total_steps(trainer)
+            self._show("training", trainer.global_step, total, self._line(trainer, total))
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._start_scoring()
+
+    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._start_scoring()
+
+    def on_validation_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
+        self._score_batch("validation", trainer.num_val_batches)
+
+    def on_test_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
+        self._score_batch("test", trainer.num_test_batches)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._remove("validation")
         if self.on and trainer.state.fn == "fit" and not trainer.sanity_checking:
-            known = {
-                key: value
+            scores = {
+                key: float(value)
                 for key, value in trainer.callback_metrics.items()
-                if key.startswith("val/") and key != "val/items"
+                if key.startswith("val/")
             }
-            scores = {key: float(value) for key, value in known.items()}
-            text = "  ".join(f"{key} {value:.4g}" for key, value in sorted(scores.items()))
-            self.print(f"{monotonic() - self.started:6.0f} s  step {trainer.global_step}  {text}")
+            for name, text in format_scores(scores):
+                self.print(f"{self._seconds():6.0f} s  step {trainer.global_step}  {name}  {text}")
+
+    def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._remove("test")
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if self.bar is not None:
             self.bar.stop()
-            self.bar = None
+            self.bar, self.rows = None, {}
 
-    def _total(self, trainer: L.Trainer) -> float | None:
-        """Return the number of steps of the training; None if it is not known."""
-        timed = any(isinstance(callback, Timer) for callback in trainer.callbacks)  # type: ignore[attr-defined]  # a Trainer has them
-        steps = trainer.estimated_stepping_batches
-        return None if timed or steps == float("inf") else steps
+    def _start_scoring(self) -> None:
+        self.scored, self.scoring_since = 0, monotonic()
 
-    def _line(self, trainer: L.Trainer) -> str:
+    def _score_batch(self, what: str, batches: Any) -> None:
+        self.scored += 1
+        if self._is_due():
+            total = sum(batches) if isinstance(batches, list) else batches
+            text = f"batch {self.scored}" + (f" of {total:.0f}" if total < inf else "")
+            left = time_left(self.scored, total, monotonic() - self.scoring_since)
+            self._show(what, self.scored, total, f"{text}{left}")
+
+    def _is_due(self) -> bool:
+        return self.on and monotonic() - self.shown >= (REDRAW if sys.stderr.isatty() else EVERY)
+
+    def _show(self, what: str, done: int, total: float, text: str) -> None:
+        """Show a row of the bar, or print a line if there is something to say."""
+        if not self.on:
+            return
+        self.shown = monotonic()
+        if not sys.stderr.isatty():
+            if text:
+                notify(f"{self._seconds():6.0f} s  {what}  {text}")
+            return
+        if self.bar is None:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[text]}"),
+                TimeElapsedColumn(),
+            )
+            console = Console(stderr=True)
+            self.bar = Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty())
+            self.bar.start()
+        if what not in self.rows:
+            known = None if total == inf else total
+            self.rows[what] = self.bar.add_task(what, total=known, text="")
+        self.bar.update(self.rows[what], completed=done, text=text)
+
+    def _remove(self, what: str) -> None:
+        if self.bar is not None and what in self.rows:
+            self.bar.remove_task(self.rows.pop(what))
+
+    def _seconds(self) -> float:
+        return monotonic() - self.started
+
+    def _line(self, trainer: L.Trainer, total: float) -> str:
         values = trainer.callback_metrics
-        total = self._total(trainer)
-        text = f"step {trainer.global_step}" + (f" of {total:.0f}" if total else "")
+        text = f"step {trainer.global_step}" + (f" of {total:.0f}" if total < inf else "")
         for key, shown in (
             ("train/loss", "loss {:.3f}"),
             ("train/tokens_per_second", "{:,.0f} tokens/s"),
         ):
             if key in values:
                 text += "  " + shown.format(float(values[key]))
-        return text
+        limits = [one.time_remaining() for one in timers(trainer)]
+        if left := [seconds for seconds in limits if seconds is not None]:
+            return f"{text}  at most {timedelta(seconds=round(min(left)))} left"
+        done = trainer.global_step - self.first_step
+        return text + time_left(done, total - self.first_step, self._seconds())
+
+
+def time_left(done: int, total: float, seconds: float) -> str:
+    """``"  0:01:30 left"`` if ``done`` of ``total`` took ``seconds``; ``""`` if it is not known."""
+    if not done or total == inf:
+        return ""
+    return f"  {timedelta(seconds=round(seconds * max(total - done, 0) / done))} left"
+
+
+def total_steps(trainer: L.Trainer) -> float:
+    """The number of steps at which training ends; infinite if it is not known."""
+    return inf if timers(trainer) else float(trainer.estimated_stepping_batches)
+
+
+def timers(trainer: L.Trainer) -> list[Timer]:
+    """The limits of time of a training."""
+    return [one for one in trainer.callbacks if isinstance(one, Timer)]  # type: ignore[attr-defined]  # a Trainer has them

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as L
-from lightning.pytorch.callbacks import Timer
 
 from tfzoo.runs import checkpoints, summary
-from tfzoo.terminal import format_number, relative_path
+from tfzoo.terminal import format_score, format_scores, relative_path
+from tfzoo.training.progress import timers
 
 if TYPE_CHECKING:
     from tfzoo.training.training_run import TrainingRun
@@ -50,8 +50,8 @@ def table_rows(run: TrainingRun) -> list[tuple[str, str]]:
         rows.append(("skipped, not finite", f"{section['skipped']:,}"))
     if "tokens_per_second" in section:
         rows.append(("tokens per second", f"{section['tokens_per_second']:,}"))
-    rows += [(f"best {name}", f"{value:.4g}") for name, value in section["best"].items()]
-    rows += [(name, format_number(value)) for name, value in sorted(run.test_scores.items())]
+    rows += [(f"best {name}", format_score(name, value)) for name, value in section["best"].items()]
+    rows += format_scores(run.test_scores)
     folder, command = relative_path(run.folder), run.task.command
     if run.checkpoint:
         rows.append(("checkpoint", relative_path(run.checkpoint)))
@@ -69,8 +69,7 @@ def example_text(data: Any) -> str:
 
 def time_is_up(trainer: L.Trainer) -> bool:
     """Whether training ended because ``trainer.max_time`` was over."""
-    timers = [one for one in trainer.callbacks if isinstance(one, Timer)]  # type: ignore[attr-defined]  # a Trainer has them
-    left = [timer.time_remaining() for timer in timers]
+    left = [timer.time_remaining() for timer in timers(trainer)]
     return any(seconds is not None and seconds <= 0 for seconds in left)
 
 

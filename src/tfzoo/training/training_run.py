@@ -96,6 +96,8 @@ class TrainingRun:
         the exit code.
         """
         self.task, self.data = task, data
+        if self.recipe.get("samples") is not None:
+            task.samples = self.recipe["samples"]
         self.parameters = sum(parameter.numel() for parameter in task.parameters())
         notify(f"model: {self.parameters:,} parameters")
         environment = summary.environment(["fit", *self.args])

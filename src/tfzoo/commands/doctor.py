@@ -1,0 +1,170 @@
+"""tfzoo doctor: versions, devices, cache, optional packages, and how to mend what is wrong."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+import tfzoo
+from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.commands.cache import readable
+from tfzoo.registry import KINDS, registry
+from tfzoo.terminal import print_result, print_table
+
+EXTRAS = {
+    "tensorboard": "tensorboard",
+    "ray": "ray",
+    "submitit": "slurm",
+    "mecab-python3": "ja",
+    "mecab-ko": "ko",
+}
+"""The extra of tfzoo that installs an optional package."""
+USED_IF_THERE = ("transformers", "pandas")
+"""Packages that work with tfzoo, and that no extra installs."""
+FREE = 10**9
+"""Free bytes below which the disk of the cache counts as full."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; ``mend`` says what to do if something is wrong."""
+
+    name: str
+    value: str
+    mend: str = ""
+
+
+def run(args: list[str]) -> int:
+    """Print the report. Returns 1 if something is wrong."""
+    parser = CommandParser(
+        "doctor",
+        "Print versions, devices, cache and optional packages, and how to mend what is wrong. "
+        "Exit code 1 if something is wrong.",
+    )
+    if parser.parse(args) is None:
+        return 0
+    found = list(findings())
+    rows = [(("! " if one.mend else "") + one.name, one.value) for one in found]
+    print_table(rows, f"tfzoo doctor: {platform.platform()}")
+    wrong = [one for one in found if one.mend]
+    for one in wrong:
+        print_result(f"! {one.name}: {one.mend}")
+    print_result(f"{len(wrong)} to mend" if wrong else "nothing is wrong")
+    return int(bool(wrong))
+
+
+def findings() -> Iterator[Finding]:
+    """Everything that is looked at."""
+    yield Finding("Python", f"{platform.python_version()}  {sys.executable}")
+    yield from packages()
+    yield from devices()
+    yield cache()
+    yield from optional_packages()
+    yield from foreign_components()
+
+
+def packages() -> Iterator[Finding]:
+    """tfzoo and the packages that it requires; those with a wrong version have to be mended."""
+    from packaging.requirements import Requirement
+
+    yield Finding("tfzoo", f"{tfzoo.__version__}  {Path(tfzoo.__file__).parent}")
+    try:
+        wanted = [Requirement(text) for text in requires("tfzoo") or []]
+    except PackageNotFoundError:
+        yield Finding("requirements", "not known: tfzoo is not installed", "pip install -e .")
+        return
+    for one in wanted:
+        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
+            continue
+        found = installed(one.name)
+        if not found or not one.specifier.contains(found, prereleases=True):
+            text = f"{found or 'not installed'}, tfzoo needs {one.specifier}"
+            yield Finding(one.name, text, f"pip install '{one.name}{one.specifier}'")
+        elif one.name in ("torch", "lightning", "wandb"):
+            yield Finding(one.name, found)
+
+
+def devices() -> Iterator[Finding]:
+    """Cores, threads and GPUs, as PyTorch sees them."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        yield Finding(
+            "torch", f"cannot be imported: {error}", "pip install --force-reinstall torch"
+        )
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads = torch.get_num_threads()
+    many = cores is not None and threads > cores
+    yield Finding(
+        "CPU",
+        f"{cores} cores, {threads} threads",
+        f"more threads than cores are slow: export OMP_NUM_THREADS={cores}" if many else "",
+    )
+    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        memory = torch.cuda.get_device_properties(index).total_memory
+        name = torch.cuda.get_device_name(index)
+        yield Finding(f"cuda:{index}", f"{name}, {readable(memory)}")
+    if torch.backends.mps.is_available():
+        yield Finding("mps", "Apple GPU")
+    if not torch.cuda.is_available() and shutil.which("nvidia-smi"):
+        mend = (
+            "PyTorch does not find the NVIDIA GPU: update its driver (nvidia-smi shows it)"
+            if torch.version.cuda
+            else "this PyTorch is a build for CPUs: pip install torch from https://pytorch.org"
+        )
+        yield Finding("GPU", "an NVIDIA driver, but no GPU in PyTorch", mend)
+
+
+def cache() -> Finding:
+    """The cache: its folder, its size, and whether it can be written."""
+    from tfzoo.data import cache
+
+    folder = cache.folder()
+    beside = next(path for path in (folder, *folder.parents) if path.exists())
+    other = "set the environment variable TFZOO_CACHE to another folder"
+    try:
+        with tempfile.TemporaryFile(dir=beside):
+            pass
+        free = shutil.disk_usage(beside).free
+    except OSError as error:
+        return Finding("cache", f"{folder}  cannot be written: {error.strerror}", other)
+    text = f"{folder}  {readable(cache.size())}, writable, {readable(free)} free"
+    full = f"the disk is nearly full: tfzoo cache --clear, or {other}"
+    return Finding("cache", text, full if free < FREE else "")
+
+
+def optional_packages() -> Iterator[Finding]:
+    """Packages that only some options need."""
+    for package, extra in EXTRAS.items():
+        found = installed(package)
+        hint = f"not installed; if you need it: pip install 'tfzoo[{extra}]'"
+        yield Finding(package, found or hint)
+    for package in USED_IF_THERE:
+        yield Finding(package, installed(package) or "not installed")
+
+
+def foreign_components() -> Iterator[Finding]:
+    """Components of other packages that cannot be used."""
+    for kind in KINDS:
+        for name in set(registry(kind).names()) - set(registry(kind).own_names()):
+            try:
+                registry(kind).entry(name)
+            except Exception as error:  # whatever that package does when it is imported
+                mend = "mend or uninstall the package that registers it"
+                yield Finding(f"{kind} {name}", " ".join(str(error).split()), mend)
+
+
+def installed(package: str) -> str | None:
+    """The version of an installed package; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

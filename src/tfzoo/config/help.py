@@ -1,0 +1,129 @@
+"""The text of ``tfzoo fit RECIPE --help``: every key of a recipe with its type, its default and the
+description in the docstring of the class that takes it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from tfzoo.config.sections import DEFAULTS, DESCRIPTIONS, TOP, Section
+from tfzoo.values import type_name
+
+ENTRY = re.compile(r"( *)(- )?((?:`*\w+`*|\.\.\.)(?:, (?:`*\w+`*|\.\.\.))*): +(\S.*)")
+"""``name: text``, ``a, b, ..., c: text``, or the same as an item of a list."""
+SEE = re.compile(r"[Ss]ee :class:`~?([\w.]+)\.(\w+)`")
+INDENT = 4
+"""Spaces before an argument under ``Args:``."""
+EMPTY = inspect.Parameter.empty
+LONG = 160
+"""Characters after which a description ends with its sentence."""
+
+HEAD = """\
+usage: tfzoo fit RECIPE [--SECTION.KEY VALUE ...]
+
+Every key of a recipe, with its type and default. A component also takes its own options, such as
+--model.norm.eps 1e-6: tfzoo show norm rms lists them, tfzoo list norm the names."""
+
+
+def help_text(sections: Mapping[str, Section]) -> str:
+    """Return the text, a paragraph for each section."""
+    width = min(shutil.get_terminal_size().columns, 100)
+    lines = [HEAD]
+    for name, rows in keys(sections):
+        lines += ["", name]
+        for key, kind, default, text in rows:
+            value = "" if default in (EMPTY, None) else f" = {default}"
+            lines.append(f"  --{key} {kind}{value}")
+            lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return "\n".join(lines)
+
+
+def keys(
+    sections: Mapping[str, Section],
+) -> Iterator[tuple[str, list[tuple[str, str, Any, str]]]]:
+    """Yield the heading of each section, and type, default and description of each of its keys."""
+    rows = [
+        (key, readable(hint), DEFAULTS.get(key, EMPTY), DESCRIPTIONS.get(key, ""))
+        for key, hint in TOP.items()
+    ]
+    yield "top level", rows
+    for name, section in sections.items():
+        found = descriptions(section.cls)
+        rows = [
+            (
+                f"{name}.{key}",
+                section.slots[key].upper() if key in section.slots else readable(hint),
+                section.defaults.get(key, EMPTY),
+                found.get(key, ""),
+            )
+            for key, hint in section.hints.items()
+        ]
+        yield f"{name}: {summary(section.cls)}", rows
+
+
+def descriptions(cls: type) -> dict[str, str]:
+    """Return what the docstrings of a class, its constructor and its bases say about each argument.
+    Where they say ``see :class:`X```, this is what X says.
+    """
+    found: dict[str, str] = {}
+    for owner in cls.__mro__:
+        for thing in (owner, vars(owner).get("__init__")):
+            for key, text in entries(inspect.cleandoc(getattr(thing, "__doc__", None) or "")):
+                if see := SEE.match(text):
+                    other = getattr(import_module(see[1]), see[2])
+                    found = {**descriptions(other), **found}
+                else:
+                    found.setdefault(key, plain(text))
+    return found
+
+
+def entries(doc: str) -> Iterator[tuple[str, str]]:
+    """Yield name and first paragraph of each argument that a docstring describes, under ``Args:``
+    or as an item of a list.
+    """
+    names: list[str] = []
+    indent, in_args, text = 0, False, ""
+    for line in [*doc.splitlines(), "end"]:
+        entry = ENTRY.match(line)
+        if entry and (entry[2] or (in_args and len(entry[1]) == INDENT)):
+            yield from ((name, text) for name in names)
+            names, indent, text = re.findall(r"\w+", entry[3]), len(entry[1]), entry[4]
+        elif names and line.startswith(" " * (indent + 1)):
+            text += f" {line.strip()}"
+        else:
+            yield from ((name, text) for name in names)
+            names = []
+        if line and not line.startswith(" "):
+            in_args = line == "Args:"
+
+
+def plain(text: str) -> str:
+    """A description without markup and without its default, cut after a sentence."""
+    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("``", "").replace("`", "")
+    text = re.sub(r"\(?\bDefaults?: [^.;]+?(?:\.\d+)?\)?(?:\.|$)", "", text)
+    found = ""
+    for sentence in re.split(r"(?<=[.;])\s+", " ".join(text.split())):
+        if found and len(found) + len(sentence) > LONG:
+            break
+        found = f"{found} {sentence}".strip()
+    return found.rstrip(".;")
+
+
+def summary(cls: type) -> str:
+    """The first sentence of a class's docstring."""
+    doc = vars(cls).get("__doc__") or vars(cls)["__init__"].__doc__ or ""
+    text = " ".join(doc.strip().partition("\n\n")[0].split())
+    return plain(text.partition(". ")[0])
+
+
+def readable(hint: Any) -> str:
+    """A type without module names, shortened."""
+    modules = r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\."
+    text = re.sub(rf"(?:{modules})(?=\w)", "", type_name(hint))
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,111 @@
+"""Muon for the matrices of the layers, AdamW for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from tfzoo.errors import BadOption
+from tfzoo.registry import register
+from tfzoo.tasks.optimizer import decay_groups
+from tfzoo.values import check_range
+
+
+@register("optimizer", "muon", paper="arXiv:2502.16982, section 2")
+class Muon:
+    """Steps by the orthogonalised momentum of each matrix: ``p - lr (s U V^T + weight_decay p)``,
+    where ``U S V^T`` is the momentum's singular value decomposition; AdamW for the rest.
+
+    ``torch.optim.Muon`` (PyTorch 2.9 or newer) for the matrices of the layers: the parameters of
+    two dimensions in an ``nn.ModuleList``, except those of ``nn.Embedding``. Embeddings, output
+    projection, biases and norms have ``torch.optim.AdamW`` with ``optim.betas`` and ``optim.eps``.
+    ``U V^T`` is computed in bf16 with five Newton-Schulz iterations (Jordan et al. 2024). A matrix
+    ``(a b)`` has ``s = 0.2 sqrt(max(a, b))``, with which its step is as large as one of AdamW.
+
+    Options:
+        momentum: decay rate of the mean gradient, in ``[0, 1)``.
+        nesterov: look ahead by one step of momentum.
+        adamw_lr: peak learning rate of AdamW; None: ``optim.lr``. The schedule multiplies both.
+        scale: ``match_rms_adamw``, or ``original``: ``s = sqrt(max(1, a / b))``, which needs a
+            larger ``optim.lr``, such as 0.02.
+
+    Raises:
+        BadOption: a number out of range, a PyTorch without Muon, or (:meth:`configure`) a module
+            without such matrices.
+
+    >>> layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+    >>> optimizer = Muon((0.9, 0.98), 1e-9, adamw_lr=1e-4).configure(layers, 1e-3, 0.0)
+    >>> [group["lr"] for group in optimizer.param_groups]
+    [0.001, 0.0001]
+    """
+
+    def __init__(
+        self,
+        betas: tuple[float, float],
+        eps: float,
+        *,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        adamw_lr: float | None = None,
+        scale: Literal["match_rms_adamw", "original"] = "match_rms_adamw",
+    ) -> None:
+        check_range("optimizer 'muon': momentum", momentum, ge=0, lt=1)
+        check_range("optimizer 'muon': adamw_lr", adamw_lr, gt=0, optional=True)
+        if not hasattr(torch.optim, "Muon"):
+            raise BadOption(
+                f"optimizer 'muon' needs PyTorch 2.9 or newer; here: {torch.__version__}"
+            )
+        self.betas, self.eps, self.adamw_lr = betas, eps, adamw_lr
+        self.options = {"momentum": momentum, "nesterov": nesterov, "adjust_lr_fn": scale}
+
+    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        """The optimiser of a module's trained parameters."""
+        hidden = matrices(module)
+        if not hidden:
+            raise BadOption(
+                "optimizer 'muon': the model has no matrices in an nn.ModuleList to train"
+            )
+        chosen = set(hidden)
+        rest = decay_groups((p for p in module.parameters() if p not in chosen), weight_decay)
+        muon = torch.optim.Muon(hidden, lr=lr, weight_decay=weight_decay, **self.options)
+        if not rest:
+            return muon
+        rate = lr if self.adamw_lr is None else self.adamw_lr
+        return Both(muon, torch.optim.AdamW(rest, lr=rate, betas=self.betas, eps=self.eps))
+
+
+class Both(torch.optim.Optimizer):
+    """Two optimisers of different parameters as one: their parameter groups and their state."""
+
+    def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
+        super().__init__([*first.param_groups, *second.param_groups], {})
+        self.parts = first, second
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]  # as its subclasses have it
+        """One step of both."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        begin = 0
+        for part in self.parts:  # load_state_dict replaces groups and state
+            end = begin + len(part.param_groups)
+            part.param_groups, part.state = self.param_groups[begin:end], self.state
+            part.step()
+            begin = end
+        return loss
+
+
+def matrices(module: nn.Module) -> list[nn.Parameter]:
+    """The trained parameters of two dimensions in the module's layers, the members of an
+    ``nn.ModuleList``, except the tables of embeddings.
+    """
+    lists = [one for one in module.modules() if isinstance(one, nn.ModuleList)]
+    tables = {
+        p for one in module.modules() if isinstance(one, nn.Embedding) for p in one.parameters()
+    }
+    found = dict.fromkeys(p for one in lists for p in one.parameters())
+    return [p for p in found if p.dim() == 2 and p.requires_grad and p not in tables]

@@ -1,0 +1,171 @@
+"""Contracts of every optimiser."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.errors import BadOption
+from tfzoo.registry import Entry
+from tfzoo.testing.component import other_values
+from tfzoo.testing.contract import Violation, assert_same, contract
+from tfzoo.testing.samples import build
+from tfzoo.values import Option
+
+LR, DECAY = 0.01, 0.1
+
+
+class Trained(nn.Module):
+    """An embedding, two layers of a matrix, a bias and a norm, and an output projection, with the
+    optimiser of an entry.
+    """
+
+    def __init__(self, entry: Entry, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.embedding = nn.Embedding(5, 4)
+        layers = [nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Tanh()) for _ in range(2)]
+        self.layers = nn.ModuleList(layers)
+        self.output = nn.Linear(4, 5, bias=False)
+        self.optimizer = build(entry, options).configure(self, LR, DECAY)
+
+    def step(self, number: int = 0, size: float = 1.0) -> None:
+        """One step on random gradients of this number and size."""
+        torch.manual_seed(number)
+        for parameter in self.parameters():
+            parameter.grad = torch.randn_like(parameter) * size
+        self.optimizer.step()
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of each parameter, by name."""
+        return {name: one.detach().clone() for name, one in self.named_parameters()}
+
+
+@contract("optimizer")
+def a_step_moves_every_parameter(entry: Entry) -> None:
+    """A step moves every parameter of the module against its gradient."""
+    trained = Trained(entry)
+    before = trained.weights()
+    trained.step()
+    for name, parameter in trained.named_parameters():
+        moved = parameter.detach() - before[name]
+        if parameter.grad is None or not (moved * parameter.grad).sum() < 0:
+            raise Violation(f"{name} is not moved against its gradient")
+
+
+@contract("optimizer")
+def a_skipped_step_changes_nothing(entry: Entry) -> None:
+    """Without gradients, or with ``found_inf`` if it is fused, a step changes no parameter; the
+    steps after it are those without it, also if it is the first one.
+    """
+    for skipped in (0, 2):
+        one, other = Trained(entry), Trained(entry)
+        for number in range(3):
+            if number == skipped:
+                before = one.weights()
+                _skip(one)
+                for name, parameter in one.named_parameters():
+                    assert_same(parameter, before[name], f"skipped step, {name}", 0.0)
+            one.step(number)
+            other.step(number)
+        for name, parameter in one.named_parameters():
+            assert_same(parameter, dict(other.named_parameters())[name], f"{name} afterwards")
+
+
+def _skip(trained: Trained) -> None:
+    if trained.optimizer.defaults.get("fused"):
+        trained.optimizer.found_inf = torch.ones((), dtype=torch.float32)
+        trained.step(7)
+        trained.optimizer.found_inf = torch.zeros((), dtype=torch.float32)
+    else:
+        trained.optimizer.zero_grad(set_to_none=True)
+        trained.optimizer.step()
+
+
+@contract("optimizer")
+def the_state_dict_restores_it(entry: Entry) -> None:
+    """With a saved and loaded ``state_dict``, training continues bit for bit."""
+    one, other = Trained(entry), Trained(entry)
+    for number in range(3):
+        one.step(number)
+    other.load_state_dict(deepcopy(one.state_dict()))
+    file = io.BytesIO()
+    torch.save(one.optimizer.state_dict(), file)
+    file.seek(0)
+    other.optimizer.load_state_dict(torch.load(file, weights_only=True))
+    for number in range(3, 6):
+        one.step(number)
+        other.step(number)
+    for name, parameter in one.named_parameters():
+        assert_same(dict(other.named_parameters())[name], parameter, name, 0.0)
+
+
+@contract("optimizer")
+def weight_decay_spares_vectors(entry: Entry) -> None:
+    """With gradients of 0, weight decay moves parameters of two or more dimensions towards 0, and
+    biases and the weights of norms not at all.
+    """
+    trained = Trained(entry)
+    before = trained.weights()
+    trained.step(size=0.0)
+    for name, parameter in trained.named_parameters():
+        if parameter.dim() > 1 and not parameter.norm() < before[name].norm():
+            raise Violation(f"weight decay does not shrink {name}")
+        if parameter.dim() <= 1:
+            assert_same(parameter, before[name], f"{name}, under weight decay", 0.0)
+
+
+@contract("optimizer")
+def a_schedule_reaches_every_parameter(entry: Entry) -> None:
+    """A rate of 0 in every parameter group stops every parameter."""
+    trained = Trained(entry)
+    trained.step()
+    before = trained.weights()
+    for group in trained.optimizer.param_groups:
+        group["lr"] = 0.0
+    trained.step(1)
+    for name, parameter in trained.named_parameters():
+        assert_same(parameter, before[name], f"{name}, at a rate of 0", 0.0)
+
+
+@contract("optimizer")
+def every_option_changes_something(entry: Entry) -> None:
+    """Every option changes the weights after two steps, alone or with the others."""
+    for name, option in entry.options.items():
+        others = {
+            key: next(iter(_values(one)))
+            for key, one in entry.options.items()
+            if key != name and isinstance(one.default, float)
+        }
+        if not any(
+            _differ(entry, {**base, name: value}, base)
+            for value in _values(option)
+            for base in ({}, others)
+        ):
+            raise Violation(f"option {name!r} is accepted and not used")
+
+
+def _values(option: Option) -> Iterator[Any]:
+    """Other values of an option; of a number also a half, as rates of decay are under 1."""
+    if isinstance(option.default, float) and option.default:
+        yield option.default / 2
+    yield from other_values(option)
+
+
+def _differ(entry: Entry, options: dict[str, Any], base: dict[str, Any]) -> bool:
+    try:
+        one, other = Trained(entry, options), Trained(entry, base)
+    except BadOption:
+        return False
+    for number in range(2):
+        one.step(number)
+        other.step(number)
+    return any(
+        not torch.equal(parameter, dict(other.named_parameters())[name])
+        for name, parameter in one.named_parameters()
+    )

@@ -1,0 +1,50 @@
+"""The device that ``--device`` names."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tfzoo.errors import TfzooError
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICES = "cpu, cuda, cuda:N or mps"
+
+
+def find_device(name: str | None) -> torch.device:
+    """The device of a name; of None the first GPU, or the CPU if there is none.
+
+    Raises:
+        TfzooError: there is no such device.
+    """
+    import torch
+
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?|mps", name):
+        raise TfzooError(f"--device {name or ''}: no such device; one of {DEVICES}")
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        why = "PyTorch finds no GPU" if torch.version.cuda else "this PyTorch is a build for CPUs"
+        raise TfzooError(f"--device {name}: {why} (tfzoo doctor says more)")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        last = torch.cuda.device_count() - 1
+        raise TfzooError(f"--device {name}: the last GPU of this machine is cuda:{last}")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise TfzooError(f"--device {name}: PyTorch finds no Apple GPU")
+    return device
+
+
+def trainer_device(name: str) -> dict[str, Any]:
+    """The arguments of Lightning's Trainer for a device.
+
+    Raises:
+        TfzooError: there is no such device.
+    """
+    device = find_device(name)
+    return {
+        "accelerator": device.type,
+        "devices": [device.index or 0] if device.type == "cuda" else 1,
+    }

@@ -1,0 +1,196 @@
+"""``tfzoo fit --dry-run``: what a training will take, estimated from a few of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import cycle
+from math import inf
+from statistics import mean, median
+from time import perf_counter
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+from lightning.pytorch.callbacks import Checkpoint
+from torch.utils.data import DataLoader
+
+from tfzoo.config.resolve import Config
+from tfzoo.runs.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
+from tfzoo.runs.summary import peak_memory
+from tfzoo.terminal import notify, print_error, print_table
+from tfzoo.training.launcher import launching
+from tfzoo.training.make_trainer import make_trainer
+from tfzoo.training.progress import timers
+
+WARMUP = 3
+"""Steps that are not timed: the first ones are slower, as memory and kernels are made ready."""
+LEAST = 2
+"""The fewest steps that are timed."""
+ENOUGH = 50
+SECONDS = 4.0
+"""Timing ends after :data:`LEAST` steps, when :data:`ENOUGH` steps or this time are over."""
+
+
+@dataclass
+class Estimate:
+    """What a training will take.
+
+    Args:
+        parameters: of the model.
+        batches: in an epoch, of each process.
+        steps: of the training; infinite if only a time limits it.
+        timed: the number of steps that were timed.
+        step: seconds of a step.
+        limit: seconds after which the training ends; infinite if there is no such limit.
+        memory: peak memory in bytes: of this process, and of the GPU if there is one.
+    """
+
+    parameters: int
+    batches: int
+    steps: float
+    timed: int
+    step: float
+    limit: float = inf
+    memory: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all training steps, without validation."""
+        return min(self.steps * self.step, self.limit)
+
+
+class Stopwatch(Checkpoint):
+    """Times steps, and ends the training when it has timed enough of them. Being a ``Checkpoint``,
+    it keeps Lightning from adding one that writes files.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.since = 0.0
+        self.steps = inf
+        self.limit = inf
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.since = perf_counter()
+        self.steps = float(trainer.estimated_stepping_batches)
+        left = [one.time_remaining() for one in timers(trainer)]
+        self.limit = min((seconds for seconds in left if seconds is not None), default=inf)
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        if (batch_idx + 1) % trainer.accumulate_grad_batches:
+            return
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        now = perf_counter()
+        self.seconds.append(now - self.since)
+        self.since = now
+        timed = self.seconds[WARMUP:]
+        enough = len(timed) >= LEAST and (len(timed) >= ENOUGH or sum(timed) > SECONDS)
+        if trainer.strategy.reduce_boolean_decision(enough, all=False):
+            trainer.fit_loop.epoch_loop.max_steps = trainer.global_step
+
+
+def dry_run(config: Config, args: list[str]) -> int:
+    """Prepare the data, train a few steps, and print what the whole training will take. Nothing is
+    written except to the cache. Returns the exit code.
+    """
+    data = config.data
+    data.prepare_data()
+    data.setup("fit")
+    task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
+    task.check(data)
+    notify(data.describe())
+    context = OutOfMemoryContext()
+    try:
+        with launching(["fit", *args]):
+            found = estimate(config, task, data, context)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        print_error(f"out of memory: {advice(context.shape, data.max_tokens)}")
+        return 1
+    print_table(rows(found), f"{config.recipe['task']} {config.name}: dry run")
+    return 0
+
+
+def estimate(config: Config, task: Any, data: Any, context: L.Callback) -> Estimate:
+    """Train a few steps, the first one on the largest batch, and estimate the whole training."""
+    values = config.lightning.values.clone()
+    values.trainer.callbacks, values.trainer.logger = None, None
+    values.trainer.limit_val_batches, values.trainer.enable_progress_bar = 0, False
+    own, cells = data.train_dataloader, Cells(data)
+
+    def largest_first() -> DataLoader[Any]:
+        loader = own()
+        batches = cells.sorted(list(loader.batch_sampler))
+        return DataLoader(
+            loader.dataset,
+            batch_sampler=batches,
+            collate_fn=loader.collate_fn,
+            num_workers=loader.num_workers,
+        )
+
+    data.train_dataloader = largest_first
+    stopwatch = Stopwatch()
+    trainer = make_trainer(replace(config.lightning, values=values), None, [stopwatch, context])
+    trainer.fit(task, datamodule=data)
+    steps = cycle(cells.of_steps(trainer.accumulate_grad_batches))
+    per_cell = [seconds / found for seconds, found in zip(stopwatch.seconds, steps, strict=False)]
+    timed = per_cell[WARMUP:] or per_cell
+    return Estimate(
+        parameters=sum(parameter.numel() for parameter in task.parameters()),
+        batches=int(trainer.num_training_batches),
+        steps=stopwatch.steps,
+        timed=len(timed),
+        step=median(timed) * mean(cells.found) * trainer.accumulate_grad_batches,
+        limit=stopwatch.limit,
+        memory=peak_memory(),
+    )
+
+
+class Cells:
+    """The cells of each batch of an epoch, padding included, to which its time is proportional."""
+
+    def __init__(self, data: Any) -> None:
+        self.lengths = [lengths + 1 for lengths in data.sets["train"].lengths()]
+        self.found: list[float] = []
+
+    def sorted(self, batches: list[Sequence[int]]) -> list[Sequence[int]]:
+        """The batches, the one with the longest texts first: attention takes most memory there."""
+        longest = [sum(int(side[rows].max()) for side in self.lengths) for rows in batches]
+        first = max(
+            range(len(batches)), key=lambda index: longest[index] * len(batches[index]) ** 0.5
+        )
+        order = [first, *(index for index in range(len(batches)) if index != first)]
+        self.found = [longest[index] * len(batches[index]) for index in order]
+        return [batches[index] for index in order]
+
+    def of_steps(self, accumulated: int) -> list[float]:
+        """The cells of each optimiser step, which has so many batches."""
+        firsts = range(0, len(self.found), accumulated)
+        return [sum(self.found[first : first + accumulated]) for first in firsts]
+
+
+def rows(found: Estimate) -> list[tuple[str, str]]:
+    """The rows of the table that is printed."""
+    times = f"{found.step:.3g} s a step, timed in {found.timed}; validation comes on top"
+    unknown = found.seconds == inf
+    lines = [
+        ("parameters", f"{found.parameters:,}"),
+        ("batches", f"{found.batches:,} an epoch"),
+        ("steps", "until it is stopped" if found.steps == inf else f"{found.steps:,.0f}"),
+        ("time", times if unknown else f"about {timedelta(seconds=round(found.seconds))}: {times}"),
+    ]
+    names = {"process": "memory", "gpu": "GPU memory"}
+    return lines + [
+        (names[key], f"about {size / 1e6:,.0f} MB") for key, size in found.memory.items()
+    ]

@@ -1,0 +1,70 @@
+"""A recipe that begins with another one holds what that one says, and its own changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tfzoo.commands.main import main
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/small.yaml").write_text(
+        "base: translation/numbers\nmodel: {dim: 16, norm: {name: rms, eps: 1.0e-3}}\n", "utf-8"
+    )
+    (tmp_path / "mine/smaller.yaml").write_text(
+        "base: small.yaml\nmodel: {heads: 2, norm: {eps: 1.0e-4}}\n", "utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def resolved(*args: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
+    capsys.readouterr()
+    assert main(["fit", *args, "--print_config"]) == 0
+    found: dict[str, dict[str, object]] = yaml.safe_load(capsys.readouterr().out)
+    return found
+
+
+def test_levels_are_merged_and_shown_resolved(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = resolved("translation/numbers", capsys=capsys)
+    found = resolved("mine/smaller.yaml", "--model.layers", "1", capsys=capsys)
+    changed = {"dim": 16, "heads": 2, "layers": 1, "norm": {"name": "rms", "eps": 1e-4}}
+    assert found == {**own, "model": {**own["model"], **changed}}
+    assert "base" not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("base: again.yaml", "recipes that are based on each other"),
+        ("base: translation/nubmers", "Did you mean 'translation/numbers'"),
+        ("base: [a, b]", "the name or the path of one recipe, not ['a', 'b']"),
+        ("base: translation/numbers\nmodel: {dimm: 8}", "again.yaml: model has no key 'dimm'"),
+        ("base: wrong.yaml", "wrong.yaml: model has no key 'dimm'"),
+        ("base: code.yaml", "--trust"),
+        ("base: /dev/zero", "no recipe '/dev/zero'"),
+    ],
+)
+def test_what_a_base_cannot_be_is_one_line(
+    text: str, says: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "mine/again.yaml").write_text(text, "utf-8")
+    (here / "mine/wrong.yaml").write_text("task: translation\nmodel: {dimm: 8}", "utf-8")
+    (here / "mine/code.yaml").write_text(
+        "task: translation\ntrainer: {callbacks: [os.system]}", "utf-8"
+    )
+    assert main(["fit", "mine/again.yaml", "--print_config"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()[:1]
+    assert says in line
+
+
+def test_only_a_recipe_has_a_base(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "translation/numbers", "--config", "mine/small.yaml"]) == 2
+    assert "base" in capsys.readouterr().err

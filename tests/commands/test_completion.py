@@ -1,0 +1,52 @@
+"""Tab completes what can follow, in bash and in zsh."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tfzoo.commands.completion import script
+from tfzoo.commands.main import COMMANDS, main
+from tfzoo.config import packaged
+from tfzoo.registry import registry
+
+
+def completed(words: str, folder: Path) -> set[str]:
+    """What bash offers for the last of these words."""
+    count = len(words.split(" ")) - 1
+    code = (
+        f"{script()}\nCOMP_WORDS=({words!s} ''); COMP_CWORD={count}; _tfzoo; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_what_can_follow_is_offered(tmp_path: Path) -> None:
+    (tmp_path / "runs/numbers/1").mkdir(parents=True)
+    (tmp_path / "mine.yaml").touch()
+    assert completed("tfzoo ", tmp_path) == set(COMMANDS)
+    assert completed("tfzoo tran", tmp_path) == {"translate"}
+    assert completed("tfzoo fit ", tmp_path) >= {*packaged.recipes(), "mine.yaml"}
+    assert completed("tfzoo fit translation/n", tmp_path) == {
+        name for name in packaged.recipes() if name.startswith("translation/n")
+    }
+    assert completed("tfzoo fit x --model.norm ", tmp_path) == set(registry("norm").names())
+    assert completed("tfzoo show norm ", tmp_path) == set(registry("norm").names())
+    assert completed("tfzoo fit x --", tmp_path) >= {"--run", "--print_config", "--model."}
+    assert completed("tfzoo translate ", tmp_path) >= {"runs/numbers/1"}
+    assert completed("tfzoo translate x --n", tmp_path) == {"--n-best"}
+
+
+def test_zsh_takes_the_same_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    bash = capsys.readouterr().out
+    assert main(["completion", "zsh"]) == 0
+    assert capsys.readouterr().out == f"autoload -U +X bashcompinit && bashcompinit\n{bash}"
+    assert main(["completion", "fish"]) == 2

@@ -1,0 +1,45 @@
+"""``tfzoo doctor`` finds what is wrong, and says how to mend it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tfzoo.commands import doctor
+from tfzoo.commands.main import main
+from tfzoo.data import cache
+
+
+def test_a_sound_installation_has_nothing_to_mend(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1] == "nothing is wrong"
+    for said in (torch.__version__.partition("+")[0], str(cache.folder()), "cores", "lightning"):
+        assert said in out
+
+
+def test_a_package_that_is_missing_or_too_old_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {"einops": None, "lightning": "1.0"}
+    wanted = ["einops<1,>=0.8", "lightning<3,>=2.6.6"]
+    monkeypatch.setattr(doctor, "installed", lambda name: found.get(name, "9"))
+    monkeypatch.setattr(doctor, "requires", lambda name: wanted)
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "! einops: pip install 'einops<1,>=0.8'" in out
+    assert "! lightning" in out
+    assert "1.0, tfzoo needs" in out
+    assert out.splitlines()[-1] == "2 to mend"
+
+
+def test_a_cache_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "file"))
+    found = doctor.cache()
+    assert "cannot be written" in found.value
+    assert "TFZOO_CACHE" in found.mend

@@ -1,0 +1,51 @@
+"""``tfzoo fit RECIPE --help`` describes every key."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from tfzoo.commands.main import main
+from tfzoo.config import help
+from tfzoo.config.sections import TASKS, sections, task_class
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_key_is_described(task: str) -> None:
+    rows = [row for _, found in help.keys(sections(task_class(task))) for row in found]
+    assert len(rows) > 100
+    assert [key for key, _, _, text in rows if not text] == []
+
+
+def test_the_help_is_grouped_by_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "translation/numbers", "--help"]) == 0
+    out = capsys.readouterr().out
+    model, data = out.index("\nmodel: An encoder"), out.index("\ndata: Batches of")
+    assert model < out.index("--model.kv_heads int or None\n      number of heads of keys") < data
+    assert "--optim.schedule SCHEDULE = inverse_sqrt\n      name and options" in out
+    assert "--optim.lr float = 0.0005\n      peak learning rate" in out
+
+
+def test_a_description_is_the_first_sentences_of_the_docstring() -> None:
+    doc = """Something.
+
+    - ``a``: a list's item,
+      of two lines;
+
+    Args:
+        b, c: see below. Default: ``3``.
+
+            More: not this.
+        d: ``x`` of :class:`~tfzoo.Search`.
+
+    Raises:
+        e: not an argument.
+    """
+    found = {key: help.plain(text) for key, text in help.entries(inspect.cleandoc(doc))}
+    assert found == {
+        "a": "a list's item, of two lines",
+        "b": "see below",
+        "c": "see below",
+        "d": "x of Search",
+    }

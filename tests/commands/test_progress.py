@@ -1,0 +1,78 @@
+"""What a training shows while it runs, and how scores are printed."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tfzoo.commands.main import main
+from tfzoo.terminal import format_scores
+from tfzoo.training import progress
+
+TINY = [
+    "fit",
+    "translation/numbers",
+    *("--data.dataset.train", "400", "--data.dataset.val", "4", "--data.dataset.test", "4"),
+    *("--data.dataset.long", "4", "--model.dim", "16", "--model.layers", "1", "--model.heads", "2"),
+    *("--trainer.accelerator", "cpu", "--trainer.devices", "1", "--search.max_length", "0.1"),
+    *("--trainer.max_steps", "6", "--run", "run"),
+]
+
+
+def test_time_left_is_that_of_the_rest_at_the_speed_so_far() -> None:
+    assert progress.time_left(10, 100, 60.0) == "  0:09:00 left"
+    assert progress.time_left(0, 100, 60.0) == ""
+    assert progress.time_left(10, float("inf"), 60.0) == ""
+
+
+def test_scores_are_one_row_for_each_test_set_and_shares_in_percent() -> None:
+    scores = {
+        "test/long/exact_match": 50.0,
+        "test/loss": 1.5,
+        "test/accuracy": 0.984,
+        "test/items": 9,
+    }
+    assert format_scores(scores) == [
+        ("test", "accuracy 98.4 %  loss 1.5"),
+        ("test/long", "exact_match 50 %"),
+    ]
+
+
+def test_a_log_has_lines_of_training_validation_and_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    assert main([*TINY, "--samples", "1"]) == 0
+    out, err = capsys.readouterr()
+    for said in (
+        "training  step 3 of 6  loss",
+        "0:00:00 left",
+        "validation  batch 1 of 1",
+        "test  batch 1 of 2",
+    ):
+        assert said in err, err
+    assert err.count("\n    -> ") == err.count("step 6  val  ") == 1
+    (long,) = [line for line in out.splitlines() if line.strip().startswith("test/long")]
+    assert "chrf" in long
+    assert "%" in long
+
+
+def test_a_terminal_has_a_bar_for_each_phase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(progress, "REDRAW", 0.0)
+    shown = io.StringIO()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(
+        progress, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=120)
+    )
+    assert main([*TINY, "--samples", "0"]) == 0
+    for said in ("training", "of 6", "left", "validation", "test"):
+        assert said in shown.getvalue()
+    assert "->" not in shown.getvalue()

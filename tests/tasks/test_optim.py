@@ -1,0 +1,176 @@
+"""Optimisers are PyTorch's, and a recipe chooses one by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+from torch.utils.data import DataLoader
+
+import tfzoo
+from tfzoo import list_components
+from tfzoo.errors import BadOption, UnknownName
+from tfzoo.tasks.optimizers.muon import matrices
+
+BETAS, EPS = (0.8, 0.9), 1e-3
+MODEL = {"dim": 8, "heads": 2, "layers": 1}
+
+
+def model() -> tfzoo.TransformerClassifier:
+    torch.manual_seed(0)
+    return tfzoo.TransformerClassifier(
+        12, 3, **MODEL, attention="bilinear", position="learned", max_length=9
+    )
+
+
+def muon(made: nn.Module) -> Iterator[torch.optim.Optimizer]:
+    """By the names that the model gives to its parameters."""
+    named = dict(made.named_parameters())
+    hidden = [p for name, p in named.items() if ".layers." in name and p.dim() == 2]
+    others = [p for name, p in named.items() if ".layers." not in name or p.dim() != 2]
+    yield torch.optim.Muon(
+        hidden, lr=0.1, weight_decay=0.2, momentum=0.7, adjust_lr_fn="match_rms_adamw"
+    )
+    for decay, group in ((0.2, [p for p in others if p.dim() > 1]), (0.0, others)):
+        left = [p for p in group if decay or p.dim() <= 1]
+        yield torch.optim.AdamW(left, lr=0.03, betas=BETAS, eps=EPS, weight_decay=decay)
+
+
+def two(cls: Any, **options: Any) -> Callable[[nn.Module], Iterator[torch.optim.Optimizer]]:
+    """One optimiser with weight decay, and one without for the vectors."""
+
+    def make(made: nn.Module) -> Iterator[torch.optim.Optimizer]:
+        for decay in (0.2, 0.0):
+            chosen = [p for p in made.parameters() if (p.dim() > 1) == (decay > 0)]
+            yield cls(chosen, lr=0.1, weight_decay=decay, **options)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "theirs"),
+    [
+        ("adamw", two(torch.optim.AdamW, betas=BETAS, eps=EPS)),
+        ("adam", two(torch.optim.Adam, betas=BETAS, eps=EPS)),
+        (
+            {"name": "sgd", "momentum": 0.7, "nesterov": True},
+            two(torch.optim.SGD, momentum=0.7, nesterov=True),
+        ),
+        ({"name": "muon", "momentum": 0.7, "adamw_lr": 0.03}, muon),
+    ],
+)
+def test_two_steps_are_those_of_torch(optimizer: Any, theirs: Any) -> None:
+    one, other = model(), model()
+    options = {} if "sgd" in str(optimizer) else {"betas": BETAS, "eps": EPS}
+    settings = tfzoo.Optim(
+        lr=0.1, weight_decay=0.2, optimizer=optimizer, schedule="constant", **options
+    )
+    made = [settings.configure(one, max_steps=9)["optimizer"]], list(theirs(other))
+    for step in range(2):
+        for module, optimizers in zip((one, other), made, strict=True):
+            torch.manual_seed(step)
+            for parameter in module.parameters():
+                parameter.grad = torch.randn_like(parameter)
+            for each in optimizers:
+                each.step()
+    # Orthogonalisation is in bf16 on both sides; the rest differs by the order of operations.
+    assert_close(dict(one.named_parameters()), dict(other.named_parameters()), rtol=1e-5, atol=1e-6)
+
+
+def test_muon_takes_the_matrices_of_the_layers_alone() -> None:
+    made = tfzoo.Transformer(12, **MODEL, tie="none", position="relative_bias")
+    names = {id(p): name for name, p in made.named_parameters()}
+    chosen = {names[id(p)] for p in matrices(made)}
+    assert chosen
+    assert all(".layers.0." in name and name.endswith("weight") for name in chosen)
+    with pytest.raises(BadOption, match=r"no matrices in an nn\.ModuleList"):
+        tfzoo.Optim(optimizer="muon").configure(nn.Linear(2, 2), 1)
+
+
+@pytest.mark.parametrize(
+    ("optim", "error", "says"),
+    [
+        ({"optimizer": "sdg"}, UnknownName, "Did you mean 'sgd'"),
+        ({"optimizer": {"name": "sgd", "momentun": 0.9}}, BadOption, "Did you mean 'momentum'"),
+        ({"optimizer": {"name": "sgd", "momentum": 1.0}}, BadOption, "momentum=1.0 must be"),
+        ({"optimizer": {"name": "sgd", "nesterov": True}}, BadOption, "needs a momentum over 0"),
+        ({"optimizer": {"name": "adamw", "momentum": 0.9}}, BadOption, "It has no options"),
+        ({"optimizer": {"name": "muon", "adamw_lr": 0.0}}, BadOption, "adamw_lr=0.0 must be"),
+        (
+            {"optimizer": "sgd", "betas": (0.8, 0.9)},
+            BadOption,
+            "optim.betas: optimizer 'sgd' has no betas. Its options: momentum, nesterov",
+        ),
+        ({"optimizer": "sgd", "eps": 1e-8}, BadOption, "optim.eps: optimizer 'sgd' has no eps"),
+    ],
+)
+def test_what_an_optimiser_does_not_have_is_refused_when_the_recipe_is_read(
+    optim: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=re.escape(says)):
+        tfzoo.Optim(**optim)
+
+
+@pytest.fixture(scope="module")
+def data() -> tfzoo.ClassificationData:
+    made = tfzoo.ClassificationData(
+        dataset={"name": "listops", "train": 60, "val": 4, "test": 4, "max_length": 30},
+        tokenizer="word",
+        max_tokens=200,
+    )
+    made.prepare_data()
+    made.setup()
+    return made
+
+
+@pytest.mark.parametrize("name", list_components()["optimizer"])
+def test_training_continues_exactly_with_every_optimiser(
+    name: str, data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
+    """Also after a skipped step, and with clipped gradients."""
+    batch = next(iter(data.train_dataloader()))
+    batches = DataLoader([batch], batch_size=None)  # an epoch is a step
+
+    def trained(steps: int, checkpoint: Path | None = None) -> tfzoo.ClassificationTask:
+        optim = {"optimizer": name, "lr": 1e-3, "weight_decay": 0.1}
+        task = tfzoo.ClassificationTask.build({"model": MODEL, "optim": optim}, data.vocabulary)
+        trainer = L.Trainer(
+            accelerator="cpu",
+            max_steps=steps,
+            gradient_clip_val=0.5,
+            limit_val_batches=0,
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            callbacks=[Broken(at=1)],
+        )
+        trainer.fit(task, batches, ckpt_path=checkpoint, weights_only=True)
+        trainer.save_checkpoint(tmp_path / f"{steps}.ckpt")
+        assert task.skipped == 1
+        return task
+
+    whole = trained(5)
+    trained(3)
+    resumed = trained(5, tmp_path / "3.ckpt")
+    for weight, other in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert bool(weight.isfinite().all())
+        assert_close(weight, other, rtol=0, atol=0)
+
+
+class Broken(L.Callback):
+    """Makes the loss of one step not finite."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def on_before_backward(self, trainer: L.Trainer, pl_module: Any, loss: torch.Tensor) -> None:
+        if trainer.global_step == self.at:
+            pl_module.normalizer.total = pl_module.normalizer.total * float("nan")
