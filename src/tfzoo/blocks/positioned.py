@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.clashes import check_clashes
+from tfzoo.blocks.clashes import check_clashes, mixes_tokens
 from tfzoo.blocks.context import Context, Padding
 from tfzoo.blocks.options import StackOptions
 from tfzoo.contracts import Position
@@ -44,10 +44,7 @@ class Positioned(nn.Module):
         traits = self.position.entry.traits
         self.needs_length = "needs_length" in traits
         self.max_positions = options.max_length if "bounded" in traits else None
-        self.norm_mixes_tokens = any(
-            trait.startswith("mixes_tokens")
-            for trait in registry("norm").options(options.norm)[0].traits
-        )
+        self.norm_mixes_tokens = mixes_tokens(registry("norm").options(options.norm)[0])
 
     def context(
         self,
