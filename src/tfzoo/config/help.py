@@ -123,7 +123,6 @@ def summary(cls: type) -> str:
 
 
 def readable(hint: Any) -> str:
-    """A type without module names, shortened."""
-    modules = r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\."
-    text = re.sub(rf"(?:{modules})(?=\w)", "", type_name(hint))
+    """A type in at most 60 characters."""
+    text = type_name(hint)
     return text if len(text) <= 60 else f"{text[:57]}..."
