@@ -79,6 +79,16 @@ def test_the_loops_of_a_trainer(tmp_path: Path) -> None:
     assert trainer.fit_loop._combined_loader not in (None, loader)
 
 
+def test_samplers_are_kept_in_several_processes() -> None:
+    trainer = L.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    _adapters.keep_samplers(trainer)
+    assert trainer._accelerator_connector.use_distributed_sampler is False
+    source = inspect.getsource(type(trainer._data_connector)._requires_distributed_sampler)
+    assert "._accelerator_connector.use_distributed_sampler" in source, (
+        "Lightning reads it elsewhere"
+    )
+
+
 def test_the_sizes_of_a_device_mesh() -> None:
     source = inspect.getsource(ModelParallelStrategy.setup_environment)
     strategy = ModelParallelStrategy()

@@ -54,6 +54,13 @@ def trainer_of(module: Any) -> Any:
     return module._trainer
 
 
+def keep_samplers(trainer: Any) -> None:
+    """Let Lightning use each data loader as it is in several processes: ours have their own share
+    of the batches. As ``use_distributed_sampler=False`` does.
+    """
+    trainer._accelerator_connector.use_distributed_sampler = False
+
+
 def set_parallel_sizes(strategy: Any, data: int, tensor: int = 1) -> None:
     """How many processes a ``ModelParallelStrategy`` puts along each axis of its device mesh."""
     strategy._data_parallel_size, strategy._tensor_parallel_size = data, tensor

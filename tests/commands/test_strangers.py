@@ -139,7 +139,19 @@ RECIPES = {
         "stands twice",
     ),
     "an address as data": ("data: {root: 'https://example.com/text'}", "https://example.com/text"),
-    "an address as a path": ("data: {train: 's3://bucket/train.tsv'}", "s3://bucket"),
+    "an address of this machine": (
+        "data: {train: 'file:///etc/passwd'}",
+        "no address that tfzoo reads",
+    ),
+    "an address that is cached elsewhere": (
+        "data: {test: {a: ['simplecache::https://example.com/a.tsv']}}",
+        "no address that tfzoo reads",
+    ),
+    "an address of a cloud's passwords": (
+        "data: {val: 'http://169.254.169.254/latest'}",
+        "only https://",
+    ),
+    "an address of another section": ("model: {attention: 's3://bucket/x'}", "s3://bucket/x"),
     "an address of a logger": (
         "trainer: {logger: {class_path: MLFlowLogger, init_args: {tracking_uri: 'http://example.com'}}}",
         "http://example.com",

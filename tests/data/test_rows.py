@@ -117,7 +117,9 @@ def test_a_translator_trains_on(kind: str, tmp_path: Path) -> None:
     assert trained(task, data, tmp_path).global_step == 2
 
 
-def test_rows_are_not_stored_and_not_needed_for_inference(tmp_path: Path) -> None:
+def test_rows_are_not_stored_and_not_needed_for_inference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = ClassificationData(train=[*DICTS, ("secret", "bad")], val=DICTS, tokenizer="bytes")
     task = classifier(data)
     trainer = trained(task, data, tmp_path)
@@ -125,6 +127,8 @@ def test_rows_are_not_stored_and_not_needed_for_inference(tmp_path: Path) -> Non
     assert b"secret" not in (tmp_path / "a.ckpt").read_bytes()
     [(label, _)] = tfzoo.ClassificationTask.load(tmp_path / "a.ckpt").classify(["good 1"])
     assert label in data.labels
+    assert main(["test", str(tmp_path / "a.ckpt")]) == 2
+    assert "was trained on data that was given in Python" in capsys.readouterr().err
     changed = ClassificationData(train=[*DICTS, ("other", "bad")], val=DICTS)
     changed.vocabulary = task.tokenizer
     with pytest.raises(TfzooError, match="training's text has changed"):
@@ -192,7 +196,12 @@ def lines() -> Iterator[tuple[str, str]]:
             "data.train is of type dict; it takes r",
         ),
         ({"train": splits(DICTS)}, BadOption, "data.train is of type DatasetDict.* dataset="),
-        ({"dataset": splits(DICTS), "train": DICTS}, BadOption, "given by its name there, not as"),
+        (
+            {"dataset": splits(DICTS), "train": DICTS},
+            BadOption,
+            "has splits; data.train, .* name them",
+        ),
+        ({"dataset": splits(DICTS), "test": {"a": pd.DataFrame(DICTS)}}, BadOption, "has splits"),
         ({"dataset": splits(DICTS), "test": "tset"}, UnknownName, "Did you mean 'test'"),
         ({"dataset": splits(DICTS), "name": "a/b"}, BadOption, "exactly one of"),
         ({"train": TUPLES, "test": {"a/b": TUPLES}}, BadOption, "cannot be named 'a/b'"),
@@ -238,7 +247,9 @@ def test_processes_with_different_rows_are_refused() -> None:
     strategy = SimpleNamespace(
         broadcast=lambda content: "of rank 0", reduce_boolean_decision=lambda same: same
     )
-    data.trainer = SimpleNamespace(world_size=2, strategy=strategy)  # type: ignore[assignment]
+    data.trainer = SimpleNamespace(  # type: ignore[assignment]
+        world_size=2, strategy=strategy, _accelerator_connector=SimpleNamespace()
+    )
     with pytest.raises(BadData, match="the processes of this training have different"):
         data.setup("fit")
 

@@ -7,7 +7,9 @@ from tfzoo.terminal import print_result
 
 
 def run(args: list[str]) -> int:
-    """Print the folder and size of the cache; with ``--clear`` empty it."""
+    """Print the folder and size of the cache, and the addresses of which it has copies; with
+    ``--clear`` empty it.
+    """
     parser = CommandParser(
         "cache",
         "Print the folder and size of the cache of prepared data. TFZOO_CACHE sets another folder.",
@@ -18,9 +20,11 @@ def run(args: list[str]) -> int:
     given = parser.parse(args)
     if given is None:
         return 0
-    from tfzoo.data import cache
+    from tfzoo.data import cache, remote
 
     print_result(f"{cache.folder()}  {readable(cache.size())}")
+    for address, size in remote.copies():
+        print_result(f"  copy of {address}  {readable(size)}")
     if given.clear:
         print_result(f"cleared {readable(cache.clear())}")
     return 0

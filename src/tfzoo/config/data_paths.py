@@ -9,6 +9,7 @@ from typing import Any
 from tfzoo.config.arguments import Option
 from tfzoo.data.hub import is_saved
 from tfzoo.data.lines import is_folder
+from tfzoo.data.remote import is_address
 
 SPLITS = ("train", "val", "test")
 """The keys of the section ``data`` whose values are paths, unless :func:`splits_have_names`."""
@@ -30,13 +31,15 @@ def splits_have_names(data: Mapping[str, Any], options: Sequence[Option]) -> boo
 
 def absolute_path(value: Any) -> Any:
     """Make a path, or each path of a mapping or list, absolute. Relative paths start at the working
-    directory.
+    directory; addresses stay as they are.
     """
     if isinstance(value, Mapping):
         return {name: absolute_path(path) for name, path in value.items()}
     if isinstance(value, list):
         return [absolute_path(path) for path in value]
-    return str(Path(value).expanduser().resolve()) if isinstance(value, str) else value
+    if not isinstance(value, str) or is_address(value):
+        return value
+    return str(Path(value).expanduser().resolve())
 
 
 def use_folder_as_root(data: dict[str, Any], origins: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tfzoo.data.remote import is_address, refusal
 from tfzoo.errors import BadRecipe
 from tfzoo.runs.bounds import check_number, leaves
 
@@ -33,6 +34,9 @@ CLASS_KEYS = ("callbacks", "logger", "strategy", "profiler", "plugins", "acceler
 """Arguments of the Trainer whose values are classes, by name or with their options."""
 
 CLASS_KEY = re.compile(rf"trainer\.({'|'.join(CLASS_KEYS)})(\.\d+)?")
+
+TEXT_KEY = re.compile(r"data\.(train|val|test)(\.|$)")
+"""Keys that may name an address, if it is a plain read: :func:`tfzoo.data.remote.refusal`."""
 
 URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -75,6 +79,10 @@ def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:
         if FORWARDED_KEYS & {*keys}:
             raise BadRecipe(f"{where}: could start a program. {TRUST}")
     if not isinstance(value, str):
+        return
+    if TEXT_KEY.match(path) and is_address(value):
+        if reason := refusal(value, trusted=False):
+            raise BadRecipe(f"{where}: {reason}")
         return
     if URL.match(value):
         raise BadRecipe(

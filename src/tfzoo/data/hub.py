@@ -80,18 +80,18 @@ def split_names(
         BadOption: a split is given by something else than a name.
         UnknownName: there is no such split.
     """
-    wanted = {
+    if not all(isinstance(split, str | None) for split in (train, val, *(tests or {}).values())):
+        raise BadOption(f"{name} has splits; data.train, data.val and data.test name them")
+    wanted: dict[str, str | None] = {
         "train": train or "train",
         "val": val or first(found, ("validation", "val", "dev"), tests or {}),
     }
     wanted |= tests if tests is not None else {"test": first(found, ("test",), wanted)}
-    wanted = {ours: theirs for ours, theirs in wanted.items() if theirs is not None}
-    for ours, split in wanted.items():
-        if not isinstance(split, str):
-            raise BadOption(f"the split {ours} of {name} is given by its name there, not as rows")
+    names = {ours: theirs for ours, theirs in wanted.items() if theirs}
+    for split in names.values():
         if split not in found:
             raise UnknownName(f"split of {name}", split, found)
-    return wanted
+    return names
 
 
 def is_saved(folder: Path) -> bool:
@@ -151,8 +151,6 @@ def fetched(name: str) -> Mapping[str, Any]:
     return found
 
 
-def first(
-    found: Mapping[str, Any], names: Sequence[str], taken: Mapping[str, str | None]
-) -> str | None:
+def first(found: Mapping[str, Any], names: Sequence[str], taken: Mapping[str, Any]) -> str | None:
     """The first of these names that the data set has and that is not taken."""
     return next((name for name in names if name in found and name not in taken.values()), None)

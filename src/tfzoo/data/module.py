@@ -12,6 +12,7 @@ import lightning.pytorch as L
 import torch
 from torch.utils.data import DataLoader
 
+from tfzoo import _adapters
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import Examples
@@ -91,14 +92,15 @@ class TextData(L.LightningDataModule):
         """
         if not self.sets:
             self._prepare()
-        if self.trainer is not None and self.trainer.world_size > 1:
-            strategy = self.trainer.strategy
-            same = self.content == strategy.broadcast(self.content)
-            if not strategy.reduce_boolean_decision(same):
-                raise BadData(
-                    "the processes of this training have different training text; give each the "
-                    "same rows in the same order (seed what draws or shuffles them)"
-                )
+        if self.trainer is None or self.trainer.world_size == 1:
+            return
+        _adapters.keep_samplers(self.trainer)
+        strategy = self.trainer.strategy
+        if not strategy.reduce_boolean_decision(self.content == strategy.broadcast(self.content)):
+            raise BadData(
+                "the processes of this training have different training text; give each the same "
+                "rows in the same order (seed what draws or shuffles them)"
+            )
 
     @property
     def test_names(self) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.data.lines import find_file, missing, read_lines, stat_fingerprint
+from tfzoo.data.remote import file_name, is_address, local_copy
 from tfzoo.data.table import FORMS, Table
 from tfzoo.errors import BadData, BadOption
 
@@ -154,18 +155,45 @@ def find_texts(
     delimiter: str = ",",
 ) -> ParallelText | Table | JoinedText:
     """The text of a split that is given by paths, relative to ``root``: each as for
-    :func:`find_text`, or a pattern such as ``part*.tsv`` or ``part*`` (for ``part1.en``,
-    ``part1.de`` and so on), whose files are taken in the order of their names.
+    :func:`find_text`, an address, or a pattern such as ``part*.tsv`` or ``part*`` (for
+    ``part1.en``, ``part1.de`` and so on), whose files are taken in the order of their names.
 
     Raises:
         BadData: there is no such file.
     """
-    found = [one for path in paths for one in matching(root, path, first)]
-    texts = [
-        find_text(root / path, first, second, columns, header=header, delimiter=delimiter)
-        for path in found
-    ]
+    texts: list[ParallelText | Table] = []
+    for path in paths:
+        if is_address(path):
+            texts.append(remote_text(path, first, second, columns, header, delimiter))
+            continue
+        for found in matching(root, path, first):
+            text = find_text(
+                root / found, first, second, columns, header=header, delimiter=delimiter
+            )
+            texts.append(text)
     return texts[0] if len(texts) == 1 else JoinedText(tuple(texts))
+
+
+def remote_text(
+    address: str,
+    first: str,
+    second: str,
+    columns: tuple[str, str] | None,
+    header: bool,
+    delimiter: str,
+) -> ParallelText | Table:
+    """The text at an address, as for :func:`find_text`; only the file that is named is looked for.
+
+    Raises:
+        BadOption, BadData: it cannot be read.
+    """
+    name = file_name(address).removesuffix(".gz")
+    if Path(name).suffix in FORMS:
+        wanted = columns or (first, second)
+        return Table(local_copy(address), wanted, header=header, delimiter=delimiter)
+    path, chain, archive = address.partition("::")
+    source, target = (f"{path}.{ending}{chain}{archive}" for ending in (first, second))
+    return ParallelText(local_copy(source), local_copy(target))
 
 
 def matching(root: Path, path: str, ending: str) -> list[str]:
@@ -226,16 +254,18 @@ def named_tests(test: Any, endings: Sequence[str]) -> Mapping[str, Any] | None:
     if isinstance(test, PathLike):
         test = fspath(test)
     if isinstance(test, str) and not is_pattern(test):
-        name = test.rstrip("/").rpartition("/")[2].removesuffix(".gz")
+        name = file_name(test) if is_address(test) else test.rstrip("/").rpartition("/")[2]
+        name = name.removesuffix(".gz")
         for ending in endings:
             name = name.removesuffix(ending)
         test = {name: test}
     if test is not None and not isinstance(test, Mapping):
         test = {"test": test}
-    for name in test or ():
+    named: Mapping[str, Any] | None = test
+    for name in named or ():
         if name in ("train", "val") or not re.fullmatch(r"\w[\w .+-]*", name):
             raise BadOption(
                 f"data.test: a test set cannot be named {name!r}; give it a name: "
                 "data.test: {NAME: path}, NAME of letters, digits, - _ ."
             )
-    return test
+    return named

@@ -10,6 +10,7 @@ from typing import Any
 from tfzoo.data.hub import HubText, fetched, is_saved, saved, split_names
 from tfzoo.data.lines import is_folder
 from tfzoo.data.prepare import Examples
+from tfzoo.data.remote import check_address, is_address
 from tfzoo.data.rows import Split, given_rows
 from tfzoo.data.table import FORMS
 from tfzoo.data.text import find_tests, find_texts, named_tests
@@ -81,6 +82,12 @@ class TextSource:
         self.root = None if root is None else Path(root).expanduser()
         self.train, self.val = train, val
         self.tests = named_tests(test, tuple(FORMS))
+        for split in (train, val, *(self.tests or {}).values()):
+            for path in paths_of(split) or () if local else ():
+                if is_address(path):
+                    check_address(path)
+        if root is not None and is_address(str(root)):
+            raise BadOption("data.root is a folder on this machine; give addresses as data.train")
 
     def external(self, columns: Columns, endings: Columns) -> dict[str, Examples]:
         """The splits that are not built in, without ``val`` if there is none. ``columns`` are those
@@ -139,7 +146,7 @@ def is_splits(dataset: Any) -> bool:
     return isinstance(dataset, Mapping) and "name" not in dataset
 
 
-def paths_of(split: Split) -> list[str] | None:
+def paths_of(split: Split | None) -> list[str] | None:
     """The paths that a split is given by; None if rows are given."""
     if isinstance(split, str | PathLike):
         return [fspath(split)]

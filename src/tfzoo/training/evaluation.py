@@ -13,7 +13,7 @@ from tfzoo.config.arguments import FLAGS, Arguments, parse_arguments
 from tfzoo.config.merge import Layer
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sections import task_class
-from tfzoo.errors import TfzooError
+from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.folder import rank
 from tfzoo.terminal import format_scores, notify, print_result, print_table, relative_path
@@ -93,6 +93,7 @@ def open_run(
     kept = checkpoint["tfzoo"]["recipe"]
     trainer = {**trainer_settings(kept.get("trainer") or {}), **chosen}
     own = {**kept, "trainer": trainer, "checkpoint": {}}
+    check_data(command, path, kept, arguments)
     changed = {option.key for option in arguments.options}
     recipe = Layer({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
     config = resolve(recipe, arguments, trust)
@@ -133,6 +134,17 @@ def check_overrides(arguments: Arguments, task: str) -> None:
                 f"--{key} does not match the checkpoint, which has a tokenizer of its own: "
                 "leave it out"
             )
+
+
+def check_data(command: str, path: Path, recipe: Mapping[str, Any], arguments: Arguments) -> None:
+    """Raise BadRun if neither the recipe of a checkpoint nor the command line names data."""
+    named = {*recipe, *(option.keys[0] for option in arguments.options)}
+    if not named & {"data", "config"}:
+        raise BadRun(
+            f"{relative_path(path)} was trained on data that was given in Python, which no "
+            "checkpoint holds. Name files, such as --data.root FOLDER, or stay in Python: "
+            f"trainer.{command}(task, data)"
+        )
 
 
 def trainer_settings(trainer: Mapping[str, Any]) -> dict[str, Any]:

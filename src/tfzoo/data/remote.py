@@ -1,0 +1,214 @@
+"""Files at an address, such as ``https://host/train.tsv`` or ``s3://bucket/train.tsv``, read with
+the library fsspec. A file is copied into the cache, and copied again when it changes there.
+
+A recipe may come from a stranger, so the protocols are a fixed list of plain reads. None of them
+reads files of this machine, runs a program, or writes outside the cache.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from tfzoo.data import cache
+from tfzoo.errors import BadData, BadOption, listing
+
+PROTOCOLS = ("gs", "hf", "http", "https", "memory", "s3")
+"""What an address may begin with."""
+
+UNPROTECTED = "http"
+"""The protocol that a recipe may not name: the text can be replaced on its way, and clouds give out
+the passwords of a machine over it.
+"""
+
+LIMIT = 20 * 10**9
+"""Bytes of all copies together. Those that were not used for the longest time are removed first."""
+
+RECENT = 3600.0
+"""Seconds after its last use for which a copy is not removed: a training may be reading it."""
+
+VERSION = (
+    *("ETag", "etag", "Content-MD5", "Digest", "Last-Modified", "LastModified", "md5Hash"),
+    *("updated", "blob_id", "CRC", "created", "size"),
+)
+"""What a file system may say about the version of a file."""
+
+CHUNK = 1 << 20
+"""Bytes that are copied at once."""
+
+
+def is_address(path: str) -> bool:
+    """Whether this is an address, or several in a chain (``zip://FILE::ADDRESS``), and no path."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path) is not None or "::" in path
+
+
+def refusal(address: str, trusted: bool = True) -> str:
+    """Why an address is not read; empty if it is. A recipe that is not ``trusted`` may not name
+    :data:`UNPROTECTED` ones.
+    """
+    *outer, inner = address.split("::")
+    protocol = inner.partition("://")[0]
+    archive = len(outer) == 1 and outer[0].startswith("zip://")
+    if protocol not in PROTOCOLS or "://" not in inner or (outer and not archive):
+        return (
+            f"{address!r} is no address that tfzoo reads: it begins with one of "
+            f"{listing(PROTOCOLS)} and ://, or with zip://FILE:: and such an address. Give files "
+            "of this machine by their path; read others in Python and pass their rows"
+        )
+    if "*" in address:
+        return f"{address!r}: an address has no patterns; give a list of addresses"
+    if protocol == UNPROTECTED and not trusted:
+        return f"{address!r}: a recipe does not read {UNPROTECTED}://, only https://"
+    return ""
+
+
+def check_address(address: str) -> None:
+    """Raise BadOption for an address that is not read."""
+    if reason := refusal(address):
+        raise BadOption(reason)
+
+
+def file_name(address: str) -> str:
+    """The name of the file at an address."""
+    first = address.partition("::")[0]
+    protocol, _, path = first.partition("://")
+    if protocol in ("http", "https"):
+        path = re.split(r"[?#]", path)[0]
+    return re.sub(r"[^\w.-]", "_", path.rstrip("/").rpartition("/")[2])[-100:].lstrip(".") or "text"
+
+
+def local_copy(address: str) -> Path:
+    """The copy of a file in the cache: the current one, or the last one if the address cannot be
+    reached.
+
+    Raises:
+        BadOption: not an address, or its protocol needs a package that is not installed.
+        BadData: it cannot be read, or is too large for the cache.
+    """
+    check_address(address)
+    key = cache.key(address)
+    try:
+        system, path = opened(address)
+        info = system.info(path)
+    except Exception as error:  # of many classes, from several libraries
+        if isinstance(error, BadOption):
+            raise
+        known = sorted(shelf().glob(f"download-{key}-*"), key=last_use)
+        if not known:
+            raise unreadable(address, error) from None
+        print(f"data: {address} cannot be reached; the copy in the cache is used", file=sys.stderr)
+        return used(known[-1], address)
+    version = cache.key(*(f"{name} {info[name]}" for name in VERSION if name in info))
+    entry = cache.entry("download", f"{key}-{version}")
+    if not (entry / file_name(address)).is_file():
+        download(system, path, address, entry, info)
+    return used(entry, address)
+
+
+def opened(address: str) -> tuple[Any, str]:
+    """The file system of an address and the path there.
+
+    Raises:
+        BadOption: a package is missing.
+    """
+    from fsspec.core import url_to_fs
+    from fsspec.registry import known_implementations
+
+    try:
+        system, path = url_to_fs(address)
+    except ImportError:
+        protocol = address.split("::")[-1].partition("://")[0]
+        package = known_implementations[protocol]["class"].partition(".")[0]
+        raise BadOption(
+            f"{protocol}:// needs a package that is not installed: pip install {package}"
+        ) from None
+    return system, path
+
+
+def download(system: Any, path: str, address: str, entry: Path, info: Mapping[str, Any]) -> None:
+    """Copy a file into the cache."""
+    size = info.get("size")
+    allowed = make_room(LIMIT if size is None else size)
+    print(f"data: copying {address} into the cache", file=sys.stderr)
+    with cache.filling(entry) as folder, (folder / file_name(address)).open("wb") as copy:
+        (folder / "address").write_text(address, "utf-8")
+        for chunk in chunks(system, path, address):
+            if copy.tell() + len(chunk) > allowed:
+                raise BadData(
+                    f"{address} is too large: the cache keeps {LIMIT / 1e9:g} GB of such copies, "
+                    f"of which {allowed / 1e9:.3g} GB are free; download it and give its path"
+                )
+            copy.write(chunk)
+
+
+def chunks(system: Any, path: str, address: str) -> Iterator[bytes]:
+    """The content of a file at an address."""
+    stream: IO[bytes]
+    try:
+        with system.open(path, "rb") as stream:
+            while chunk := stream.read(CHUNK):
+                yield chunk
+    except Exception as error:  # of many classes, from several libraries
+        raise unreadable(address, error) from None
+
+
+def make_room(wanted: int) -> int:
+    """Remove old copies until there is room for ``wanted`` bytes; return the bytes there is room
+    for, which may be fewer.
+    """
+    copies = sorted(shelf().glob("download-*"), key=last_use)
+    free = LIMIT - sum(map(size_of, copies))
+    for entry in copies:
+        if free < wanted and time.time() - last_use(entry) > RECENT:
+            free += size_of(entry)
+            shutil.rmtree(entry, ignore_errors=True)
+    return max(free, 0)
+
+
+def copies() -> list[tuple[str, int]]:
+    """The address of each copy in the cache, and its bytes."""
+    found = []
+    for entry in shelf().glob("download-*"):
+        with suppress(OSError):  # removed by another process
+            found.append(((entry / "address").read_text("utf-8"), size_of(entry)))
+    return sorted(found)
+
+
+def used(entry: Path, address: str) -> Path:
+    """The file of an entry, whose last use is now."""
+    os.utime(entry)
+    return entry / file_name(address)
+
+
+def shelf() -> Path:
+    """The folder of all entries."""
+    return cache.folder() / cache.SHELF
+
+
+def last_use(entry: Path) -> float:
+    """When a copy was last used; 0 if another process has removed it."""
+    try:
+        return entry.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def size_of(entry: Path) -> int:
+    """Bytes of a copy."""
+    return sum(map(cache.file_size, entry.glob("*")))
+
+
+def unreadable(address: str, error: Exception) -> BadData:
+    """The error for an address that cannot be read."""
+    why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
+    return BadData(
+        f"cannot read {address} ({why}). Check the address and the network; or download the file "
+        "and give its path"
+    )

@@ -1,0 +1,198 @@
+"""Text at an address is copied into the cache, once for each version, within a limit; what is no
+plain read is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import fsspec
+import pytest
+
+from tfzoo.commands.main import main
+from tfzoo.config.security import check_values
+from tfzoo.data import cache, remote
+from tfzoo.data.classification import ClassificationData
+from tfzoo.data.text import find_texts
+from tfzoo.data.translation import TranslationData
+from tfzoo.errors import BadData, BadOption, BadRecipe
+
+TABLE = b"text\tlabel\na b\tx\nc d\ty\n"
+
+
+@pytest.fixture(autouse=True)
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+    system = fsspec.filesystem("memory")
+    system.pipe("/text/train.tsv", TABLE)
+    system.pipe("/text/pairs.en", b"one\n")
+    system.pipe("/text/pairs.de", b"eins\n")
+    with system.open("/text/all.zip", "wb") as stream, zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("inner/train.tsv", TABLE)
+    yield system
+    system.rm("/text", recursive=True)
+
+
+def read(*addresses: str) -> list[tuple[str, str]]:
+    columns = ("text", "label")
+    return list(find_texts(Path(), addresses, "en", "de", columns, header=True))
+
+
+@pytest.mark.parametrize(
+    "address", ["memory://text/train.tsv", "zip://inner/train.tsv::memory://text/all.zip"]
+)
+def test_a_table_at_an_address_is_read_and_copied_into_the_cache(
+    address: str, tmp_path: Path
+) -> None:
+    data = ClassificationData(train=address, val=address, test={"tests": address})
+    data.prepare_data()
+    assert data.labels == ["x", "y"]
+    assert data.test_names == ["tests"]
+    assert Path(data.splits["val"].path).is_relative_to(tmp_path / "cache")  # type: ignore[attr-defined]
+
+
+def test_pairs_and_lists_of_addresses_are_read() -> None:
+    assert read("memory://text/pairs", "memory://text/train.tsv") == [
+        ("one", "eins"),
+        ("a b", "x"),
+        ("c d", "y"),
+    ]
+
+
+def test_a_server_is_read_once_for_each_version(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    file = tmp_path / "site" / "train.tsv"
+    file.write_bytes(TABLE)
+    asked = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            asked.append(self.command)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=file.parent)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/train.tsv?download=1"
+        assert read(address) == [("a b", "x"), ("c d", "y")]
+        assert "GET" in asked
+        asked.clear()
+        assert len(read(address)) == 2
+        assert "GET" not in asked
+        file.write_bytes(TABLE + b"e\tx\n")
+        os.utime(file, (1, 1))
+        assert len(read(address)) == 3
+        server.shutdown()
+    capsys.readouterr()
+    assert len(read(address)) == 3
+    assert "cannot be reached; the copy in the cache is used" in capsys.readouterr().err
+    assert main(["cache"]) == 0
+    assert f"copy of {address}" in capsys.readouterr().out
+    assert main(["cache", "--clear"]) == 0
+    assert remote.copies() == []
+    with pytest.raises(BadData, match=r"cannot read http://127.* Check the address"):
+        read(address)
+
+
+def test_copies_keep_within_the_limit_and_the_oldest_go_first(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "LIMIT", 2500)
+    for name in "abc":
+        memory.pipe(f"/text/{name}.tsv", b"x\ty\n" * 250)
+    first, second = (remote.local_copy(f"memory://text/{name}.tsv") for name in "ab")
+    with pytest.raises(BadData, match="too large: the cache keeps"):  # both were just used
+        remote.local_copy("memory://text/c.tsv")
+    long_ago = time.time() - 2 * remote.RECENT
+    os.utime(first.parent, (long_ago, long_ago))
+    third = remote.local_copy("memory://text/c.tsv")
+    assert [path.exists() for path in (first, second, third)] == [False, True, True]
+    assert not list((cache.folder() / cache.SHELF).glob(".filling-*"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "file:///etc/passwd",
+        "local://etc/passwd",
+        "github://owner:name@/train.tsv",
+        "jupyter://host/train.tsv",
+        "reference://x",
+        "sftp://host/train.tsv",
+        "data:text/plain::https://host/x",
+        "simplecache::https://host/train.tsv",
+        "filecache::s3://bucket/train.tsv",
+        "zip://train.tsv::file:///data.zip",
+        "zip://train.tsv::data.zip",
+        "zip://train.tsv::zip://inner.zip::https://host/outer.zip",
+        "HTTPS://host/train.tsv",
+    ],
+)
+def test_an_address_that_is_no_plain_read_is_refused_everywhere(address: str) -> None:
+    with pytest.raises(BadOption, match="is no address that tfzoo reads: it begins with one of gs"):
+        TranslationData(train=["a.tsv", address], val="b.tsv")
+    with pytest.raises(BadOption, match="is no address that tfzoo reads"):
+        read(address)
+    with pytest.raises(BadRecipe, match=r"mine.yaml: data.test.a.0: .* is no address that tfzoo r"):
+        check_values({"data": {"test": {"a": [address]}}}, "mine.yaml", trust=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"train": "https://host/*.tsv"}, "an address has no patterns; give a list"),
+        ({"root": "https://host/text"}, "data.root is a folder on this machine"),
+        ({"train": "a.tsv", "test": "s3://bucket/b*.tsv"}, "give a list of addresses"),
+    ],
+)
+def test_what_needs_a_listing_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadOption, match=words):
+        ClassificationData(**options)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def url_to_fs(address: str) -> Any:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", url_to_fs)
+    with pytest.raises(BadOption, match=r"s3:// needs a package .*: pip install s3fs"):
+        read("s3://bucket/train.tsv")
+
+
+def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        "fit",
+        "classification/trec6",
+        "--data.train",
+        "https://host/a.csv.gz",
+        "--print_config",
+    ]
+    assert main(command) == 0
+    assert "train: https://host/a.csv.gz" in capsys.readouterr().out
+    command[3] = "http://host/a.csv"
+    assert main(command) == 2
+    assert "a recipe does not read http://, only https://" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("https://host/a/train.tsv.gz?x=/y.csv#z", "train.tsv.gz"),
+        ("https://host/../..", "text"),
+        ("s3://bucket/a b/%2e%2e.tsv", "_2e_2e.tsv"),
+        ("zip://in/train.csv::https://host/a.zip", "train.csv"),
+        ("memory://" + "x" * 300 + ".tsv", "x" * 96 + ".tsv"),
+    ],
+)
+def test_a_copy_has_a_harmless_name_with_the_ending_of_the_file(address: str, name: str) -> None:
+    assert remote.file_name(address) == name
