@@ -179,14 +179,14 @@ def learn(folder: Path, files: Sequence[str], seconds: float) -> Known:
 
 
 def tests_of(one: Mutation, known: Known, seconds: float) -> tuple[list[str], float]:
-    """The tests that run the changed statement, or for what runs at import any line of the file,
-    and their CPU seconds: the cheapest, up to ``seconds`` together.
+    """The tests that run what is changed, and their CPU seconds: the cheapest, up to ``seconds``
+    together.
     """
-    first, last = one.statement
+    first, last = one.reach
     found = []
     for name, test in known.items():
         lines = test["lines"].get(one.file, ())
-        if any(first <= line <= last or not one.inside for line in lines):
+        if any(first <= line <= last for line in lines):
             found.append((test["seconds"], name))
     chosen, used = [], 0.0
     for cost, name in sorted(found):

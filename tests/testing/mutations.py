@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,8 +28,9 @@ KEPT = ("device", "strict")
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change. ``statement`` is the first and last line of the statement, of a compound one
-    without its body; ``inside`` says whether it is in the body of a function.
+    """One change. ``inside`` says whether it is in the body of a function. ``reach`` is the first
+    and the last line of what it changes: of a statement in a function, without the body of a
+    compound one; of the function whose default it is; or of the whole file.
     """
 
     file: str
@@ -36,7 +38,7 @@ class Mutation:
     column: int
     old: str
     new: str
-    statement: tuple[int, int]
+    reach: tuple[int, int]
     inside: bool
     way: tuple[Any, ...]
     number: int
@@ -62,7 +64,7 @@ class Mutation:
 
 def mutations(file: str, source: str) -> list[Mutation]:
     """All changes of a file. Docstrings, annotations, decorators, imports and ``raise`` stay."""
-    return list(_below(ast.parse(source), file, (), (0, 0), False))
+    return list(_below(ast.parse(source), file, (), (1, sys.maxsize), False))
 
 
 def sample(every: Sequence[Mutation], count: int, seed: int) -> list[Mutation]:
@@ -117,7 +119,7 @@ def _with(node: ast.AST, **fields: Any) -> ast.AST:
 
 
 def _below(
-    node: ast.AST, file: str, way: tuple[Any, ...], statement: tuple[int, int], inside: bool
+    node: ast.AST, file: str, way: tuple[Any, ...], reach: tuple[int, int], inside: bool
 ) -> Iterator[Mutation]:
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list") or (
@@ -128,8 +130,11 @@ def _below(
             if not isinstance(child, ast.AST) or _skipped(child):
                 continue
             here = (*way, (field, index if isinstance(value, list) else None))
-            lines = _lines(child) if isinstance(child, ast.stmt) else statement
             within = inside or (isinstance(node, FUNCTIONS) and field == "body")
+            own = isinstance(child, ast.stmt) or (isinstance(node, ast.Lambda) and field == "body")
+            lines = _lines(child) if within and own else reach
+            if not within and isinstance(child, ast.FunctionDef):
+                lines = child.lineno, child.end_lineno or child.lineno
             for number, new in enumerate(_changes(child)):
                 yield Mutation(
                     file, child.lineno, child.col_offset, _text(child), _text(new),
@@ -153,10 +158,10 @@ def _skipped(node: ast.AST) -> bool:
     return isinstance(node, ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom | ast.arg)
 
 
-def _lines(statement: ast.stmt) -> tuple[int, int]:
-    body = getattr(statement, "body", None)
-    end = body[0].lineno - 1 if body else statement.end_lineno or statement.lineno
-    return statement.lineno, max(end, statement.lineno)
+def _lines(node: Any) -> tuple[int, int]:
+    body = getattr(node, "body", None)
+    end = body[0].lineno - 1 if isinstance(body, list) else node.end_lineno
+    return node.lineno, max(end, node.lineno)
 
 
 def _text(node: ast.AST) -> str:
