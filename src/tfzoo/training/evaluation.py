@@ -138,7 +138,7 @@ def check_overrides(arguments: Arguments, task: str) -> None:
 
 def check_data(command: str, path: Path, recipe: Mapping[str, Any], arguments: Arguments) -> None:
     """Raise BadRun if neither the recipe of a checkpoint nor the command line names data."""
-    named = {*recipe, *(option.keys[0] for option in arguments.options)}
+    named = {*recipe, *(option.key.partition(".")[0] for option in arguments.options)}
     if not named & {"data", "config"}:
         raise BadRun(
             f"{relative_path(path)} was trained on data that was given in Python, which no "
