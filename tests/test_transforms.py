@@ -20,6 +20,7 @@ from tfzoo.custom_autograd import custom_functions_apply
 from tfzoo.dropout import dropout
 from tfzoo.masks import Mask
 from tfzoo.norm._rms_kernel import rms_norm
+from tfzoo.registry import registry
 
 Function = Callable[..., tuple[Tensor, ...]]
 
@@ -94,6 +95,23 @@ def test_gradients_of_each_example_are_those_of_each_alone(kind: str, name: str)
     found = vmap(lambda x: grad(loss)(x, *tensors[1:]))(many)
     for one, x in zip(found, many, strict=True):
         assert_close(one, grad(loss)(x, *tensors[1:]), atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", registry("attention").names())
+@pytest.mark.parametrize("n", [20, 130])
+def test_torch_func_differentiates_attention_over_longer_texts(name: str, n: int) -> None:
+    """In forward mode and twice, where PyTorch's fused kernels have no derivative."""
+    attention, (q, k, v, d) = made("attention", name).double(), drawn(4, 1, H, n, C).detach()
+
+    def loss(q: Tensor) -> Tensor:
+        return attention(q, k, v, mask=Mask(causal=True)).sin().sum()
+
+    def slope(q: Tensor) -> Tensor:
+        return (grad(loss)(q) * d).sum()
+
+    assert_close(jvp(loss, (q,), (d,))[1], slope(q), atol=1e-9, rtol=1e-9)
+    _, curvature = jvp(lambda q: jvp(loss, (q,), (d,))[1], (q,), (d,))
+    assert_close(curvature, (grad(slope)(q) * d).sum(), atol=1e-9, rtol=1e-9)
 
 
 def drawn(*shape: int) -> Tensor:

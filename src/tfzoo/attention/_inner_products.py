@@ -41,15 +41,20 @@ def fused_is_faster(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, dropout: float
 ) -> bool:
     """Whether to use ``F.scaled_dot_product_attention``: on an accelerator, and on a CPU for longer
-    text where its flash kernel takes the job.
+    text where its flash kernel takes the job, which gives no gradient to a bias.
     """
     if q.device.type != "cpu":
         return True
-    if dropout > 0.0 or bias is not None or k.shape[-1] != v.shape[-1] or q.shape[-2] == 1:
+    if dropout > 0.0 or k.shape[-1] != v.shape[-1] or q.shape[-2] == 1:
+        return False
+    if bias is not None and bias.requires_grad:
         return False
     if torch.compiler.is_compiling():  # one graph for all lengths
         return True
-    return k.shape[-2] >= (LANES + 1 if needs_no_matrix(q, k, mask) else SHORT)
+    if not custom_functions_apply(q, k, v):  # it has no forward-mode and no second derivative
+        return False
+    plain = bias is None and needs_no_matrix(q, k, mask)
+    return k.shape[-2] >= (LANES + 1 if plain else SHORT)
 
 
 def needs_no_matrix(q: Tensor, k: Tensor, mask: Mask) -> bool:

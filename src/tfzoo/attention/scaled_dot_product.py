@@ -30,7 +30,7 @@ class ScaledDotProduct(Attention):
     """
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return q @ k.mT / math.sqrt(q.shape[-1])
+        return (q / math.sqrt(q.shape[-1])) @ k.mT
 
     def forward(
         self,

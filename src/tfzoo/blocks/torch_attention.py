@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -61,6 +63,12 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
     (torch.Size([2, 5, 16]), torch.Size([2, 5, 5]))
     """
 
+    in_proj_weight: nn.Parameter | None
+    in_proj_bias: nn.Parameter | None
+    q_proj_weight: Any  # these three are None where in_proj_weight is not
+    k_proj_weight: Any
+    v_proj_weight: Any
+
     def __init__(
         self,
         embed_dim: int,
@@ -101,17 +109,17 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         self.num_heads = num_heads
         self.kv_heads = kv_heads or num_heads
         self.head_dim = options.width_of_head(embed_dim)
+        self.value_head_dim = value_head_dim or self.head_dim
         self.dropout = options.attention_dropout
         self.temperature = options.temperature
         self.batch_first = batch_first
-        value_dim = num_heads * (value_head_dim or self.head_dim)
-        self.widths = (
+        self.widths = [
             num_heads * self.head_dim,
             self.kv_heads * self.head_dim,
-            self.kv_heads * (value_head_dim or self.head_dim),
-        )
+            self.kv_heads * self.value_head_dim,
+        ]
         self._add_parameters(bias, device, dtype)
-        self.out_proj = nn.Linear(value_dim, embed_dim, bias, device, dtype)
+        self.out_proj = nn.Linear(num_heads * self.value_head_dim, embed_dim, bias, device, dtype)
         component: Attention = create(
             "attention", attention, heads=num_heads, head_dim=self.head_dim
         )
@@ -212,14 +220,14 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         """Queries, keys and values of each head: ``(b h q c), (b h k c), (b h k e)``."""
         weight, bias = self.in_proj_weight, self.in_proj_bias
         if weight is not None and query is key and key is value:  # one product instead of three
-            projected = F.linear(query, weight, bias).split(self.widths, -1)
+            projected = torch.split(F.linear(query, weight, bias), self.widths, -1)
         else:
             weights = (
                 (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
                 if weight is None
-                else weight.split(self.widths)
+                else torch.split(weight, self.widths)
             )
-            biases = (None, None, None) if bias is None else bias.split(self.widths)
+            biases = (None, None, None) if bias is None else torch.split(bias, self.widths)
             projected = tuple(map(F.linear, (query, key, value), weights, biases))
         tokens, heads_first = self._axes(query)
         q, k, v = (

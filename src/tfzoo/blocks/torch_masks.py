@@ -34,7 +34,7 @@ def mask_and_bias(
     allowed: Tensor | None = None
     bias: Tensor | None = None
     if key_padding_mask is not None:
-        shape = (b, keys) if key_padding_mask.dim() == 2 or b > 1 else (keys,)
+        shape: tuple[int, ...] = (b, keys) if key_padding_mask.dim() == 2 or b > 1 else (keys,)
         check_mask("key_padding_mask", key_padding_mask, shape)
         key_padding_mask = key_padding_mask.view(b, keys)
         if key_padding_mask.dtype == torch.bool:
@@ -44,9 +44,8 @@ def mask_and_bias(
     if attn_mask is not None:
         shape = (b * h, queries, keys) if attn_mask.dim() == 3 else (queries, keys)
         check_mask("attn_mask", attn_mask, shape)
-        attn_mask = (
-            attn_mask.unflatten(0, (b, h)) if attn_mask.dim() == 3 else attn_mask[None, None]
-        )
+        heads = (b, h) if attn_mask.dim() == 3 else (1, 1)
+        attn_mask = attn_mask.reshape(*heads, queries, keys)
         if attn_mask.dtype == torch.bool:
             allowed = ~attn_mask
         else:

@@ -37,7 +37,7 @@ def attention_replacement(old: nn.MultiheadAttention | MultiheadAttention, spec:
     if isinstance(old, MultiheadAttention):
         options = {
             "head_dim": old.head_dim,
-            "value_head_dim": old.widths[2] // old.kv_heads,
+            "value_head_dim": old.value_head_dim,
             "kv_heads": old.kv_heads,
             "temperature": old.temperature,
         }

@@ -79,7 +79,7 @@ def mask_and_bias(q: Tensor, mask: Tensor | None, causal: bool) -> tuple[Mask, T
         return Mask(), mask.to(q.dtype)
     if mask.shape[1] == 1 and (mask.shape[2] == 1 or mask.stride(2) == 0):  # padding alone
         return Mask(keys=mask[:, 0, 0]), None
-    return Mask(), torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, float("-inf"))
+    return Mask(allowed=mask), None
 
 
 def attend(

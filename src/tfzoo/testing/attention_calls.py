@@ -15,7 +15,7 @@ from tfzoo.testing.samples import SIZES, lengths_to_valid
 
 B, H, Q, K, C, E = 3, SIZES["heads"], 5, 7, SIZES["head_dim"], 6
 MIDDLE, FAR = 40, 300
-"""Numbers of keys: an attention may choose another way to multiply for longer texts."""
+"""Numbers of keys."""
 
 
 @dataclass
@@ -107,6 +107,11 @@ def calls() -> Iterator[tuple[str, Call]]:
     )
     yield "cached steps, any mask", draw(q=3, causal=True, start=2, allowed=draw_allowed(q=3))
     yield "temperature", draw(temperature=2.5)
+    yield from calls_of_longer_texts()
+
+
+def calls_of_longer_texts() -> Iterator[tuple[str, Call]]:
+    """An attention may choose another way to multiply for them."""
     yield "middle text", draw(q=MIDDLE, k=MIDDLE)
     yield "middle text, causal", draw(q=MIDDLE, k=MIDDLE, e=C, causal=True)
     yield (
@@ -131,6 +136,10 @@ def calls() -> Iterator[tuple[str, Call]]:
     yield (
         "long text, padding",
         draw(k=FAR, e=C, valid=lengths_to_valid([FAR, 7, 0], FAR), temperature=1.7),
+    )
+    yield (
+        "long text, bias, causal",
+        draw(q=150, k=150, e=C, causal=True, bias=torch.randn(1, H, 150, 150)),
     )
     yield "long text, cached steps", draw(q=3, k=FAR, e=C, causal=True, start=FAR - 6)
     yield "long text, causal", draw(q=FAR // 2, k=FAR // 2, causal=True)
