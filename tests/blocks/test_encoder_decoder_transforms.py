@@ -1,0 +1,137 @@
+"""Encoders, decoders and layers that are used alone are copied, compiled, exported, rounded and
+spread over processes as any other module is.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.parallel import DistributedDataParallel
+
+import tfzoo
+from tests.blocks.test_encoder_decoder import built, close, padded, vectors
+from tfzoo.masks import Mask
+from tfzoo.models.fsdp import shard
+
+ALONE = [tfzoo.Encoder, tfzoo.EncoderLayer, tfzoo.Decoder, tfzoo.DecoderLayer]
+every_class = pytest.mark.parametrize("cls", ALONE)
+slow_ones_nightly = pytest.mark.parametrize(
+    "cls", [*(pytest.param(one, marks=pytest.mark.nightly) for one in ALONE[:3]), ALONE[3]]
+)
+"""Encoders and decoders are compiled and exported in tests/models as well."""
+
+
+class Call(nn.Module):
+    """A module and its masks, as a module of tensors."""
+
+    def __init__(self, cls: Any) -> None:
+        super().__init__()
+        layers = {} if "Layer" in cls.__name__ else {"layers": 1}
+        self.inner = built(cls, position="rotary", norm="rms", **layers)
+
+    def forward(self, x: Tensor, real: Tensor, memory: Tensor) -> Tensor:
+        if isinstance(self.inner, tfzoo.Encoder | tfzoo.EncoderLayer):
+            return self.inner(x, mask=Mask(keys=real))
+        return self.inner(x, memory, mask=Mask(keys=real), memory_mask=Mask(keys=real[:, 1:]))
+
+
+def given(n: int) -> tuple[Tensor, Tensor, Tensor]:
+    real = padded("x" * n, "." * (n // 2) + "x" * (n - n // 2))
+    return vectors(n=n), real, vectors(n=n - 1)
+
+
+@every_class
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_computes_the_same(cls: Any, copied: Any) -> None:
+    module = Call(cls)
+    assert torch.equal(copied(module)(*given(5)), module(*given(5)))
+
+
+@slow_ones_nightly
+def test_one_graph_serves_all_lengths(cls: Any) -> None:
+    torch.compiler.reset()
+    module, graphs = Call(cls), []
+
+    def count(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    run = torch.compile(module, fullgraph=True, dynamic=True, backend=count)
+    for n in (5, 16, 33):
+        close(run(*given(n)), module(*given(n)))
+    assert len(graphs) == 1
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("position", ["sinusoidal", "rotary", "alibi"])
+def test_few_graphs_serve_all_steps_of_a_cache(position: str) -> None:
+    """One for the first step, one for the second, and one for all that follow."""
+    torch.compiler.reset()
+    decoder, graphs = built(tfzoo.Decoder, layers=1, position=position, cross_attention=False), []
+
+    def count(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    run = torch.compile(decoder, fullgraph=True, dynamic=True, backend=count)
+    x, cache = vectors(n=12), decoder.init_cache()
+    mask = Mask(keys=padded("xxxx", ".xxx"))
+    with torch.no_grad():
+        y = [run(x[:, :4], mask=mask, cache=cache)]
+        y += [run(x[:, i : i + 1], cache=cache) for i in range(4, 12)]
+        close(torch.cat(y, 1)[1, 1:], decoder(x[1:, 1:])[0])
+    assert len(graphs) == 3
+
+
+@slow_ones_nightly
+def test_one_export_serves_all_lengths(cls: Any) -> None:
+    module, n = Call(cls), torch.export.Dim("n", min=3, max=64)
+    lengths = {"x": {1: n}, "real": {1: n}, "memory": {1: n - 1}}
+    program = torch.export.export(module, given(9), dynamic_shapes=lengths).module()
+    for length in (3, 17, 64):
+        close(program(*given(length)), module(*given(length)))
+
+
+@pytest.mark.parametrize("kind", ["Encoder", "Decoder"])
+def test_a_layer_alone_rounds_as_in_a_stack(kind: str) -> None:
+    """Under autocast: rotary angles and statistics of norms have fp32 in both."""
+    stack, layer = getattr(tfzoo, kind), getattr(tfzoo, f"{kind}Layer")
+    whole = built(stack, position="rotary", layers=1, residual="post").float()
+    alone = built(layer, position="rotary", residual="post").float()
+    alone.load_state_dict(whole.layers[0].state_dict())
+    x, memory = vectors().float(), [vectors(n=3).float()] if kind == "Decoder" else []
+    with torch.autocast("cpu", torch.bfloat16):
+        y = alone(x, *memory)
+        assert torch.equal(y, whole(x, *memory))
+    assert not torch.equal(y, alone(x, *memory))
+
+
+@pytest.fixture
+def one_process(tmp_path: Path) -> Iterator[None]:
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@every_class
+def test_distributed_wrappers_pass_masks_and_gradients(cls: Any, one_process: None) -> None:
+    plain, replicated, sharded = (Call(cls) for _ in range(3))
+    shard(sharded, init_device_mesh("cpu", (1,), mesh_dim_names=("data_parallel",)))
+    wanted = plain(*given(5))
+    wanted.square().sum().backward()
+    for wrapped in (DistributedDataParallel(replicated), sharded):
+        y = wrapped(*given(5))
+        assert torch.equal(y, wanted)
+        y.square().sum().backward()
+        for one, other in zip(wrapped.parameters(), plain.parameters(), strict=True):
+            gradient = one.grad if not hasattr(one.grad, "full_tensor") else one.grad.full_tensor()
+            assert torch.equal(gradient, other.grad)
