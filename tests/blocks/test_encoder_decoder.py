@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -194,6 +195,7 @@ def cached(rows: int, **call: Any) -> Any:
 
 
 X, MEMORY = vectors(), vectors(n=3)
+EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
 
 
 @pytest.mark.parametrize(
@@ -202,6 +204,14 @@ X, MEMORY = vectors(), vectors(n=3)
         (lambda: encoder()(torch.ones(2, 7)), r"x must be vectors \(b n 8\), not \(2 7\)"),
         (lambda: encoder()(torch.ones(2, 7, 9)), r"x must be vectors \(b n 8\), not \(2 7 9\)"),
         (lambda: encoder()(X, mask=Mask(keys=padded("xxx", "xxx"))), r"mask.keys must be \(2 7\)"),
+        (
+            lambda: encoder()(X, mask=Mask(allowed=torch.ones(3, 1, 7, 7).bool())),
+            r"mask.allowed must be \(b\|1 1\|h 7 k\) for 2 rows, not \(3 1 7 7\)",
+        ),
+        (
+            lambda: decoder().init_cache(MEMORY, memory_mask=Mask(allowed=EVERYTHING)),
+            "memory_mask.allowed is about queries that a cache does not know yet",
+        ),
         (lambda: encoder()(X, mask=Mask(causal=True)), "this module is not causal"),
         (lambda: decoder()(X, MEMORY, mask=Mask(start=3)), "mask.start follows from the cache"),
         (lambda: encoder()(X, positions=torch.arange(7)), r"positions must be \(2 7\) or \(1 7\)"),
@@ -250,6 +260,17 @@ def test_parts_that_clash_are_refused_wherever_they_stand() -> None:
     with pytest.raises(Clash, match="leaky-norm"):
         tfzoo.DecoderLayer(8, 2, norm="batch")
     tfzoo.DecoderLayer(8, 2, norm="batch", causal=False)
+
+
+def test_a_norm_that_mixes_tokens_is_refused_where_a_mask_hides_tokens() -> None:
+    mask = Mask(allowed=EVERYTHING)
+    for norm in registry("norm").names():
+        reads_all = "mixes_tokens:always" in registry("norm").entry(norm).traits
+        module = tfzoo.EncoderLayer(8, 2, norm=norm).double()
+        module(X, mask=Mask(keys=padded("xxxxxxx", "xxxx...")))
+        with pytest.raises(Clash, match="leaky-norm") if reads_all else nullcontext():
+            module(X, mask=mask)
+        tfzoo.EncoderLayer(8, 2, norm=norm, allow=["leaky-norm"]).double()(X, mask=mask)
 
 
 def test_the_stored_arguments_build_the_same_module() -> None:

@@ -23,6 +23,7 @@ class Bug:
 PLAIN = "scaled_dot_product-layer-sinusoidal-pre"
 CLASSIFIER = "scaled_dot_product-layer-sinusoidal-pre-mean"
 OPTIONS = "tests/testing/test_options.py::"
+ALONE = "tests/blocks/test_encoder_decoder.py::"
 
 BUGS = (
     # masks
@@ -179,6 +180,27 @@ BUGS = (
         "keys[rows]",
         "keys[: len(rows)]",
         f"stack translator-{PLAIN} a_cache_follows_its_rows",
+    ),
+    Bug(
+        "padding of a prompt is seen by the tokens that follow",
+        "blocks/positioned.py",
+        "hidden = cache.append_non_padding(valid, x.shape[0], x.shape[1])",
+        "cache.append_non_padding(valid, x.shape[0], x.shape[1])\n            hidden = None",
+        ALONE + "test_generation_with_a_cache_equals_one_pass[additive]",
+    ),
+    Bug(
+        "padding of a prompt counts as positions of the tokens that follow",
+        "blocks/positioned.py",
+        "(earlier[:, -1:] if start else -1)",
+        "start - 1",
+        ALONE + "test_generation_with_a_cache_equals_one_pass[additive]",
+    ),
+    Bug(
+        "rows move in the cache without their padding",
+        "blocks/cache.py",
+        "self.non_padding = self.non_padding.index_select(0, rows)",
+        "self.non_padding = self.non_padding.index_select(0, rows * 0)",
+        ALONE + "test_a_cache_holds_the_memory_and_follows_its_rows[Decoder]",
     ),
     # norms
     Bug(

@@ -80,6 +80,19 @@ def leaky_norm(parts: Parts) -> str | None:
     )
 
 
+def norm_ignores_mask(norm: str) -> Clash:
+    """The error for ``Mask(allowed=...)`` with a norm over all tokens of a row. A norm that mixes
+    tokens in training alone has the same statistics whether texts are packed or not.
+    """
+    others = names_that_fit("norm", lambda one: not mixes_tokens(one))
+    return Clash(
+        "leaky-norm",
+        f"norm {norm!r} computes its statistics over all tokens of a row, also over those that "
+        "mask.allowed hides.",
+        f"Norms that mix no tokens: {others}. To run it anyway: allow: [leaky-norm]",
+    )
+
+
 def unknown_length(parts: Parts) -> str | None:
     """A decoder does not know the length of the sequence that it generates."""
     if parts.causal and "needs_length" in parts.position.traits:

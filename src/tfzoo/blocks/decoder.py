@@ -162,6 +162,7 @@ class Decoder(WithCache, Stack):
         Raises:
             BadOption: a shape does not fit, a memory is missing, or a token has no position in a
                 bounded positional encoding.
+            Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
         context, pos = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
         y = self.run(x, mask, context, pos)

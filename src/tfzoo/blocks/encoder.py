@@ -21,11 +21,10 @@ class Encoder(Stack):
     """A stack of Transformer layers in which every token sees all tokens (Vaswani et al. 2017,
     section 3.1): vectors in, vectors out.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
+    >>> import tfzoo, torch
     >>> encoder = Encoder(64, heads=4, layers=2, norm="rms", position="rotary")
     >>> x, real = torch.randn(2, 7, 64), torch.arange(7) < torch.tensor([[7], [4]])
-    >>> encoder(x, mask=Mask(keys=real)).shape
+    >>> encoder(x, mask=tfzoo.Mask(keys=real)).shape
     torch.Size([2, 7, 64])
 
     Args:
@@ -75,6 +74,7 @@ class Encoder(Stack):
         Raises:
             BadOption: a shape does not fit, the mask is causal, or a token has no position in a
                 bounded positional encoding.
+            Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
         check_tokens(x, self.dim, self.causal, mask, positions)
         context, pos = self.context(x, mask, positions, padding)

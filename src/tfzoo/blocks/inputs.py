@@ -21,7 +21,7 @@ def check_tokens(
     check_shape("x", x, dim)
     b, n = x.shape[:2]
     if mask is not None:
-        check_keys("mask", mask, b, n)
+        check_mask("mask", mask, b, n, n)
         if mask.start is not None:
             raise BadOption("mask.start follows from the cache: leave it out")
         if mask.causal and not causal:
@@ -57,9 +57,11 @@ def check_memory(
     if not cross:
         raise BadOption("a memory for a decoder that was built with cross_attention=False")
     check_shape("memory", memory, dim)
-    check_keys("memory_mask", mask, memory.shape[0], memory.shape[1])
     if x is not None and memory.shape[0] != x.shape[0]:
         raise BadOption(f"x has {x.shape[0]} rows, and memory {memory.shape[0]}")
+    if mask is not None:
+        q = None if x is None else x.shape[1]
+        check_mask("memory_mask", mask, memory.shape[0], q, memory.shape[1])
 
 
 def check_cache(
@@ -94,15 +96,24 @@ def check_shape(name: str, x: Tensor, dim: int) -> None:
         raise BadOption(f"{name} must be vectors (b n {dim}), not {shape(x)}")
 
 
-def check_keys(name: str, mask: Mask | None, b: int, n: int) -> None:
-    """Check that a padding mask is ``(b n)``.
+def check_mask(name: str, mask: Mask, b: int, q: int | None, k: int) -> None:
+    """Check the shapes of a mask of ``q`` queries, None where they are not known yet. Its ``keys``
+    are ``(b k)``.
 
     Raises:
-        BadOption: it is not.
+        BadOption: one does not fit.
     """
-    keys = None if mask is None else mask.keys
-    if keys is not None and (keys.ndim != 2 or keys.shape[0] != b or keys.shape[1] != n):
-        raise BadOption(f"{name}.keys must be ({b} {n}), one for each token, not {shape(keys)}")
+    keys, allowed = mask.keys, mask.allowed
+    if keys is not None and (keys.shape[0] != b or keys.shape[1] != k):
+        raise BadOption(f"{name}.keys must be ({b} {k}), one for each token, not {shape(keys)}")
+    if allowed is None:
+        return
+    if q is None:
+        raise BadOption(f"{name}.allowed is about queries that a cache does not know yet")
+    if allowed.shape[0] not in (1, b) or allowed.shape[2] != q:
+        raise BadOption(
+            f"{name}.allowed must be (b|1 1|h {q} k) for {b} rows, not {shape(allowed)}"
+        )
 
 
 def shape(x: Tensor) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.clashes import check_clashes, mixes_tokens
+from tfzoo.blocks.clashes import check_clashes, mixes_tokens, norm_ignores_mask
 from tfzoo.blocks.context import Context, Padding
 from tfzoo.blocks.options import StackOptions
 from tfzoo.contracts import Position
@@ -44,7 +44,10 @@ class Positioned(nn.Module):
         traits = self.position.entry.traits
         self.needs_length = "needs_length" in traits
         self.max_positions = options.max_length if "bounded" in traits else None
-        self.norm_mixes_tokens = mixes_tokens(registry("norm").options(options.norm)[0])
+        norm = registry("norm").options(options.norm)[0]
+        self.norm_mixes_tokens = mixes_tokens(norm)
+        leaks = "mixes_tokens:always" in norm.traits and "leaky-norm" not in allow
+        self.leaky_norm = norm.name if leaks else None
 
     def context(
         self,
@@ -61,7 +64,10 @@ class Positioned(nn.Module):
 
         Raises:
             BadOption: a token has no position in a bounded positional encoding.
+            Clash: ``mask.allowed`` hides tokens that the norm reads.
         """
+        if self.leaky_norm is not None and mask is not None and mask.allowed is not None:
+            raise norm_ignores_mask(self.leaky_norm)
         valid = None if mask is None else mask.keys
         pos, k_pos = self._positions(x, valid, positions, padding, cache)
         start, hidden = 0, valid
