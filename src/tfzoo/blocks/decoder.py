@@ -37,7 +37,8 @@ class WithCache(Positioned):
         Pass it to the forward pass with the tokens that follow, one or several in each row; it then
         holds these tokens too. ``cache.reorder(rows)`` selects rows by index, for the beams of a
         search; with a memory, each of its rows may have several. ``cache.keep_batch(rows)`` selects
-        rows of the memory.
+        rows of the memory. Parameters that FSDP2 shards must be gathered first
+        (:func:`tfzoo.models.fsdp.unshard`).
 
         Raises:
             BadOption: the decoder is not causal, a shape does not fit, or cross-attention has no
