@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
 
 from tests.golden import load
@@ -261,3 +262,23 @@ def test_cosine_does_not_read_sizes() -> None:
     assert_close(
         attention(q * 7, k * 0.1, v, mask=Mask()), attention(q, k, v, mask=Mask()), **EXACT
     )
+
+
+@pytest.mark.parametrize(
+    "mask", [Mask(causal=True), Mask(keys=torch.arange(200).expand(4, -1) < 150)]
+)
+def test_long_text_has_second_derivatives_under_pytorchs_own_switch(mask: Mask) -> None:
+    """From some length on a CPU, PyTorch's fused kernel computes the attention."""
+    attention = made("scaled_dot_product")
+    q, k, v = (x.requires_grad_() for x in call(200, 200))
+
+    def squared_gradients(y: Tensor) -> Tensor:
+        through = torch.autograd.grad(y.square().sum(), (q, k, v), create_graph=True)
+        return torch.stack([one.square().sum() for one in through]).sum()
+
+    with sdpa_kernel(SDPBackend.MATH):
+        found = torch.autograd.grad(squared_gradients(attention(q, k, v, mask=mask)), (q, k, v))
+    plain = Attention.forward(attention, q, k, v, mask=mask)
+    exact = torch.autograd.grad(squared_gradients(plain), (q, k, v))
+    for one, other in zip(found, exact, strict=True):
+        assert_close(one, other, **EXACT)

@@ -28,6 +28,9 @@ def inner_product_attention(
 ) -> Tensor:
     """``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``bias`` broadcasts to ``(b h q k)``; zeros
     for a query that may look at no key.
+
+    PyTorch's fused kernels cannot be differentiated twice (``create_graph=True``): its
+    ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` around the call chooses one that can.
     """
     if fused_is_faster(q, k, v, mask, bias, dropout):
         return fused(q, k, v, mask, bias, scale, dropout)
