@@ -44,6 +44,17 @@ def test_unequal_micro_batches_give_the_gradient_of_the_mean_over_all(tensors: b
         assert_close(ours.grad, wanted.grad)
 
 
+def test_counts_may_be_weights_that_are_under_1_together() -> None:
+    linear, step = model(), GradientNormalizer()
+    loss = summed(linear, slice(0, 7))
+    step.add(loss, 0.5)
+    loss.backward()
+    wanted = [p.grad / 0.5 for p in linear.parameters() if p.grad is not None]
+    assert step.normalize_(list(linear.parameters()), 1, 1)
+    assert step.loss.item() == pytest.approx(loss.item() / 0.5)
+    assert_close([p.grad for p in linear.parameters()], wanted)
+
+
 def test_a_mean_that_a_task_made_itself_is_left_alone() -> None:
     linear, step = model(), GradientNormalizer()
     summed(linear, slice(0, 7)).backward()

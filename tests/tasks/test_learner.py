@@ -192,6 +192,7 @@ def test_a_training_takes_nothing_over_from_one_that_was_broken_off_in_the_middl
     task.normalizer.add = lambda loss, n: added.append((loss.item(), n)) or add(loss, n)  # type: ignore[method-assign,func-returns-value]
     with pytest.raises(InterruptedError):
         fit(task, data, tmp_path, callbacks=[Stop()], accumulate_grad_batches=2)
+    ((_, first),) = added
     added.clear()
     task._logged_at -= 1e6
     watch = fit(task, data, tmp_path, steps=1, accumulate_grad_batches=2)
@@ -199,6 +200,7 @@ def test_a_training_takes_nothing_over_from_one_that_was_broken_off_in_the_middl
     assert watch.logged[-1]["train/loss"] == pytest.approx(loss / tokens)
     assert watch.logged[0]["train/tokens_per_second"] > 1  # seconds since the start of training
     assert len(task._last_step[1]) == len(added) == 2
+    assert task.tokens == first + tokens
 
 
 class HostReads(TorchDispatchMode):

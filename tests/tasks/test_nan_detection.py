@@ -60,6 +60,20 @@ def test_all_micro_batches_are_looked_at() -> None:
     )  # type: ignore[misc]
 
 
+class Mixed(nn.Module):
+    """Its outputs are a number, nothing, and ids."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, None, Tensor]:
+        return x / 0, None, x.long()
+
+
+def test_outputs_that_are_no_numbers_are_passed_over() -> None:
+    mixed = Mixed()
+    model = nn.ModuleDict({"mixed": mixed})
+    found = first_non_finite(model, [lambda: mixed(torch.ones(1, 2))[0].sum()])
+    assert found == "the output of model.mixed"
+
+
 def test_it_leaves_nothing_behind() -> None:
     model = chain(second=(float("nan"), 1.0))
     blamed(model)

@@ -60,6 +60,22 @@ class Hidden(tfzoo.ClassificationTask):
         super().__init__(*args, **kwargs)
 
 
+class Fixed(tfzoo.ClassificationTask):
+    """Without ``**kwargs``: the parent's settings are not its own."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        gamma: float = 2.0,
+        optim: tfzoo.Optim | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, tokenizer, optim=optim, seed=seed)
+        self.gamma = gamma
+
+
 class Positional(tfzoo.ClassificationTask):
     def __init__(self, model: Any, tokenizer: Any, gamma: float = 2.0, **kwargs: Any) -> None:
         super().__init__(model, tokenizer, **kwargs)
@@ -89,6 +105,7 @@ def saved(task: Any, path: Path) -> Path:
         (Unannotated, {"gamma": 3.0}),
         (Sectioned, {"focus": Focus(3.0)}),
         (Positional, {"gamma": 3.0}),
+        (Fixed, {"gamma": 3.0}),
     ],
 )
 def test_a_subclass_keeps_its_settings_and_its_parents(

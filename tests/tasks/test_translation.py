@@ -123,6 +123,10 @@ def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
     assert len(together) == len(lines)
     assert together == [task.translate([line])[0] for line in lines]
     assert task.translate(iter(lines), max_tokens=50) == together
+    sizes: list[int] = []
+    task.translations(lines, max_tokens=50, progress=sizes.append)
+    assert len(sizes) > 1
+    assert sum(sizes) == len(lines)
     with pytest.raises(BadData, match="pass a list of lines"):
         task.translate("two")
 
