@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tfzoo.tasks.loss import Loss
     from tfzoo.tasks.optim import Optim
     from tfzoo.tasks.translation import TranslationTask
+    from tfzoo.training.swap_parts import SwapParts
 
 __version__ = "0.2.0"
 
@@ -45,6 +46,7 @@ _WHERE = {
     "Optim": "tfzoo.tasks.optim",
     "ParallelBatch": "tfzoo.data.parallel_batch",
     "Search": "tfzoo.search",
+    "SwapParts": "tfzoo.training.swap_parts",
     "Transformer": "tfzoo.models.transformer",
     "TransformerClassifier": "tfzoo.models.classifier",
     "TranslationData": "tfzoo.data.translation",
@@ -72,6 +74,7 @@ __all__ = [
     "Optim",
     "ParallelBatch",
     "Search",
+    "SwapParts",
     "Transformer",
     "TransformerClassifier",
     "TranslationData",

@@ -64,6 +64,13 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     (tmp_path / "small.yaml").write_text(
         next(block.text for block in blocks("docs/sweeps.md", "yaml")), "utf-8"
     )
+    (tmp_path / "mine.yaml").write_text(
+        next(block.text for block in blocks("docs/swap.md", "yaml")), "utf-8"
+    )
+    (tmp_path / "mine.py").write_text(
+        next(block.text for block in blocks("docs/swap.md", "python") if "# mine.py" in block.text),
+        "utf-8",
+    )
     make(tmp_path / "runs/position", (1, 2))
     make(tmp_path / "elsewhere/position", (3, 4))
     (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")

@@ -228,8 +228,10 @@ def test_a_swap_that_cannot_be_changes_nothing(
 
 
 def test_nothing_to_swap_says_what_is_known() -> None:
-    with pytest.raises(BadOption, match=r"Linear has no norm or attention.*nn\.RMSNorm"):
-        tfzoo.swap(nn.Linear(2, 2), norm="rms", attention="additive")
+    with pytest.raises(BadOption, match=r"Linear has no norm that is known.*nn\.RMSNorm"):
+        tfzoo.swap(nn.Linear(2, 2), norm="rms")
+    with pytest.raises(BadOption, match=r"has no attention that is known.*nn\.Multihead"):
+        tfzoo.swap(nn.Sequential(nn.LayerNorm(2)), norm="rms", attention="additive")
 
 
 def test_a_norm_that_mixes_tokens_is_refused_in_a_decoder_and_across_batches() -> None:

@@ -81,7 +81,7 @@ class Sweep:
         patch.setattr(
             job,
             "sweep_arguments",
-            lambda folder, run: [str(script), str(folder), str(run.folder), str(seconds)],
+            lambda folder, run, trust: [str(script), str(folder), str(run.folder), str(seconds)],
         )
         self.heard: list[tuple[str, str]] = []
 

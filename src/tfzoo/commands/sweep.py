@@ -32,13 +32,15 @@ def run(args: list[str]) -> int:
             )
         from tfzoo.sweep.start import start_one
 
-        return start_one(given.file, given.run, given.cell, args, retry=retry)
+        return start_one(given.file, given.run, given.cell, args, retry=retry, trust=given.trust)
     from tfzoo.sweep.load import load
     from tfzoo.sweep.start import start, sweep_folder
 
-    plan = load(given.file)
+    plan = load(given.file, trust=given.trust)
     folder = sweep_folder(plan, given.run)
     if given.export:
+        if plan.module:
+            raise TfzooError("--export wandb is for the sweep of a recipe")
         print_result(import_module("tfzoo.sweep.wandb").export(plan, folder).rstrip())
         return 0
     if given.dry_run:
@@ -95,6 +97,11 @@ def make_parser() -> CommandParser:
         choices=ENGINES,
         default="local",
         help="processes on this machine, Ray tasks, or a SLURM array; default local",
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="let the file name a module, whose code then runs; needed at every start",
     )
     parser.add_argument("--address", metavar="A", help="of the Ray cluster")
     parser.add_argument(

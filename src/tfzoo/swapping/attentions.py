@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 from tfzoo.blocks.torch_attention import MultiheadAttention
@@ -30,10 +32,12 @@ def check_attention(model: nn.Module, name: str) -> None:
         raise NotSwappable("it has add_bias_kv or add_zero_attn")
 
 
-def attention_replacement(old: nn.MultiheadAttention | MultiheadAttention, spec: Spec) -> nn.Module:
-    """tfzoo's module with the projections of the old one, and a new component in it."""
+def attention_replacement(old: Any, spec: Spec) -> nn.Module:
+    """tfzoo's module with the projections of the old one, and a new component in it. The old one is
+    PyTorch's, or tfzoo's.
+    """
     like = old.out_proj.weight
-    options = {}
+    options: dict[str, Any] = {}
     if isinstance(old, MultiheadAttention):
         options = {
             "head_dim": old.head_dim,

@@ -42,7 +42,7 @@ class InterfaceAttention(nn.Module):
         self.attention, self.heads, self.head_dim = attention, heads, head_dim
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         register()  # it may be unpickled in a process that has swapped nothing
 
     def forward(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -107,7 +108,7 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
     entry, options = registry("norm").options(spec)
     if "eps" in entry.options and found.eps:
         options = {"eps": found.eps, **options}
-    norm: Norm = create("norm", {"name": entry.name, **options}, dim=found.dim)
+    norm: Any = create("norm", {"name": entry.name, **options}, dim=found.dim)
     norm.to(device=found.like.device, dtype=found.like.dtype).train(module.training)
     norm.dim = found.dim  # a later swap asks for it; "none" has no weight that tells it
     lost = []

@@ -59,7 +59,7 @@ def swap(
             argument of ``model.forward`` that is true at tokens (``"attention_mask"``); with a
             ``~`` before it, of one that is true at padding (``"~src_key_padding_mask"``); a
             function of the arguments of ``model.forward`` that returns ``(b n)``, true at tokens;
-            or True: there is never any padding.
+            or True: there is never any padding. A call without the argument has no padding.
         allow: rules of clashes to accept, as in :class:`~tfzoo.Transformer`.
 
     Returns:
@@ -67,8 +67,8 @@ def swap(
 
     Raises:
         UnknownName: no such component.
-        BadOption: no such option of it; nothing can be replaced; or the norm mixes tokens, and
-            ``valid`` is missing or names no argument of the model.
+        BadOption: no such option of it; no norm, or no attention, can be replaced; or the norm
+            mixes tokens, and ``valid`` is missing or names no argument of the model.
         Clash: a norm that mixes tokens in a decoder; an attention that is not rotatable in a model
             with rotary positions.
 
@@ -78,17 +78,18 @@ def swap(
     replaced  1          LayerNorm  rms  bias dropped
     """
     specs = {"norm": norm, "attention": attention}
-    kinds = {kind: registry(kind).options(spec)[0] for kind, spec in specs.items() if spec}
+    kinds = [kind for kind, spec in specs.items() if spec and registry(kind).options(spec)]
     if not kinds:
         raise BadOption("swap: say what to swap: norm=..., attention=..., or both")
     matches = list(find(model, kinds, only, skip))
     chosen = [match for match in matches if not match.outcome]
-    if not chosen:
-        raise BadOption(nothing(model, matches, list(kinds)))
-    if norm and any(match.kind == "norm" for match in chosen):
+    for kind in kinds:
+        if not any(match.kind == kind for match in chosen):
+            raise BadOption(nothing(model, [one for one in matches if one.kind == kind], kind))
+    if norm:
         names = [match.name for match in chosen if match.kind == "norm"]
         check_norm_fits(model, norm, names, valid, allow)
-    if attention and any(match.kind == "attention" for match in chosen):
+    if attention:
         check_attention_fits(model, attention, allow)
     notes = exchange(model, chosen, specs, valid)
     fast_path.switch_off(model)
@@ -192,17 +193,17 @@ def told(match: Match, specs: Mapping[str, Spec | None], notes: Mapping[str, str
     return SwappedModule(match.name, was, "replaced", now, notes[match.name])
 
 
-def nothing(model: nn.Module, matches: Sequence[Match], kinds: Collection[str]) -> str:
-    """The message where no module can be replaced."""
-    asked, where = " or ".join(kinds), type(model).__name__
+KNOWN = {
+    "norm": "nn.LayerNorm, nn.RMSNorm, and classes called ...LayerNorm or ...RMSNorm",
+    "attention": "nn.MultiheadAttention, and those of transformers models that call its "
+    "AttentionInterface",
+}
+
+
+def nothing(model: nn.Module, matches: Sequence[Match], kind: str) -> str:
+    """The message where no module of a kind can be replaced."""
+    where = type(model).__name__
     if not matches:
-        known = {
-            "norm": "norms: nn.LayerNorm, nn.RMSNorm and classes called ...LayerNorm or ...RMSNorm",
-            "attention": "attentions: nn.MultiheadAttention and those of "
-            "transformers models that call its AttentionInterface",
-        }
-        return f"swap: {where} has no {asked} that is known. Known " + "; ".join(
-            known[kind] for kind in kinds
-        )
+        return f"swap: {where} has no {kind} that is known. Known are {KNOWN[kind]}"
     report = SwapReport(tuple(told(match, {}, {}) for match in matches))
-    return f"swap: no {asked} of {where} can be replaced. It has:\n{report}"
+    return f"swap: no {kind} of {where} can be replaced. It has:\n{report}"

@@ -175,8 +175,12 @@ def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop) -> N
 
 def spawn(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop) -> int:
     """Train in one child process; returns its exit code."""
-    recipe, *options = plan.fit_arguments(run.cell, run.tuned)
-    fit = [sys.executable, "-m", "tfzoo", "fit", recipe, "--run", str(run.folder)]
+    if plan.module:
+        command = ["-m", "tfzoo.sweep.train_module", str(run.folder), plan.module, plan.data]
+    else:
+        recipe, *options = plan.fit_arguments(run.cell, run.tuned)
+        command = ["-m", "tfzoo", "fit", recipe, "--run", str(run.folder)]
+        command += [f"--seed={run.seed}", *options]
     inherited = {
         key: value
         for key, value in os.environ.items()
@@ -187,7 +191,7 @@ def spawn(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop) -> i
         child = subprocess.Popen(
             [
                 *(sys.executable, "-I", "-S", supervisor.__file__),
-                *(*fit, f"--seed={run.seed}", *options),
+                *(sys.executable, *command),
             ],
             stdin=subprocess.PIPE,
             stdout=output,

@@ -15,6 +15,8 @@ from tfzoo.sweep import layout
 
 KEYS = (
     "recipe",
+    "module",
+    "data",
     "overrides",
     "axes",
     "mode",
@@ -46,7 +48,9 @@ class Fields:
     def __init__(self, file: Path, tree: Mapping[str, Any]) -> None:
         self.file, self.tree = file, tree
         self.mapping("", tree, KEYS)
-        if "recipe" not in tree:
+        if "recipe" in tree and {"module", "data"} & tree.keys():
+            self.refuse("a sweep varies a recipe, or a module on data: remove one")
+        if not {"recipe", "module"} & tree.keys():
             self.refuse("no recipe; add recipe: translation/numbers")
 
     def refuse(self, why: str) -> NoReturn:

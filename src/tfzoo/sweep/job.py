@@ -129,11 +129,11 @@ class RetryPolicy:
         return "failed"
 
 
-def sweep_arguments(folder: Path, run: Run) -> list[str]:
+def sweep_arguments(folder: Path, run: Run, trust: bool) -> list[str]:
     """Python's arguments for one run. The sweep file is the folder's copy, which every machine
     sees.
     """
-    cell = ["--run", str(folder), "--cell", str(run.number)]
+    cell = ["--run", str(folder), "--cell", str(run.number), *(["--trust"] if trust else [])]
     return ["-m", "tfzoo", "sweep", str(folder / SWEEP), *cell]
 
 

@@ -19,11 +19,13 @@ from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
 from tfzoo.registry import create
+from tfzoo.sweep.module import module_settings
 from tfzoo.sweep.plan import Cell, Plan, parse
 
 
-def load(path: str | Path, number: int | None = None) -> Plan:
-    """Read and check a sweep file, given by packaged name or by path.
+def load(path: str | Path, number: int | None = None, trust: bool = False) -> Plan:
+    """Read and check a sweep file, given by packaged name or by path. ``trust`` lets it name a
+    module, whose code is then imported.
 
     The recipe of each cell is parsed and its model built without memory; no data is read. Cells
     whose parts are incompatible are marked as ``refused``. With the ``number`` of a run only its
@@ -33,16 +35,33 @@ def load(path: str | Path, number: int | None = None) -> Plan:
         BadRecipe, BadOption, UnknownName: one line that names the file and the mistake.
     """
     file = find(str(path)).resolve()
-    plan = parse(file, read_yaml(file))
-    recipe = load_recipe(plan.recipe)
+    plan = replace(parse(file, read_yaml(file)), trust=trust)
+    check_trust(plan)
+    recipe = None if plan.module else load_recipe(plan.recipe)
     checked = range(len(plan.cells)) if number is None else [cell_index(plan, number)]
     cells = list(plan.cells)
     for index in checked:
         refused, recipes = resolve_cell(plan, recipe, cells[index])
         cells[index] = replace(cells[index], refused=refused, recipes=recipes)
     plan = replace(plan, cells=cells)
-    check_metrics(plan)
+    if not plan.module:
+        check_metrics(plan)
     return plan
+
+
+def check_trust(plan: Plan) -> None:
+    """Refuse code that is not trusted, before anything is imported.
+
+    Raises:
+        BadRecipe: the file names a module and is not trusted, or is trusted and names none.
+    """
+    if plan.module and not plan.trust:
+        raise BadRecipe(
+            f"{plan.file}: module names {plan.module!r}, whose code would run. If you trust "
+            "whoever wrote it and the file: --trust"
+        )
+    if plan.trust and not plan.module:
+        raise BadRecipe(f"{plan.file}: --trust is for the sweep of a module: remove it")
 
 
 def cell_index(plan: Plan, number: int) -> int:
@@ -57,7 +76,9 @@ def cell_index(plan: Plan, number: int) -> int:
     return number // len(plan.seeds)
 
 
-def resolve_cell(plan: Plan, recipe: Layer, cell: Cell) -> tuple[str, dict[str, dict[str, Any]]]:
+def resolve_cell(
+    plan: Plan, recipe: Layer | None, cell: Cell
+) -> tuple[str, dict[str, dict[str, Any]]]:
     """Why a cell is refused (``""`` if it is not), and its resolved recipes by the label of the
     tuned value.
 
@@ -65,6 +86,8 @@ def resolve_cell(plan: Plan, recipe: Layer, cell: Cell) -> tuple[str, dict[str, 
         BadRecipe, BadOption, UnknownName: its settings contain a mistake.
     """
     labels = plan.tune.values if plan.tune else [""]
+    if recipe is None:
+        return "", {tuned: module_settings(plan, cell, tuned) for tuned in labels}
     try:
         return "", {tuned: resolve_recipe(plan, recipe, cell, tuned) for tuned in labels}
     except Clash as clash:

@@ -82,7 +82,12 @@ class Tune:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked sweep file with all its cells. ``axes`` maps axis and label to settings."""
+    """A checked sweep file with all its cells. ``axes`` maps axis and label to settings.
+
+    It varies a ``recipe``, or a ``module`` (a LightningModule, ``package.module:Class``) on
+    ``data``. The code of a module runs only with ``trust``, which each start gives anew:
+    :meth:`to_dict` does not store it.
+    """
 
     file: Path
     recipe: str
@@ -99,15 +104,21 @@ class Plan:
     tune: Tune | None
     claim: str
     cells: list[Cell] = field(default_factory=list)
+    module: str = ""
+    data: str = ""
+    trust: bool = False
 
     def fit_arguments(self, cell: Cell, tuned: str = "") -> list[str]:
         """The arguments of ``tfzoo fit`` for a cell, without folder and seed."""
-        settings = {**self.common_settings, **cell.settings}
-        if self.tune and tuned:
-            settings[self.tune.key] = self.tune.values[tuned]
+        settings = self.settings_of(cell, tuned)
         # A component comes before its options: naming it later would drop them.
         ordered = sorted(settings, key=lambda key: key.count("."))
         return [self.recipe, *(f"--{key}={layout.text(settings[key])}" for key in ordered)]
+
+    def settings_of(self, cell: Cell, tuned: str = "") -> dict[str, Any]:
+        """The settings of a cell, those that all cells share included."""
+        tune = {self.tune.key: self.tune.values[tuned]} if self.tune and tuned else {}
+        return {**self.common_settings, **cell.settings, **tune}
 
     @property
     def common_settings(self) -> dict[str, Any]:
@@ -124,6 +135,8 @@ class Plan:
         }
         found = {
             "recipe": self.recipe,
+            "module": self.module,
+            "data": self.data,
             "overrides": self.overrides,
             "axes": self.axes,
             "mode": self.mode,
@@ -167,6 +180,8 @@ def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
         devices=fields.count("devices"),
         tune=Tune(key, values, seed) if key else None,
         claim=fields.text("claim"),
+        module=fields.text("module"),
+        data=fields.text("data"),
     )
     check_duplicates(plan, fields)
     cells = [

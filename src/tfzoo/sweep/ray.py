@@ -64,6 +64,7 @@ class Tasks:
 
     def __init__(self, ray: Any, plan: Plan, folder: Path, on_change: Notify) -> None:
         self.ray, self.folder, self.on_change = ray, folder, on_change
+        self.trust = plan.trust
         # No retries by Ray: it would repeat a run that is too large for its machine for ever.
         # RetryPolicy decides what runs again.
         self.remote = ray.remote(
@@ -85,7 +86,7 @@ class Tasks:
         return stop.code
 
     def submit(self, run: Run) -> None:
-        task = Job(self.folder, job.sweep_arguments(self.folder, run))
+        task = Job(self.folder, job.sweep_arguments(self.folder, run, self.trust))
         self.waiting[self.remote.remote(task)] = run
 
     def poll(self) -> list[Run]:

@@ -14,10 +14,10 @@ from tfzoo.sweep import effects
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.folder import differences
 from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
-from tfzoo.sweep.layout import MEASURED_COLUMNS
+from tfzoo.sweep.layout import STATUS_COLUMNS
 from tfzoo.sweep.runs import Row, SweepFolder, align, table
 
-COMPARED_KEYS = ("recipe", "overrides", "budget", "devices", "tune")
+COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune")
 """Keys of the sweep file that must be equal for two folders to be merged."""
 PATH_KEYS = ("data.root", "data.train", "data.val")
 """Keys of the recipe that may differ between machines."""
@@ -228,8 +228,7 @@ def metrics(
     known = [
         key
         for key in columns
-        if ("/" in key or key in MEASURED_COLUMNS)
-        and any(isinstance(row[key], int | float) for row in rows)
+        if key not in STATUS_COLUMNS and any(isinstance(row[key], int | float) for row in rows)
     ]
     if chosen not in known:
         raise UnknownName("metric", chosen, known, "the columns of runs.csv")

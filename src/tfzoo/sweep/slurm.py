@@ -81,7 +81,7 @@ class Array:
         jobs: int | None,
     ) -> None:
         self.submitit, self.folder, self.cluster = submitit, folder, cluster
-        self.on_change = on_change
+        self.on_change, self.trust = on_change, plan.trust
         self.executor = submitit.AutoExecutor(
             folder / LOGS, cluster=cluster, slurm_max_num_timeout=1000
         )
@@ -128,7 +128,10 @@ class Array:
         for part in batches(runs, MAX_ARRAY):
             try:
                 jobs = self.executor.submit_array(
-                    [Job(self.folder, job.sweep_arguments(self.folder, run)) for run in part]
+                    [
+                        Job(self.folder, job.sweep_arguments(self.folder, run, self.trust))
+                        for run in part
+                    ]
                 )
             except (RuntimeError, OSError) as error:
                 lines = [line for line in str(error).splitlines() if line.strip()]

@@ -38,7 +38,7 @@ def start(
 
     Returns 0 if all runs are completed, 1 if one failed, the exit code of a signal otherwise.
     """
-    folder.create(made, path, shlex.join(["tfzoo", "sweep", *arguments]))
+    folder.create(made, path, stored_command(arguments))
     runs = state.planned_runs(made, path)
     if retry:
         forget_failures(made, runs)
@@ -62,16 +62,22 @@ def start(
 
 
 def start_one(
-    file: str, path: str | None, number: int, arguments: list[str], *, retry: bool = False
+    file: str,
+    path: str | None,
+    number: int,
+    arguments: list[str],
+    *,
+    retry: bool = False,
+    trust: bool = False,
 ) -> int:
     """Train one run, by the number that ``--dry-run`` prints. For schedulers that start each run
     themselves; ``tfzoo report`` writes the report.
     """
-    made = load(file, number)
+    made = load(file, number, trust)
     where = sweep_folder(made, path)
     if not folder.is_created(made, where):
-        made = load(file)
-        folder.create(made, where, shlex.join(["tfzoo", "sweep", *arguments]))
+        made = load(file, trust=trust)
+        folder.create(made, where, stored_command(arguments))
     chosen = made.cells[number // len(made.seeds)]
     runs = [one for one in state.planned_runs(made, where) if one.number == number]
     if not runs:
@@ -137,6 +143,11 @@ def command(arguments: list[str], more: str = "") -> str:
         if word not in ("--retry", "--retry=failed") and arguments[index - 1 : index] != ["--retry"]
     ]
     return " ".join([shlex.join(["tfzoo", "sweep", *rest]), more]).strip()
+
+
+def stored_command(arguments: list[str]) -> str:
+    """The command as the folder keeps it: nothing that is stored asks for ``--trust``."""
+    return shlex.join(["tfzoo", "sweep", *(word for word in arguments if word != "--trust")])
 
 
 def report(path: Path) -> None:

@@ -34,7 +34,7 @@ def metric(run: Run, plan: Plan) -> Metric:
     """The metric by which a value is chosen: the sweep's if it is a ``val/`` score, else the one by
     which the recipe keeps its best checkpoint.
     """
-    if plan.metric.name.startswith("val/"):
+    if plan.module or plan.metric.name.startswith("val/"):
         return plan.metric
     recipe = next(iter(run.cell.recipes.values()))
     checkpoint: dict[str, Any] = recipe["checkpoint"]

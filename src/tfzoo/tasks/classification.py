@@ -17,6 +17,8 @@ from tfzoo.data.classification_batch import ClassificationBatch, ClassificationD
 from tfzoo.data.inference_batches import classification_batches
 from tfzoo.errors import BadOption
 from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.special_ids import PAD
+from tfzoo.tasks import foreign
 from tfzoo.tasks.classification_scores import ClassificationScores
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.confusion import confusion_picture, log_image
@@ -34,10 +36,15 @@ class Prediction(NamedTuple):
 
 
 class ClassificationTask(Task):
-    """Training, evaluation and inference of a :class:`~tfzoo.TransformerClassifier`.
+    """Training, evaluation and inference of a classifier of texts.
+
+    A batch is a :class:`~tfzoo.ClassificationBatch`: ``tokens`` ``(b n)``, int64 ids that end with
+    EOS and are padded on the right with 0; ``label`` ``(b)``, int64; ``padding``, whether any row
+    is padded; ``index``, the row of each text in its data set; ``source_text``, [] in training.
 
     Args:
-        model: a model with the tokenizer's vocabulary size and number of labels.
+        model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size and
+            number of labels, or any module that maps ``tokens`` to logits ``(b classes)``.
         tokenizer: ``ClassificationData.vocabulary``: the tokenizer and the labels.
         optim: learning rate, schedule and label smoothing.
         loss: class weights.
@@ -45,7 +52,7 @@ class ClassificationTask(Task):
         seed: the random state of each training batch is derived from it.
 
     Raises:
-        BadOption: a class weight of a label that does not exist.
+        BadOption: a class weight of a label that does not exist; a module returns no logits.
     """
 
     name: ClassVar[str] = "classification"
@@ -56,13 +63,13 @@ class ClassificationTask(Task):
     monitor = "val/accuracy"
     score_names = ("loss", "accuracy", "macro_f1", "calibration_error")
     training_settings = frozenset({"optim", "loss", "compute"})
-    model: TransformerClassifier
+    model: Any
     tokenizer: Vocabulary
     class_weights: Tensor
 
     def __init__(
         self,
-        model: TransformerClassifier,
+        model: nn.Module,
         tokenizer: Vocabulary,
         *,
         optim: Optim | None = None,
@@ -109,11 +116,8 @@ class ClassificationTask(Task):
             BadOption: balanced weights, and the data module is not a ``ClassificationData``.
         """
         trained = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
-        found = (
-            counts(trained, len(self.labels)).tolist()
-            if isinstance(trained, ClassificationDataset)
-            else None
-        )
+        known = isinstance(trained, ClassificationDataset)
+        found = counts(trained, len(self.labels)).tolist() if known else None
         weights = self.loss_settings.weights(self.labels, found)
         if weights is None:
             raise BadOption(
@@ -123,10 +127,12 @@ class ClassificationTask(Task):
         self.class_weights.copy_(weights)
 
     def max_positions(self) -> tuple[int | None, int | None]:
-        return self.model.max_positions, self.model.max_positions
+        return (getattr(self.model, "max_positions", None),) * 2
 
     def logits(self, batch: ClassificationBatch) -> Tensor:
         """Logits: ``(b classes)``."""
+        if self.foreign:
+            return foreign.class_logits(self.model, batch.tokens, len(self.labels))
         return self.model(batch.tokens, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
 
     def forward_batch(self, batch: ClassificationBatch) -> object:
@@ -137,7 +143,7 @@ class ClassificationTask(Task):
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         weights = self.class_weights[batch.label]
         right = (logits.argmax(-1) == batch.label).float().mean()
-        tokens = (batch.tokens != self.model.pad).sum() if batch.padding else batch.tokens.numel()
+        tokens = (batch.tokens != PAD).sum() if batch.padding else batch.tokens.numel()
         self.log_training({"train/accuracy": right}, tokens)
         return self.summed((weights * smoothed).sum(), weights.sum())
 
@@ -262,11 +268,7 @@ class ClassificationTask(Task):
         """
         if top_k is not None:
             check_range("top_k", top_k, ge=1, whole=True)
-        limits = [
-            limit
-            for limit in (self.model.max_positions, self.max_trained_length)
-            if limit is not None
-        ]
+        limits = list(filter(None, (self.max_positions()[0], self.max_trained_length)))
         batches = classification_batches(
             lines, self.tokenizer, max_tokens, min(limits, default=None), cut
         )

@@ -34,6 +34,17 @@ def cross_entropy(
     return loss, nll
 
 
+def cross_entropy_of_logits(
+    logits: Tensor, target: Tensor, smoothing: float = 0.0, pad: int = 0
+) -> tuple[Tensor, Tensor]:
+    """The sums of :func:`cross_entropy`, from logits: ``(t v), (t) -> (), ()``."""
+    log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    nll = -log_p.gather(-1, target[:, None])[:, 0]
+    others = -log_p.sum(-1) - nll + log_p[:, pad]
+    smoothed = (1 - smoothing) * nll + smoothing / max(logits.shape[-1] - 2, 1) * others
+    return smoothed.sum(), nll.detach().sum()
+
+
 class CrossEntropy(torch.autograd.Function):
     """Computes the gradients in the forward pass, so that logits need not be kept, and multiplies
     them by the incoming gradient in the backward pass.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import lightning.pytorch as L
 import torch
@@ -20,6 +20,7 @@ from tfzoo.runs import bounds, checkpoints
 from tfzoo.tasks import settings as task_settings
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.evaluation import Evaluator
+from tfzoo.tasks.foreign import class_path
 
 FORMAT = 1
 """The version of the layout of the entry ``tfzoo`` in a checkpoint."""
@@ -44,6 +45,9 @@ class Task(Evaluator):
     ``recipe`` is the configuration of the task. A checkpoint stores it with the tokenizer, and
     :meth:`build` makes the task from both. The random seed of each training batch is derived from
     ``seed``, the number of batches trained on, and the rank.
+
+    ``foreign`` is the class of a model that is no ``Model``, and ``""`` otherwise. A checkpoint
+    cannot build such a model, so that :meth:`load` takes it.
 
     Args:
         settings: the dataclass settings by name.
@@ -89,7 +93,9 @@ class Task(Evaluator):
         self.compute: Compute = settings.get("compute", Compute())
         self.seed = seed
         derived = self.model_arguments(tokenizer)
-        config = {key: value for key, value in self.model.config.items() if key not in derived}
+        self.foreign = "" if isinstance(model, self.Model) else class_path(model)
+        given = {} if self.foreign else self.model.config
+        config = {key: value for key, value in given.items() if key not in derived}
         self.recipe: dict[str, Any] = {"task": self.name, "seed": seed, "model": config, **sections}
         self.recipe |= {section: asdict(value) for section, value in settings.items()}
         self._add_options()
@@ -112,11 +118,16 @@ class Task(Evaluator):
         return task_settings.sections(cls, Task)
 
     @classmethod
-    def build(cls, recipe: Mapping[str, Any], tokenizer: Any) -> Self:
-        """Build the task of a recipe, and initialise its parameters from the recipe's seed."""
+    def build(
+        cls, recipe: Mapping[str, Any], tokenizer: Any, model: nn.Module | None = None
+    ) -> Self:
+        """Build the task of a recipe around a model. Without one, build the recipe's, and
+        initialise its parameters from the recipe's seed.
+        """
         seed = recipe.get("seed", 0)
-        model = cls.Model(**cls.model_arguments(tokenizer), **recipe.get("model", {}))
-        initialise(model, seed)
+        if model is None:
+            model = cls.Model(**cls.model_arguments(tokenizer), **recipe.get("model", {}))
+            initialise(model, seed)
         settings = {
             key: setting(**(recipe.get(key) or {})) for key, setting in cls.settings().items()
         }
@@ -157,30 +168,50 @@ class Task(Evaluator):
         return []
 
     @classmethod
-    def load(cls, run: str | Path) -> Self:
+    def load(cls, run: str | Path, model: nn.Module | None = None) -> Self:
         """Load a trained run, or one of its checkpoints, in evaluation mode. For the folder of a
         run, load its best checkpoint.
 
+        Args:
+            run: a folder or a checkpoint.
+            model: where the task was trained with a model that is not tfzoo's, a new one of the
+                same structure. It gets the trained weights.
+
         Raises:
             BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
-                of tfzoo.
+                of tfzoo; or its model is not tfzoo's, and none is given.
         """
         path = checkpoints.resolve(run)
-        return cls.from_checkpoint(checkpoints.read(path, task=cls.name))
+        return cls.from_checkpoint(checkpoints.read(path, task=cls.name), model)
 
     @classmethod
-    def from_checkpoint(cls, checkpoint: Mapping[str, Any]) -> Self:
-        """Build the task from the contents of a checkpoint file."""
+    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[override]  # Lightning's would not find the model
+        """Refused: :meth:`load` builds the task from its checkpoint.
+
+        Raises:
+            BadRun: always.
+        """
+        raise BadRun(f"use {cls.__name__}.load({str(checkpoint_path)!r}), which needs no arguments")
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Mapping[str, Any], model: nn.Module | None = None) -> Self:
+        """Build the task from the contents of a checkpoint file, around ``model`` if given."""
         kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
+        if model is None and kept.get("foreign"):
+            raise BadRun(
+                f"the model of this checkpoint, {kept['foreign']}, is not tfzoo's: load it with "
+                f"{cls.__name__}.load(RUN, model=...) in Python"
+            )
         try:
             layers = min(bounds.LAYERS, len(state))
             for keys, value in bounds.leaves(kept["recipe"]):
                 bounds.check_number(keys, value, "the checkpoint's recipe", layers)
             tokenizer = cls.restore_tokenizer(kept["tokenizer"])
-            arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
-            with torch.device("meta"):  # no memory is allocated before the sizes are checked
-                bounds.fitting(cls.Model(**arguments), state)
-            task = cls.build(kept["recipe"], tokenizer)
+            if model is None:
+                arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
+                with torch.device("meta"):  # no memory is allocated before the sizes are checked
+                    bounds.fitting(cls.Model(**arguments), state)
+            task = cls.build(kept["recipe"], tokenizer, model)
             task.load_state_dict(state)
             task.batches = int(kept["batches"])
         except TfzooError:
@@ -207,6 +238,7 @@ class Task(Evaluator):
             "batches": self.batches,
             "skipped": self.skipped,
             "text": self._content(),
+            **({"foreign": self.foreign} if self.foreign else {}),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

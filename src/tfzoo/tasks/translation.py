@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -16,13 +16,13 @@ from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
+from tfzoo.special_ids import PAD
+from tfzoo.tasks import foreign
 from tfzoo.tasks.compute import Compute
-from tfzoo.tasks.cross_entropy import cross_entropy
+from tfzoo.tasks.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
 from tfzoo.tasks.translation_scores import MIN_WORDS, TranslationScores, mean_words
-
-Padding = Literal["none", "right"]
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,19 @@ class Translation:
 
 
 class TranslationTask(Task):
-    """Training, evaluation and inference of a :class:`~tfzoo.Transformer` that translates.
+    """Training, evaluation and inference of a model that translates.
+
+    A batch is a :class:`~tfzoo.ParallelBatch`: ``source`` ``(b k)`` and ``target`` ``(b n)``, int64
+    ids that end with EOS and are padded on the right with 0, the target begins with BOS;
+    ``non_padding`` ``(t)``, int64, the places in ``target[:, 1:].flatten()`` that are no padding;
+    ``source_padding``, ``target_padding``, whether any row is padded; ``index``, the row of each
+    pair in its data set; ``source_text``, ``target_text``, [] in training.
 
     Args:
-        model: a model with the tokenizer's vocabulary sizes.
+        model: a :class:`~tfzoo.Transformer` with the tokenizer's vocabulary sizes, or any module
+            that maps source ids ``(b k)`` and target ids ``(b q)`` to logits ``(b q v)`` of the
+            next token. One without the methods of :class:`tfzoo.search.Decodable` cannot
+            translate, and is scored by loss and perplexity alone.
         tokenizer: ``TranslationData.tokenizers``.
         optim: learning rate, schedule and label smoothing.
         search: beam size and length penalty; validation and test use them with ``n_best=1``.
@@ -52,12 +61,12 @@ class TranslationTask(Task):
     command = "translate"
     monitor = "val/chrf"
     score_names = ("loss", "perplexity", "bleu", "chrf", "exact_match")
-    model: Transformer
+    model: Any
     tokenizer: TokenizerPair
 
     def __init__(
         self,
-        model: Transformer,
+        model: nn.Module,
         tokenizer: TokenizerPair,
         *,
         optim: Optim | None = None,
@@ -75,6 +84,7 @@ class TranslationTask(Task):
         self.search = search
         self.samples = 4
         """How many sentences each validation prints with their translations."""
+        self.decodes = foreign.can_decode(model)
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @classmethod
@@ -99,24 +109,26 @@ class TranslationTask(Task):
         """The label-smoothed loss and the cross entropy, each summed over non-padding target
         tokens, in nats; and the number of these tokens.
         """
-        source_padding: Padding = "right" if batch.source_padding else "none"
-        target_padding: Padding = "right" if batch.target_padding else "none"
+        source_padding = "right" if batch.source_padding else "none"
+        target_padding = "right" if batch.target_padding else "none"
         labels = batch.target[:, 1:]
         # The decoder's input has no EOS, since no token follows it. `[:, :-1]` removes that of the
         # longest sentences; in the others it becomes padding.
-        inputs, labels = batch.target[:, :-1] * (labels != self.model.pad), labels.flatten()
+        inputs, labels = batch.target[:, :-1] * (labels != PAD), labels.flatten()
+        labels = labels.index_select(0, batch.non_padding)
+        smoothing = self.optim.label_smoothing
+        if self.foreign:
+            size = len(self.tokenizer.target)
+            logits = foreign.token_logits(self.model, batch.source, inputs, size)
+            logits = logits.flatten(0, 1).index_select(0, batch.non_padding)
+            return *cross_entropy_of_logits(logits, labels, smoothing, PAD), len(labels)
         hidden = self.model.hidden(
             batch.source, inputs, source_padding=source_padding, target_padding=target_padding
         )
         # Logits are computed at non-padding tokens only.
-        hidden, labels = (
-            hidden.flatten(0, 1).index_select(0, batch.non_padding),
-            labels.index_select(0, batch.non_padding),
-        )
-        smoothed, nll = cross_entropy(
-            hidden, self.model.output_weight, labels, self.optim.label_smoothing, self.model.pad
-        )
-        return smoothed, nll, len(batch.non_padding)
+        hidden = hidden.flatten(0, 1).index_select(0, batch.non_padding)
+        loss = cross_entropy(hidden, self.model.output_weight, labels, smoothing, PAD)
+        return *loss, len(labels)
 
     def forward_batch(self, batch: ParallelBatch) -> object:
         return self.loss(batch)
@@ -161,13 +173,18 @@ class TranslationTask(Task):
         return mean_words(references, dataset.languages[1]) >= MIN_WORDS
 
     def max_positions(self) -> tuple[int | None, int | None]:
+        if self.foreign:
+            return None, getattr(self.model, "max_positions", None)
         return self.model.encoder.max_positions, self.model.decoder.max_positions
 
     def new_scores(self) -> TranslationScores:
-        return TranslationScores(self.tokenizer.target_language)
+        return TranslationScores(self.tokenizer.target_language, self.decodes)
 
     def score(self, batch: ParallelBatch, scores: TranslationScores) -> None:
         smoothed, nll, tokens = self.loss(batch)
+        if not self.decodes:
+            scores.update([], [], smoothed, nll, tokens)
+            return
         texts = self._decode(batch.source, replace(self.search, n_best=1))
         scores.update(texts, batch.target_text, smoothed, nll, tokens)
         for index, *example in zip(
@@ -244,13 +261,13 @@ class TranslationTask(Task):
             lines,
             self.tokenizer,
             max_tokens=max_tokens,
-            max_length=self.model.encoder.max_positions,
+            max_length=self.max_positions()[0],
         )
         return self.in_order(batches, lambda batch: self._search(batch.source, options), progress)
 
     def _search(self, source: Tensor, options: Search) -> list[list[Translation]]:
         with self.throughput.timed(self.device):
-            found = search(self.model, source, options)
+            found = search(foreign.check_decodable(self.model), source, options)
         self.throughput.items += sum(
             len(hypotheses[0].ids) + hypotheses[0].finished for hypotheses in found
         )

@@ -98,10 +98,13 @@ def mean_words(references: Sequence[str], language: str) -> float:
 
 
 class TranslationScores(nn.Module):
-    """The scores of one data set: :class:`CorpusScores`, and loss and perplexity per token."""
+    """The scores of one data set: loss and perplexity per token and, if texts are decoded,
+    :class:`CorpusScores`.
+    """
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, decodes: bool = True) -> None:
         super().__init__()
+        self.decodes = decodes
         self.text = CorpusScores(language)
         self.loss = MeanMetric()
         self.nll = MeanMetric()
@@ -120,9 +123,9 @@ class TranslationScores(nn.Module):
         self.nll.update(nll / tokens, weight=tokens)
 
     def compute(self) -> dict[str, Tensor]:
-        """``loss``, ``perplexity`` and the scores of :class:`CorpusScores`, over all processes."""
+        """``loss``, ``perplexity`` and the scores of the texts, over all processes."""
         return {
             "loss": self.loss.compute(),
             "perplexity": self.nll.compute().exp(),
-            **self.text.compute(),
+            **(self.text.compute() if self.decodes else {}),
         }

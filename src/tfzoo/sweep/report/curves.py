@@ -89,7 +89,7 @@ def read_curves(file: Path) -> dict[str, Curve]:
         with file.open(newline="", encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
                 for key, value in row.items():
-                    if value and key and key.startswith(("train/", "val/")):
+                    if value and key and key not in ("step", "epoch"):
                         found[metric_name(key)][int(row["step"])] = float(value)
     except (OSError, ValueError, TypeError):
         pass

@@ -20,7 +20,9 @@ def facts(results: Results) -> list[tuple[str, str]]:
         f"{results.axis_name(axis)}: {', '.join(labels)}" for axis, labels in results.axes.items()
     )
     found = [
-        ("Recipe", str(file["recipe"])),
+        ("Module", f"{file['module']} on {file.get('data') or 'data of its own'}")
+        if "module" in file
+        else ("Recipe", str(file["recipe"])),
         ("Varied", varied),
         ("How", MODES.get(str(file.get("mode", "grid")), str(file.get("mode")))),
         (

@@ -1,0 +1,73 @@
+"""Models that tfzoo did not make, in its tasks."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from torch import Tensor, nn
+
+from tfzoo.errors import BadOption
+from tfzoo.search import Decodable
+
+DECODING = ("pad", "max_positions", "init_cache", "decode_step")
+"""What :class:`tfzoo.search.Decodable` asks for."""
+
+
+def class_path(model: nn.Module) -> str:
+    """Where the class of a model is defined: ``package.module.Class``."""
+    return f"{type(model).__module__}.{type(model).__qualname__}"
+
+
+def missing_for_decoding(model: nn.Module) -> list[str]:
+    """What a model lacks of the protocol of decoding."""
+    return [name for name in DECODING if not hasattr(model, name)]
+
+
+def can_decode(model: nn.Module) -> bool:
+    """Whether a model can decode. Warns if it cannot."""
+    missing = missing_for_decoding(model)
+    if missing:
+        warnings.warn(
+            f"{class_path(model)} has no {', '.join(missing)}: it cannot decode and is scored by "
+            "loss and perplexity alone (tfzoo.search.Decodable)",
+            stacklevel=3,
+        )
+    return not missing
+
+
+def check_decodable(model: Any) -> Decodable[Any]:
+    """The model, if it can decode.
+
+    Raises:
+        BadOption: it cannot; the message says what it lacks.
+    """
+    if missing := missing_for_decoding(model):
+        raise BadOption(
+            f"{class_path(model)} cannot decode: it has no {', '.join(missing)}. "
+            "tfzoo.search.Decodable says what they do"
+        )
+    decodable: Decodable[Any] = model
+    return decodable
+
+
+def class_logits(model: nn.Module, tokens: Tensor, classes: int) -> Tensor:
+    """The logits of a classifier: ``(b n) -> (b classes)``."""
+    return checked(model, model(tokens), (len(tokens), classes), "b classes")
+
+
+def token_logits(model: nn.Module, source: Tensor, target: Tensor, size: int) -> Tensor:
+    """The logits of the next tokens: ``(b k), (b q) -> (b q size)``."""
+    return checked(model, model(source, target), (*target.shape, size), "b q v")
+
+
+def checked(model: nn.Module, logits: Any, shape: tuple[int, ...], axes: str) -> Tensor:
+    """What a model returned, if it is logits of this shape.
+
+    Raises:
+        BadOption: it is not.
+    """
+    if not isinstance(logits, Tensor) or tuple(logits.shape) != shape:
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise BadOption(f"{class_path(model)} must return logits ({axes}) = {shape}, not {got}")
+    return logits

@@ -1,0 +1,79 @@
+"""Parts of tfzoo in somebody's LightningModule, before its optimiser is made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import lightning.pytorch as L
+from torch import nn
+
+from tfzoo.errors import BadOption
+from tfzoo.registry import AttentionSpec, NormSpec
+from tfzoo.swapping.report import SwapReport
+from tfzoo.swapping.swap import swap
+
+
+class SwapParts(L.Callback):
+    """Calls :func:`tfzoo.swap` on a LightningModule when its Trainer starts, so that the optimiser
+    gets the parameters of the new parts. A module that makes its layers in ``configure_model`` is
+    made to do so first.
+
+    Args:
+        norm, attention, only, skip, valid, allow: as :func:`tfzoo.swap`.
+        module: the name of the submodule to swap in, such as ``model``; ``""`` is the
+            LightningModule itself. ``valid`` names an argument of its forward.
+
+    ``report`` says what was swapped, after the start.
+
+    Raises:
+        BadOption: (when training starts) there is no such submodule, or nothing to swap; or
+            ``configure_model`` makes the layers again, although Lightning asks it not to.
+    """
+
+    def __init__(
+        self,
+        norm: NormSpec | None = None,
+        attention: AttentionSpec | None = None,
+        *,
+        only: str | Collection[str] | None = None,
+        skip: str | Collection[str] | None = None,
+        valid: str | bool | None = None,
+        allow: Collection[str] = (),
+        module: str = "",
+    ) -> None:
+        self.norm, self.attention, self.only, self.skip = norm, attention, only, skip
+        self.valid, self.allow, self.module = valid, allow, module
+        self.report: SwapReport | None = None
+        self._swapped: tuple[str, nn.Module] | None = None
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Swap, once: the same Trainer may fit, validate and test."""
+        if self.report is not None:
+            return
+        pl_module.configure_model()  # Lightning calls it later, and asks that it may be repeated
+        try:
+            model: nn.Module = pl_module.get_submodule(self.module)
+        except AttributeError as error:
+            raise BadOption(f"SwapParts: {type(pl_module).__name__}: {error}") from None
+        self.report = swap(
+            model,
+            self.norm,
+            self.attention,
+            only=self.only,
+            skip=self.skip,
+            valid=self.valid,
+            allow=self.allow,
+        )
+        first = ".".join(filter(None, [self.module, self.report.replaced[0]]))
+        self._swapped = first, pl_module.get_submodule(first)
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Check that the model still is the one that was swapped."""
+        if self._swapped is None:
+            return
+        name, module = self._swapped
+        if pl_module.get_submodule(name) is not module:
+            raise BadOption(
+                f"SwapParts: configure_model made {name} again after the swap; let it return if "
+                "the layers are there"
+            )

@@ -1,0 +1,157 @@
+"""A LightningModule that is not tfzoo's is swept: its parts are swapped, its arguments varied."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import yaml
+from torch import nn
+
+import tfzoo
+from tests.docs.pages import blocks
+from tfzoo.commands.main import main
+from tfzoo.errors import BadOption, BadRecipe, TfzooError
+from tfzoo.sweep import cell, job, train_module
+from tfzoo.sweep.load import load
+from tfzoo.sweep.runs import table
+
+PAGE = "docs/swap.md"
+MODULE = next(block.text for block in blocks(PAGE, "python") if "# mine.py" in block.text)
+FILE = yaml.safe_load(next(block.text for block in blocks(PAGE, "yaml")))
+SMALL = {
+    "axes": {"swap.norm": [None, "rms"], "module.layers": [1]},
+    "seeds": [1],
+    "budget": {"steps": 4},
+}
+
+
+@pytest.fixture(autouse=True)
+def somebodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Works in a folder with the page's ``mine.py``."""
+    (tmp_path / "mine.py").write_text(MODULE, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    sys.modules.pop("mine", None)
+    yield
+    sys.modules.pop("mine", None)
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs train in this process."""
+
+    def spawn(run: Any, plan: Any, environment: Any, stop: Any) -> int:
+        return train_module.main(run.folder, plan.module, plan.data)
+
+    monkeypatch.setattr(cell, "spawn", spawn)
+
+
+def sweep(**changes: Any) -> str:
+    Path("mine.yaml").write_text(yaml.safe_dump({**FILE, **SMALL, **changes}), "utf-8")
+    return "mine.yaml"
+
+
+def refused(**changes: Any) -> str:
+    with pytest.raises(TfzooError) as caught:
+        load(sweep(**changes), trust=True)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_its_norms_are_compared_by_a_metric_that_it_logs(in_process: None) -> None:
+    assert main(["sweep", sweep(), "--trust", "--run", "runs/norms"]) == 0
+    rows = table("runs/norms")
+    assert [row["status"] for row in rows] == ["completed", "completed"]
+    assert [row["swap.norm"] for row in rows] == ["null", "rms"]
+    assert len({row["val_loss"] for row in rows}) == 2
+    # a layer norm has a bias more, in two layers
+    assert rows[0]["parameters"] - rows[1]["parameters"] == 2 * 16
+    page = Path("runs/norms/report.html").read_text("utf-8")
+    assert "mine:Mine" in page
+    for stored in ("cells.json", "sweep.yaml", "report.html"):
+        assert "--trust" not in Path("runs/norms", stored).read_text("utf-8"), stored
+    assert main(["sweep", "mine.yaml", "--run", "runs/norms"]) == 2  # going on asks again
+
+
+def test_what_its_training_raises_is_the_reason(in_process: None) -> None:
+    overrides = {**FILE["overrides"], "swap.only": "nothing"}
+    assert main(["sweep", sweep(overrides=overrides), "--trust", "--run", "runs/norms"]) == 1
+    assert [row["status"] for row in table("runs/norms")] == ["completed", "failed"]
+    assert "no norm of Mine can be replaced" in table("runs/norms")[1]["reason"]
+
+
+def test_its_code_is_not_imported_without_trust(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", sweep()]) == 2
+    assert "module names 'mine:Mine', whose code would run" in capsys.readouterr().err
+    assert main(["sweep", "mine.yaml", "--cell", "0"]) == 2
+    assert "mine" not in sys.modules
+    with pytest.raises(BadRecipe, match="--trust is for the sweep of a module"):
+        load("ablations/norm", trust=True)
+
+
+def test_a_job_of_a_cluster_is_told_to_trust() -> None:
+    run = train_run(load(sweep(), trust=True))
+    assert job.sweep_arguments(Path("f"), run, True)[-1] == "--trust"
+    assert "--trust" not in job.sweep_arguments(Path("f"), run, False)
+
+
+def train_run(plan: Any) -> Any:
+    from tfzoo.sweep.state import planned_runs
+
+    return planned_runs(plan, Path("f"))[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"recipe": "translation/numbers"}, "a recipe, or a module on data: remove one"),
+        ({"module": "mine.Mine"}, "'mine.Mine' is no class: write package.module:Class"),
+        ({"module": "mine:Mien"}, "cannot import mine:Mien: AttributeError"),
+        ({"module": "mine:MineData"}, "mine:MineData is no LightningModule"),
+        ({"overrides": {"module.lyers": 2}}, "has no argument 'lyers'. Did you mean 'layers'?"),
+        ({"overrides": {"model.dim": 2}}, "model.dim is no key of the sweep of a module"),
+        ({"overrides": {"trainer.logger": False}}, "trainer.logger is set by the sweep"),
+        ({"overrides": {"swap.nrom": "rms"}}, "Did you mean 'norm'?"),
+        ({"axes": {"swap.norm": ["rmz"]}}, "no norm named 'rmz'"),
+        ({"budget": {}}, "training has no end"),
+        ({"budget": {"steps": 2, "tokens": 3}}, "budget.tokens is for recipes"),
+    ],
+)
+def test_a_mistake_is_one_line_before_the_first_run(changes: dict[str, Any], said: str) -> None:
+    assert said in refused(**changes)
+
+
+class Late(L.LightningModule):
+    """Makes its layers in ``configure_model``."""
+
+    def __init__(self, again: bool = False) -> None:
+        super().__init__()
+        self.model: Any = None
+        self.again = again
+
+    def configure_model(self) -> None:
+        if self.model is None or self.again:
+            self.model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
+
+
+def test_a_callback_swaps_once_before_the_optimiser_is_made() -> None:
+    task, parts = Late(), tfzoo.SwapParts(norm="rms", module="model")
+    for stage in ("fit", "test"):
+        parts.setup(None, task, stage)  # type: ignore[arg-type]  # not read
+    assert parts.report is not None
+    assert parts.report.replaced == ["0"]
+    with pytest.raises(BadOption, match=r"SwapParts: Late: .*`modle`"):
+        tfzoo.SwapParts(norm="rms", module="modle").setup(None, task, "fit")  # type: ignore[arg-type]
+
+
+def test_layers_that_are_made_anew_after_the_swap_are_noticed() -> None:
+    task, parts = Late(again=True), tfzoo.SwapParts(norm="rms")
+    parts.setup(None, task, "fit")  # type: ignore[arg-type]  # not read
+    task.configure_model()  # as the Trainer does
+    with pytest.raises(BadOption, match=r"configure_model made model\.0 again"):
+        parts.on_fit_start(None, task)  # type: ignore[arg-type]  # likewise

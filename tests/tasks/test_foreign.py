@@ -1,0 +1,139 @@
+"""Any module can be trained and scored, and is loaded where its module is given."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import lightning.pytorch as L
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.errors import BadOption, BadRun
+from tfzoo.tasks.cross_entropy import cross_entropy, cross_entropy_of_logits
+
+
+class Bag(nn.Module):
+    """Is no model of tfzoo and has no ``config``."""
+
+    def __init__(self, vocab_size: int, classes: int) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(vocab_size, 8), nn.Linear(8, classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.embedding(tokens).mean(1))  # type: ignore[no-any-return]
+
+
+class Wrapped(nn.Module):
+    """A Transformer that hides everything but its forward."""
+
+    def __init__(self, vocab_size: int, decodes: bool = False) -> None:
+        super().__init__()
+        self.inner = tfzoo.Transformer(vocab_size, dim=8, heads=2, layers=1)
+        if decodes:
+            self.pad, self.max_positions = 0, None
+            self.init_cache, self.decode_step = self.inner.init_cache, self.inner.decode_step
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.inner(source, target)  # type: ignore[no-any-return]
+
+
+def trainer() -> L.Trainer:
+    return L.Trainer(
+        max_steps=2,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+    )
+
+
+@pytest.fixture(scope="module")
+def texts() -> tfzoo.ClassificationData:
+    data = tfzoo.ClassificationData(
+        dataset={"name": "listops", "train": 60, "val": 8, "test": 8}, max_tokens=512
+    )
+    data.prepare_data()
+    return data
+
+
+@pytest.fixture(scope="module")
+def pairs() -> tfzoo.TranslationData:
+    data = tfzoo.TranslationData(
+        dataset={"name": "numbers", "train": 100, "val": 8, "test": 8, "long": 4},
+        tokenizer={"name": "bpe", "vocab_size": 300},
+        max_tokens=400,
+    )
+    data.prepare_data()
+    return data
+
+
+def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(
+    texts: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
+    words = texts.vocabulary
+    sizes = len(words.tokenizer), len(words.labels)
+    task = tfzoo.ClassificationTask(Bag(*sizes), words)
+    lightning = trainer()
+    lightning.fit(task, datamodule=texts)
+    lightning.test(task, datamodule=texts, verbose=False)
+    assert {"test/loss", "test/accuracy"} <= lightning.callback_metrics.keys()
+    path = tmp_path / "mine.ckpt"
+    lightning.save_checkpoint(path)
+    again = tfzoo.ClassificationTask.load(path, model=Bag(*sizes))
+    assert again.classify(["[MAX 4 3 ]"]) == task.classify(["[MAX 4 3 ]"])
+    with pytest.raises(BadRun, match=r"Bag, is not tfzoo's: load it with Clas.*\.load\(RUN, mod"):
+        tfzoo.ClassificationTask.load(path)
+    with pytest.raises(BadRun, match="does not fit together"):
+        tfzoo.ClassificationTask.load(path, model=Bag(sizes[0], 3))
+    with pytest.raises(BadRun, match=r"use ClassificationTask\.load\('mine.ckpt'\)"):
+        tfzoo.ClassificationTask.load_from_checkpoint("mine.ckpt")
+
+
+def test_what_is_no_logits_is_said_by_shape(texts: tfzoo.ClassificationData) -> None:
+    words = texts.vocabulary
+    task = tfzoo.ClassificationTask(Bag(len(words.tokenizer), 3), words)
+    with pytest.raises(BadOption, match=r"Bag must return logits \(b classes\) = \(1, 10\), not"):
+        task.classify(["[MAX 4 3 ]"])
+
+
+def test_a_translator_of_ones_own_has_the_loss_of_tfzoos(
+    pairs: tfzoo.TranslationData, tmp_path: Path
+) -> None:
+    tokenizers = pairs.tokenizers
+    with pytest.warns(UserWarning, match="has no pad, max_positions, init_cache, decode_step"):
+        task = tfzoo.TranslationTask(
+            Wrapped(len(tokenizers.target)), tokenizers, optim=tfzoo.Optim(label_smoothing=0.1)
+        )
+    lightning = trainer()
+    lightning.fit(task, datamodule=pairs)
+    scores = lightning.validate(task, datamodule=pairs, verbose=False)[0]
+    assert scores.keys() == {"val/loss", "val/perplexity", "val/items"}
+    with pytest.raises(BadOption, match="cannot decode: it has no pad, max_positions, init_cache"):
+        task.translate(["two"])
+    task.eval()
+    same = tfzoo.TranslationTask(task.model.inner, tokenizers, optim=task.optim).eval()
+    batch = next(iter(pairs.val_dataloader()))
+    torch.testing.assert_close(task.loss(batch)[:2], same.loss(batch)[:2])
+    lightning.save_checkpoint(tmp_path / "mine.ckpt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decoding = Wrapped(len(tokenizers.target), decodes=True)
+        again = tfzoo.TranslationTask.load(tmp_path / "mine.ckpt", model=decoding)
+    assert again.translate(["two"]) == same.translate(["two"])
+
+
+def test_the_loss_of_logits_is_that_of_the_fused_layer() -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(9, 4, dtype=torch.float64)
+    target = torch.randint(1, 9, (7,))
+    wanted, wanted_nll = cross_entropy(hidden, weight, target, 0.1)
+    found, nll = cross_entropy_of_logits(hidden @ weight.mT, target, 0.1)
+    torch.testing.assert_close((found, nll), (wanted, wanted_nll), rtol=1e-9, atol=1e-9)
+    gradients = [torch.autograd.grad(one, hidden)[0] for one in (found, wanted)]
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-9, atol=1e-9)
