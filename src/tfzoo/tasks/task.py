@@ -191,7 +191,9 @@ class Task(Evaluator):
         Raises:
             BadRun: always.
         """
-        raise BadRun(f"use {cls.__name__}.load({str(checkpoint_path)!r}), which needs no arguments")
+        raise BadRun(
+            f"use {cls.__name__}.load({str(checkpoint_path)!r}), which also restores the tokenizer"
+        )
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Mapping[str, Any], model: nn.Module | None = None) -> Self:
