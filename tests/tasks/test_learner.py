@@ -8,6 +8,7 @@ import copy
 import math
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning.pytorch as L
@@ -16,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
+from tfzoo import _adapters
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, NotFinite
 from tfzoo.tasks.skipped_steps import SkippedSteps
@@ -201,6 +203,14 @@ def test_a_training_takes_nothing_over_from_one_that_was_broken_off_in_the_middl
     assert watch.logged[0]["train/tokens_per_second"] > 1  # seconds since the start of training
     assert len(task._last_step[1]) == len(added) == 2
     assert task.tokens == first + tokens
+
+
+def test_ddp_is_told_not_to_broadcast_buffers(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, told, trainer = task_of(data), [], SimpleNamespace(callbacks=[], datamodule=None)
+    monkeypatch.setattr(_adapters, "ignore_in_ddp", lambda module, names: told.extend(names))
+    task.trainer = trainer  # type: ignore[assignment]
+    task.setup("fit")
+    assert told == [name for name, _ in task.named_buffers()] != []
 
 
 class HostReads(TorchDispatchMode):
