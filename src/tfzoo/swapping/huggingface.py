@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -98,10 +99,9 @@ def attend(
     """
     part: InterfaceAttention | None = getattr(module, NAME, None)
     if part is None:
-        from transformers import AttentionInterface
-
+        sdpa = import_module("transformers").AttentionInterface()["sdpa"]
         more = {"is_causal": is_causal, "position_bias": position_bias, **kwargs}
-        found: tuple[Tensor, Tensor | None] = AttentionInterface()["sdpa"](
+        found: tuple[Tensor, Tensor | None] = sdpa(
             module, query, key, value, attention_mask, dropout=dropout, **more
         )
         return found
@@ -111,11 +111,10 @@ def attend(
 
 def register() -> None:
     """Make :func:`attend` known to ``transformers``, with the masks of ``sdpa``."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
-    AttentionInterface.register(NAME, attend)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
+    transformers = import_module("transformers")
+    sdpa_mask = import_module("transformers.masking_utils").sdpa_mask
+    transformers.AttentionInterface.register(NAME, attend)
+    transformers.AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
 def calls_interface(module: nn.Module) -> bool:

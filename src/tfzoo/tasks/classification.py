@@ -116,8 +116,9 @@ class ClassificationTask(Task):
             BadOption: balanced weights, and the data module is not a ``ClassificationData``.
         """
         trained = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
-        known = isinstance(trained, ClassificationDataset)
-        found = counts(trained, len(self.labels)).tolist() if known else None
+        found = None
+        if isinstance(trained, ClassificationDataset):
+            found = counts(trained, len(self.labels)).tolist()
         weights = self.loss_settings.weights(self.labels, found)
         if weights is None:
             raise BadOption(

@@ -185,7 +185,7 @@ class Task(Evaluator):
         return cls.from_checkpoint(checkpoints.read(path, task=cls.name), model)
 
     @classmethod
-    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[override]  # Lightning's would not find the model
+    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> NoReturn:
         """Refused: :meth:`load` builds the task from its checkpoint.
 
         Raises:
