@@ -250,7 +250,7 @@ class TranslationTask(Task):
             BadOption: a number out of range.
             BadData: ``lines`` is one string.
         """
-        given = {"n_best": n_best, "beam": beam, "length_penalty": length_penalty}
+        given: dict[str, Any] = {"n_best": n_best, "beam": beam, "length_penalty": length_penalty}
         options = search or self.search
         if beam is None and (n_best or 1) > options.beam:
             given["beam"] = n_best

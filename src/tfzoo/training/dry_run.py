@@ -131,7 +131,7 @@ def estimate(config: Config, task: Any, data: Any, context: L.Callback) -> Estim
 
     def largest_first() -> DataLoader[Any]:
         loader = own()
-        batches = cells.sorted(list(loader.batch_sampler))
+        batches: Any = cells.sorted(list(loader.batch_sampler))  # any iterable of batches
         return DataLoader(
             loader.dataset,
             batch_sampler=batches,
