@@ -256,20 +256,39 @@ def test_processes_with_different_rows_are_refused() -> None:
 
 @pytest.mark.parametrize("batch", [tfzoo.ParallelBatch, tfzoo.ClassificationBatch])
 @pytest.mark.parametrize(
-    ("ids", "words"), [([], "at least one example"), ([[5, 3]], "id 3 is a special one")]
+    ("ids", "words"),
+    [
+        ([], "at least one example"),
+        ([[5, 3]], "id 3 is a special one"),
+        ([[5.5]], "whole numbers, not 5.5"),
+    ],
 )
 def test_lists_of_ids_that_are_no_batch_are_refused(batch: Any, ids: Any, words: str) -> None:
     with pytest.raises(BadData, match=words):
         batch.collate([(one, one if batch is tfzoo.ParallelBatch else 0) for one in ids])
 
 
+def test_classes_of_a_batch_are_whole_numbers() -> None:
+    batch = tfzoo.ClassificationBatch.collate([(torch.tensor([5, 6]), torch.tensor(1))])
+    assert batch.tokens.tolist() == [[5, 6, 3]]
+    assert batch.label.tolist() == [1]
+    for label in (0.5, [0, 1]):
+        with pytest.raises(BadData, match="whole numbers, not"):
+            tfzoo.ClassificationBatch.collate([([5], label)])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize("key", ["root", "dataset"])
 def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(
-    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    key: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = saved(tmp_path, DICTS)
     command = ["fit", "classification/trec6", f"--data.{key}", str(folder), "--data.val", "test"]
     assert main([*command, "--print_config"]) == 0
+    monkeypatch.chdir(tmp_path)
+    ClassificationData(dataset="saved").prepare_data()
     data = yaml.safe_load(capsys.readouterr().out)["data"]
     assert (data["root"], data["dataset"], data["val"]) == (str(folder), None, "test")
 

@@ -286,7 +286,7 @@ class ClassificationData(TextData):
         return labels_of({part: self.splits[part] for part in parts}, contents)
 
     def _examples(self) -> dict[str, Examples]:
-        """The rows of each split. Finds files, reads none."""
+        """The rows of each split. Finds files, or copies those at an address; reads none."""
         if self.made is not None:
             return dict(generated(self.dataset, self.seed, self.columns))
         splits = self.text.external(self.columns, self.columns)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.parallel_batch import epoch_of, padded, sentences_of
+from tfzoo.data.parallel_batch import epoch_of, padded, sentences_of, whole
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.registry import Spec, create
@@ -52,10 +52,10 @@ class ClassificationBatch:
         tensor([0, 2])
 
         Raises:
-            BadData: no example, or an id of padding, BOS or EOS.
+            BadData: no example, an id of padding, BOS or EOS, or a class that is no whole number.
         """
         sequences = sentences_of([ids for ids, _ in examples])
-        classes = np.array([int(label) for _, label in examples])
+        classes = np.array([whole(label) for _, label in examples])
         longest = int(sequences.lengths.max())
         rows = np.arange(len(examples))
         return ClassificationDataset(sequences, classes, rows, longest)[range(len(examples))]

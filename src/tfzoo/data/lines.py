@@ -16,6 +16,7 @@ from os import PathLike
 from pathlib import Path
 
 from tfzoo.errors import BadData, did_you_mean, listing
+from tfzoo.registry import registry
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -101,9 +102,10 @@ def stat_fingerprint(*paths: Path) -> str | None:
 
 def is_folder(dataset: object) -> bool:
     """Whether the value of ``data.dataset`` is a path and not the name of a built-in data set."""
-    if isinstance(dataset, str):
-        return "/" in dataset or "\\" in dataset
-    return isinstance(dataset, PathLike)
+    if not isinstance(dataset, str):
+        return isinstance(dataset, PathLike)
+    is_name = dataset in registry("dataset").names()
+    return "/" in dataset or "\\" in dataset or (not is_name and Path(dataset).is_dir())
 
 
 def find_file(*paths: Path) -> Path | None:

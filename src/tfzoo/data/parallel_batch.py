@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -166,11 +167,11 @@ def sentences_of(ids: Sequence[Sequence[int]]) -> Sentences:
     """Lists of ids of a batch.
 
     Raises:
-        BadData: no list, or an id of padding, BOS or EOS.
+        BadData: no list, an id of padding, BOS or EOS, or one that is no whole number.
     """
     if not ids:
         raise BadData("a batch needs at least one example")
-    sentences = Sentences.of([list(map(int, one)) for one in ids])
+    sentences = Sentences.of([list(map(whole, one)) for one in ids])
     special = (sentences.ids != UNK) & (sentences.ids <= EOS)
     if special.any():
         raise BadData(
@@ -178,6 +179,18 @@ def sentences_of(ids: Sequence[Sequence[int]]) -> Sentences:
             "padding, which the batch adds"
         )
     return sentences
+
+
+def whole(number: Any) -> int:
+    """An id or a class as an int.
+
+    Raises:
+        BadData: it is a float, or several numbers.
+    """
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise BadData(f"ids and classes are whole numbers, not {str(number)[:40]}") from None
 
 
 def as_is(batch: Any) -> Any:

@@ -12,6 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.lines import find_file, missing, read_lines, stat_fingerprint
 from tfzoo.data.remote import file_name, is_address, local_copy
 from tfzoo.data.table import FORMS, Table
@@ -132,7 +133,8 @@ class JoinedText:
     def stat_fingerprint(self) -> str | None:
         """See :func:`tfzoo.data.lines.stat_fingerprint`."""
         known = [part.stat_fingerprint() for part in self.parts]
-        return None if None in known else "\n\n".join(map(str, known))
+        code = [code_fingerprint(type(part)) for part in self.parts]
+        return None if None in known else "\n\n".join([*map(str, known), *code])
 
     def location(self, row: int) -> str:
         """File and line of a row, for an error message."""

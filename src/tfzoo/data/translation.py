@@ -174,7 +174,7 @@ class TranslationData(TextData):
             raise BadData(f"train: no pair is left; skipped: {self._skips()} (data.max_length)")
 
     def _examples(self) -> dict[str, Examples]:
-        """The rows of each split. Finds files, reads none."""
+        """The rows of each split. Finds files, or copies those at an address; reads none."""
         if self.made is None:
             found = self.text.external(self.columns, self.direction)
             if "val" not in found:
