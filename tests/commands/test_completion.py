@@ -48,5 +48,7 @@ def test_zsh_takes_the_same_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     bash = capsys.readouterr().out
     assert main(["completion", "zsh"]) == 0
-    assert capsys.readouterr().out == f"autoload -U +X bashcompinit && bashcompinit\n{bash}"
+    assert capsys.readouterr().out == (
+        f"autoload -Uz compinit bashcompinit && compinit && bashcompinit\n{bash}"
+    )
     assert main(["completion", "fish"]) == 2

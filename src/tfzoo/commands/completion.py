@@ -65,7 +65,11 @@ def run(args: list[str]) -> int:
     given = parser.parse(args)
     if given is None:
         return 0
-    start = "autoload -U +X bashcompinit && bashcompinit\n" if given.shell == "zsh" else ""
+    start = (
+        "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n"
+        if given.shell == "zsh"
+        else ""
+    )
     print_result(start + script().rstrip())
     return 0
 

@@ -21,7 +21,7 @@ from tfzoo.sweep import state
 from tfzoo.sweep.cell import tail
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
-from tfzoo.terminal import format_number, notify
+from tfzoo.terminal import format_score, notify
 
 
 class Table:
@@ -88,8 +88,9 @@ class Table:
         if status == "failed":
             text += f": {self.reasons[run.name]}"
         elif status == "completed":
-            score = state.scores(run.folder).get(self.plan.metric.name)
-            text += "" if score is None else f", {self.plan.metric.name} {format_number(score)}"
+            name = self.plan.metric.name
+            score = state.scores(run.folder).get(name)
+            text += "" if score is None else f", {name} {format_score(name, score)}"
             text += f", {format_clock(self.seconds[run.name])}" * (run.name in self.seconds)
             if left := self.left():
                 text += f", about {format_clock(left)} left"

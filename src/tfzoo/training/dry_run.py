@@ -167,9 +167,7 @@ class Cells:
     def sorted(self, batches: list[Sequence[int]]) -> list[Sequence[int]]:
         """The batches, the one with the longest texts first: attention takes most memory there."""
         longest = [sum(int(side[rows].max()) for side in self.lengths) for rows in batches]
-        first = max(
-            range(len(batches)), key=lambda index: longest[index] * len(batches[index]) ** 0.5
-        )
+        first = max(range(len(batches)), key=lambda index: (longest[index], len(batches[index])))
         order = [first, *(index for index in range(len(batches)) if index != first)]
         self.found = [longest[index] * len(batches[index]) for index in order]
         return [batches[index] for index in order]
