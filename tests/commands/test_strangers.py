@@ -674,6 +674,20 @@ def test_a_test_set_is_not_named_as_a_path(name: str, data: type) -> None:
         data(root=".", test={name: "x"})
 
 
+@pytest.mark.parametrize(
+    "base", ["/dev/zero", "/dev/stdin", "http://example.com/x.yaml", "..", "mine.yaml", "code.yaml"]
+)
+def test_a_hostile_base_is_refused_in_one_line(
+    base: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.yaml").write_text(f"base: {base}\n", "utf-8")
+    (tmp_path / "code.yaml").write_text(
+        "task: translation\ntrainer: {callbacks: [os.system]}\n", "utf-8"
+    )
+    assert main(["fit", str(tmp_path / "mine.yaml"), "--print_config"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_every_line_of_the_page_names_a_test() -> None:
     rows = [
         line
