@@ -59,7 +59,11 @@ class Muon:
                 f"optimizer 'muon' needs PyTorch 2.9 or newer; here: {torch.__version__}"
             )
         self.betas, self.eps, self.adamw_lr = betas, eps, adamw_lr
-        self.options = {"momentum": momentum, "nesterov": nesterov, "adjust_lr_fn": scale}
+        self.options: dict[str, Any] = {
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "adjust_lr_fn": scale,
+        }
 
     def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Optimizer:
         """The optimiser of a module's trained parameters."""
@@ -84,7 +88,7 @@ class Both(torch.optim.Optimizer):
         super().__init__([*first.param_groups, *second.param_groups], {})
         self.parts = first, second
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]  # as its subclasses have it
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of both."""
         loss = None
         if closure is not None:
