@@ -27,7 +27,7 @@ def refused(
         out, err = capsys.readouterr()
         lines = err.strip().splitlines()
         message = "\n".join(
-            line for line in lines if not line.startswith(("checkpoint: ", "data: "))
+            line for line in lines if not line.startswith(("checkpoint: ", "data: ", "loading: "))
         )
         assert message.startswith("tfzoo: "), err
         assert len(message.splitlines()) <= 6

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from tfzoo.config.arguments import FLAGS, parse_arguments
 from tfzoo.config.loader import as_yaml
 from tfzoo.config.resolve import help_text, load_recipe, resolve
 from tfzoo.errors import BadRecipe
-from tfzoo.terminal import notify, print_result
+from tfzoo.terminal import print_result
 
 HELP = """\
 usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...]
@@ -66,8 +65,6 @@ def run(args: Sequence[str]) -> int:
     if print_config is not None:
         print_result(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
         return 0
-    if "lightning" not in sys.modules:
-        notify(f"{recipe.origin}: loading PyTorch and Lightning ...")
     config = resolve(recipe, arguments, trust)
     if dry:
         from tfzoo.training.dry_run import dry_run

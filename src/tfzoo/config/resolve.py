@@ -20,7 +20,7 @@ from tfzoo.config.sections import LIGHTNING, Section, sections, task_class
 from tfzoo.config.security import check_values
 from tfzoo.config.validation import validate
 from tfzoo.errors import BadRecipe, TfzooError
-from tfzoo.terminal import silence_lightning
+from tfzoo.terminal import notify, silence_lightning
 
 if TYPE_CHECKING:
     from tfzoo.config.lightning import LightningConfig
@@ -84,6 +84,8 @@ def resolve(
         check_values(layer.values, layer.origin, trust)
     for option in options:
         check_values(option.value, f"--{option.key}", trust, option.key.split("."))
+    if make_data and "lightning" not in sys.modules:  # which takes seconds
+        notify(f"loading: PyTorch and Lightning, for {recipe.origin}")
     task = find_task(files, options)
     merged = Merged(sections(task))
     for layer in files:
