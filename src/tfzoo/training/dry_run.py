@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import cycle
 from math import inf
-from statistics import mean, median
+from statistics import mean
 from time import perf_counter
 from typing import Any
 
@@ -144,14 +144,15 @@ def estimate(config: Config, task: Any, data: Any, context: L.Callback) -> Estim
     trainer = make_trainer(replace(config.lightning, values=values), None, [stopwatch, context])
     trainer.fit(task, datamodule=data)
     steps = cycle(cells.of_steps(trainer.accumulate_grad_batches))
-    per_cell = [seconds / found for seconds, found in zip(stopwatch.seconds, steps, strict=False)]
-    timed = per_cell[WARMUP:] or per_cell
+    pairs = list(zip(stopwatch.seconds, steps, strict=False))
+    timed = pairs[WARMUP:] or pairs
+    per_cell = sum(seconds for seconds, _ in timed) / sum(found for _, found in timed)
     return Estimate(
         parameters=sum(parameter.numel() for parameter in task.parameters()),
         batches=int(trainer.num_training_batches),
         steps=stopwatch.steps,
         timed=len(timed),
-        step=median(timed) * mean(cells.found) * trainer.accumulate_grad_batches,
+        step=per_cell * mean(cells.found) * trainer.accumulate_grad_batches,
         limit=stopwatch.limit,
         memory=peak_memory(),
     )
