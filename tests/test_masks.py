@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -140,6 +142,14 @@ def test_what_is_no_mask_is_refused() -> None:
         Mask(keys=torch.ones(3, dtype=torch.bool))
     with pytest.raises(BadOption, match="start"):
         Mask(True, start=-1)
+
+
+@pytest.mark.parametrize("name", registry("attention").names())
+@pytest.mark.parametrize("given", [None, torch.ones(3, 3, dtype=torch.bool)])
+def test_an_attention_takes_no_other_mask(name: str, given: Any) -> None:
+    q = torch.ones(1, 2, 3, 4)
+    with pytest.raises(BadOption, match=r"mask must be a tfzoo\.Mask, not "):
+        create("attention", name, heads=2, head_dim=4)(q, q, q, mask=given)
 
 
 def test_an_attention_that_would_mistake_its_keys_is_refused() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from tfzoo.dropout import dropout as drop
 from tfzoo.errors import BadComponent
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, check_type
 from tfzoo.precision import at_least_fp32
 from tfzoo.registry import Entry
 from tfzoo.rotation import Rotation
@@ -85,6 +85,7 @@ class Attention(Component):
         """The attention map, ``softmax(scores / temperature + bias)`` in fp32 or better: ``-> (b h
         q k)``; zeros for a query that may look at no key.
         """
+        check_type("mask", mask)
         scores = self.prepared_scores(q, k) if keys_prepared else self.scores(q, k)
         scores = at_least_fp32(scores)
         if temperature != 1.0:

@@ -14,6 +14,20 @@ from tfzoo.errors import BadOption
 LANES = 16  # fp32 numbers in one AVX-512 register
 
 
+def check_type(name: str, mask: object) -> None:
+    """Check that an argument is a mask.
+
+    Raises:
+        BadOption: it is something else, such as a tensor.
+    """
+    if not isinstance(mask, Mask):
+        raise BadOption(
+            f"{name} must be a tfzoo.Mask, not {type(mask).__name__}: Mask(keys=...) of (b k), "
+            "True at real tokens; Mask(allowed=...) of (b|1 1|h q k), True where a query may look; "
+            "Mask() hides nothing"
+        )
+
+
 class Mask:
     """A causal mask, a padding mask, any other mask, or several of them together.
 

@@ -285,7 +285,11 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
     for key in supplied.keys() - KINDS[kind].supplied:
         raise BadOption(
             f"{key!r} is nothing that a model supplies to {kind}; "
-            f"as an option: {{name: {entry.name}, {key}: ...}}"
+            + (
+                f"as an option: {{name: {entry.name}, {key}: ...}}"
+                if key in entry.options
+                else f"{entry.name!r} takes {', '.join(entry.supplied) or 'nothing'}"
+            )
         )
     missing = [key for key in entry.supplied if key not in supplied]
     if missing:

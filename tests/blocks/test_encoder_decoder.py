@@ -204,6 +204,7 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
         (lambda: encoder()(torch.ones(2, 7)), r"x must be vectors \(b n 8\), not \(2 7\)"),
         (lambda: encoder()(torch.ones(2, 7, 9)), r"x must be vectors \(b n 8\), not \(2 7 9\)"),
         (lambda: encoder()(X, mask=Mask(keys=padded("xxx", "xxx"))), r"mask.keys must be \(2 7\)"),
+        (lambda: encoder()(X, mask=padded("xx", "xx")), "mask must be a tfzoo.Mask, not Tensor: "),
         (
             lambda: encoder()(X, mask=Mask(allowed=torch.ones(3, 1, 7, 7).bool())),
             r"mask.allowed must be \(b\|1 1\|h 7 k\) for 2 rows, not \(3 1 7 7\)",
@@ -224,7 +225,7 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
             lambda: encoder(position="learned")(X, positions=torch.arange(-1, 6)[None]),
             "positions from -1 to 5",
         ),
-        (lambda: encoder(position="learned")(vectors(n=17)), "17 tokens, but position 'learned'"),
+        (lambda: encoder(position="learned")(vectors(n=17)), "17 .* 'learned' has 16: raise max_l"),
         (lambda: decoder()(X), "cross-attention needs a memory"),
         (lambda: decoder().init_cache(), "cross-attention needs a memory"),
         (lambda: decoder()(X, vectors(3)), "x has 2 rows, and memory 3"),
@@ -250,6 +251,11 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
 def test_misuse_is_refused_with_the_reason(call: Any, message: str) -> None:
     with pytest.raises(BadOption, match=message):
         call()
+
+
+def test_an_argument_that_does_not_exist_is_named_with_the_one_that_does() -> None:
+    with pytest.raises(TypeError, match=r"Encoder has no argument 'num_heads'\. Did you mean"):
+        encoder(num_heads=2)
 
 
 def test_parts_that_clash_are_refused_wherever_they_stand() -> None:

@@ -138,6 +138,18 @@ def test_what_a_checkpoint_could_not_restore_is_refused_when_built(
     assert "\n" not in str(error.value)
 
 
+def test_a_model_of_other_sizes_than_the_tokenizer_is_refused(parts: Any) -> None:
+    _, vocabulary = parts
+    for sizes, says in [
+        ((267, 2), "vocab_size=267, .* need vocab_size=268"),
+        ((268, 3), "classes=3"),
+    ]:
+        with pytest.raises(BadOption, match=says):
+            tfzoo.ClassificationTask(
+                tfzoo.TransformerClassifier(*sizes, dim=4, heads=1, layers=1), vocabulary
+            )
+
+
 def test_what_a_recipe_leaves_out_has_the_values_that_the_docs_name() -> None:
     assert tfzoo.Optim() == tfzoo.Optim(
         lr=5e-4,

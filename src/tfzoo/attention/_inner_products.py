@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tfzoo.custom_autograd import custom_functions_apply
 from tfzoo.dropout import dropout as drop
-from tfzoo.masks import LANES, Mask
+from tfzoo.masks import LANES, Mask, check_type
 from tfzoo.precision import at_least_fp32
 
 SHORT = 128  # keys; with fewer, and a mask to be read, batched products are the faster way on a CPU
@@ -32,6 +32,7 @@ def inner_product_attention(
     PyTorch's fused kernels cannot be differentiated twice (``create_graph=True``): its
     ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` around the call chooses one that can.
     """
+    check_type("mask", mask)
     if fused_is_faster(q, k, v, mask, bias, dropout):
         return fused(q, k, v, mask, bias, scale, dropout)
     if q.shape[-2] > 1 and batched_products_apply(q, k, v):

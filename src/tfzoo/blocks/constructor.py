@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any, ParamSpec, cast, get_args, get_type_hints
 
 from tfzoo.blocks.options import StackOptions, option_types
+from tfzoo.errors import did_you_mean
 
 P = ParamSpec("P")
 
@@ -25,6 +26,11 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
     signature = _signature(init)
 
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in sorted(kwargs.keys() - signature.parameters.keys()):
+            raise TypeError(
+                f"{type(self).__name__} has no argument {name!r}."
+                f"{did_you_mean(name, signature.parameters)}"
+            )
         call = signature.bind(self, *args, **kwargs)
         call.apply_defaults()
         _, *given = call.arguments.items()

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.errors import BadOption
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, check_type
 
 
 def check_tokens(
@@ -97,12 +97,13 @@ def check_shape(name: str, x: Tensor, dim: int) -> None:
 
 
 def check_mask(name: str, mask: Mask, b: int, q: int | None, k: int) -> None:
-    """Check the shapes of a mask of ``q`` queries, None where they are not known yet. Its ``keys``
-    are ``(b k)``.
+    """Check that a mask is one, and its shapes. It has ``q`` queries, None where they are not
+    known yet, and its ``keys`` are ``(b k)``.
 
     Raises:
         BadOption: one does not fit.
     """
+    check_type(name, mask)
     keys, allowed = mask.keys, mask.allowed
     if keys is not None and (keys.shape[0] != b or keys.shape[1] != k):
         raise BadOption(f"{name}.keys must be ({b} {k}), one for each token, not {shape(keys)}")

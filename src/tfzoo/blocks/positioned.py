@@ -130,7 +130,7 @@ class Positioned(nn.Module):
         if given is None and n > limit:
             raise BadOption(
                 f"{n} tokens, but position {self.position.entry.name!r} has {limit}: raise "
-                "model.max_length"
+                "max_length"
             )
         if given is None or given.device.type != "cpu" or torch.compiler.is_compiling():
             return

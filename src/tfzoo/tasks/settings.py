@@ -94,6 +94,21 @@ def check(
     return kept, options
 
 
+def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
+    """Check that a model's sizes are those that follow from the tokenizer: a checkpoint's model is
+    built with these. A size of None is ``vocab_size``.
+
+    Raises:
+        BadOption: one is another.
+    """
+    for key in derived.keys() & given.keys():
+        has, needs = (sizes[key] or sizes.get("vocab_size") for sizes in (given, derived))
+        if has != needs:
+            raise BadOption(
+                f"the model has {key}={has}, but the tokenizer or the labels need {key}={needs}"
+            )
+
+
 def is_plain(value: Any) -> bool:
     """Whether a value is None, bool, int, float, str, or a list, tuple or dict of them."""
     if isinstance(value, Mapping):
