@@ -233,7 +233,8 @@ class Registry:
                 if name not in KINDS[self.kind].supplied:
                     raise BadComponent(
                         f"{where}: {name!r} stands before the star, but a model supplies only "
-                        f"{listing(KINDS[self.kind].supplied)}"
+                        f"{listing(KINDS[self.kind].supplied)}. Options stand after it: "
+                        f"def __init__(self, ..., *, {name}: ... = ...)"
                     )
                 supplied.append(name)
             elif (
