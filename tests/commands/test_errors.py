@@ -97,6 +97,10 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         (["--checkpoint.save_top_k", "all"], ["checkpoint.save_top_k must be int"]),
         (["--optim.betas", "0.9"], ["optim.betas must be"]),
         (["--optim.lr", "-1"], ["lr=-1"]),
+        (["--optim.learning_rate", "1"], ["Did you mean 'lr'"]),
+        (["--data.batch_size", "8"], ["Did you mean 'max_tokens'"]),
+        (["--dry_run"], ["no option '--dry_run'", "Did you mean 'dry-run'"]),
+        (["--print-config"], ["Did you mean 'print_config'"]),
         (["--optim.schedule.warmupp", "3"], ["no option 'warmupp'", "Did you mean 'warmup'"]),
         (["--search.beam", "0"], ["beam=0"]),
         (["--data.dataset.language", "fr"], ["'de' or 'zh'"]),
@@ -116,13 +120,21 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         (["--data.max_tokens", "-1"], ["data", "max_tokens"]),
         (["--data.workers", "-1"], ["data", "workers"]),
         (
+            ["--trainer.logger", "wandb"],
+            ["no logger named 'wandb'", "WandbLogger"],
+        ),
+        (
+            ["--trainer.callbacks", "early_stopping"],
+            ["no callback named 'early_stopping'", "Did you mean 'EarlyStopping'"],
+        ),
+        (
             ["--trainer.callbacks", "EarlyStopping", "--trainer.callbacks.monitr", "val/loss"],
             ["trainer.callbacks", "monitr"],
         ),
         (["--task", "translaton"], ["no task 'translaton'", "Did you mean 'translation'"]),
         (["--config", "http://example.com/x.yaml"], ["--config reads files alone"]),
         (["--config", "none.yaml"], ["none.yaml", "No such file"]),
-        (["other"], ["one recipe a time"]),
+        (["other"], ["one recipe at a time"]),
         (
             ["--model.dim", "60", "--model.heads", "4", "--model.position", "rotary"],
             ["rotary", "15"],
@@ -304,7 +316,7 @@ def test_a_recipe_must_have_a_task(refused: Refused, tmp_path: Path) -> None:
 def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(
     refused: Refused, tmp_path: Path
 ) -> None:
-    assert "data.root" in refused("fit", "translation/multi30k")
+    assert "no text is given: set data.root" in refused("fit", "translation/multi30k")
     assert "nowhere" in refused("fit", "translation/multi30k", "--data.root", "nowhere")
     for name, lines in (("train", 3), ("val", 2), ("test", 2)):
         (tmp_path / f"{name}.en").write_text("one\n" * lines, "utf-8")
@@ -342,11 +354,12 @@ def test_a_run_that_is_not_there_is_told_those_that_are(
         (["fti"], ["no command named 'fti'", "Did you mean 'fit'"]),
         (["fit"], ["fit needs a recipe"]),
         (["list", "nrom"], ["no kind of component named 'nrom'", "Did you mean 'norm'"]),
-        (["show", "norm"], ["NAME"]),
+        (["show", "norm"], ["NAME is missing", "tfzoo show KIND NAME"]),
         (["show", "norm", "rsm"], ["Did you mean 'rms'"]),
         (["check", "norm", "rsm"], ["Did you mean 'rms'"]),
         (["recipes", "translation/number"], ["Did you mean 'translation/numbers'"]),
         (["recipes", "--copy", "x.yaml"], ["name of a recipe"]),
+        (["recipes", NUMBERS, "--copy", __file__], ["exists already"]),
         (["cache", "--cleer"], ["no option '--cleer'", "Did you mean '--clear'"]),
         (["translate", "x", "--scor"], ["no option '--scor'", "Did you mean '--scores'"]),
         (["translate", "x", "--beam", "two"], ["--beam", "two"]),

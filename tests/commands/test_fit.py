@@ -171,11 +171,14 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(
 
 
 @pytest.mark.parametrize("max_tokens", ["1024", "128"])
-def test_a_budget_of_tokens_ends_training_with_the_step_that_spends_it(max_tokens: str) -> None:
+def test_a_budget_of_tokens_ends_training_with_the_step_that_spends_it(
+    max_tokens: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     budget = ("--train_tokens", "2000", "--data.max_tokens", max_tokens)
     assert fit(*budget, "--trainer.limit_val_batches", "0", steps=100) == 0
     assert 2000 <= fitted()["fit"]["tokens"] < 2000 + int(max_tokens)
     assert fitted()["fit"]["steps"] < 100
+    assert "validation         none took place" in capsys.readouterr().out
 
 
 def test_a_second_ctrl_c_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,7 @@ def test_a_place_is_the_line_in_the_file(tmp_path: Path, form: str) -> None:
 def test_a_column_that_is_not_there_is_told_with_what_is(tmp_path: Path, form: str) -> None:
     message = error(table(tmp_path, f"t{form}", WRITERS[form](ROWS), ("text", "lable")))
     assert "no column 'lable'. Did you mean 'label'?" in message
+    assert "data.label_column" in message
     assert "text" in message.partition("There: ")[2]
 
 

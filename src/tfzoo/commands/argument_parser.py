@@ -30,6 +30,10 @@ class CommandParser(argparse.ArgumentParser):
             message = f"no option {word!r}." if is_option else f"one word too many: {word!r}."
             options = [name for name in self._option_string_actions if name.startswith("--")]
             suggestion = did_you_mean(word.partition("=")[0], options)
+        elif message.startswith("the following arguments are required: "):
+            missing = message.rpartition(": ")[2]
+            usage = self.format_usage().removeprefix("usage: ").replace("[-h] ", "")
+            message = f"{missing} is missing: {' '.join(usage.split())}"
         raise TfzooError(f"{message}{suggestion} ({self.prog} --help)")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from tfzoo.config.arguments import FLAGS, parse_arguments
 from tfzoo.config.loader import as_yaml
 from tfzoo.config.resolve import help_text, load_recipe, resolve
-from tfzoo.errors import BadRecipe
+from tfzoo.errors import BadRecipe, did_you_mean
 from tfzoo.terminal import print_result
+
+OPTIONS = (*FLAGS, "run", "from", "config")
+"""The options that are not keys of a recipe."""
 
 HELP = """\
 usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...]
@@ -49,7 +52,9 @@ def run(args: Sequence[str]) -> int:
             "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
         )
     if len(arguments.positional) > 1:
-        raise BadRecipe(f"one recipe a time, but also given: {' '.join(arguments.positional[1:])}")
+        raise BadRecipe(
+            f"one recipe at a time, but also given: {' '.join(arguments.positional[1:])}"
+        )
     folder, source = arguments.pop("run"), arguments.pop("from")
     print_config, help_asked = arguments.pop("print_config"), arguments.pop("help")
     trust, dry = (arguments.pop(flag) is not None for flag in ("trust", "dry-run"))
@@ -59,6 +64,9 @@ def run(args: Sequence[str]) -> int:
             f"{recipe.origin} varies a recipe, which one training cannot: "
             f"tfzoo sweep {arguments.positional[0]}"
         )
+    for option in arguments.options:
+        if option.key not in OPTIONS and (close := did_you_mean(option.key, OPTIONS)):
+            raise BadRecipe(f"no option '--{option.key}'.{close}")
     if help_asked is not None:
         print_result(help_text(recipe, arguments))
         return 0

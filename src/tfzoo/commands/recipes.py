@@ -41,6 +41,8 @@ def run(args: list[str]) -> int:
     try:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(text)
+    except FileExistsError:
+        raise TfzooError(f"{path} exists already: name another file, or remove it") from None
     except OSError as error:
         raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
     command = "sweep" if given.name in packaged.sweeps() else "fit"

@@ -126,7 +126,7 @@ def check_class(given: Any, key: str, origin: str) -> dict[str, Any]:
     path = str(spec["class_path"])
     name = path.rpartition(".")[2]
     cls = getattr(module, name, None)
-    if cls is None and "." not in path:
+    if not isinstance(cls, type) and "." not in path:  # a name, or a module such as `wandb`
         known = [name for name in dir(module) if name.endswith("Logger")]
         known = known if key == "logger" else list(module.__all__)
         raise BadRecipe(

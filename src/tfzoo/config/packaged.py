@@ -4,6 +4,7 @@ in an installation.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
 
 from tfzoo.errors import BadRecipe, did_you_mean, listing
@@ -61,6 +62,7 @@ def find(recipe: str) -> Path:
 
 
 def summary(name: str) -> str:
-    """Return the first line of a file's comment header; ``""`` if there is none."""
-    first = find(name).read_text("utf-8").partition("\n")[0]
-    return first.lstrip("# ").strip() if first.startswith("#") else ""
+    """Return the first paragraph of a file's comment header; ``""`` if there is none."""
+    lines = find(name).read_text("utf-8").splitlines()
+    header = takewhile(lambda line: line.startswith("# "), lines)
+    return " ".join(line.removeprefix("# ").strip() for line in header)

@@ -181,6 +181,17 @@ def union_members(hint: Any) -> list[Any]:
     return [hint]
 
 
+SYNONYMS = {
+    "batch_size": "max_tokens",
+    "d_model": "dim",
+    "epochs": "max_epochs",
+    "gpus": "devices",
+    "hidden_size": "dim",
+    "learning_rate": "lr",
+}
+"""Names that other libraries use, and the keys that are suggested for them."""
+
+
 def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
     """Return the error message for a key that is unknown, or that is not a key of ``within``."""
     homes = [name for name, one in known.items() if key in one.hints and name != within]
@@ -197,10 +208,11 @@ def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
             f"`{key}` cannot be set in a recipe: vocabulary sizes and classes follow from the "
             "tokenizer and the data, the folder from --run"
         )
+    likely = SYNONYMS.get(key, key)
     what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
-    if close := did_you_mean(key, here):
+    if close := did_you_mean(likely, here):
         return what + close
     for name, one in known.items():
-        if close := did_you_mean(key, one.hints):
+        if close := did_you_mean(likely, one.hints):
             return f"{what}{close[:-1]}, under `{name}`?"
     return f"{what} Known: {listing(here, 40)}"

@@ -239,7 +239,9 @@ def no_column(column: str, names: Iterable[str], where: str) -> BadData:
     if column in names:
         return BadData(f"{where}: the column {column!r} is there twice")
     return BadData(
-        f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)}"
+        f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)}. "
+        "data.text_column and data.label_column name the columns of classification, "
+        "data.source_column and data.target_column those of translation"
     )
 
 

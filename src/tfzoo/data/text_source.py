@@ -63,7 +63,13 @@ class TextSource:
         if is_folder(given) and root is None:
             root, given = fspath(given), None
         local = root is not None or (train is not None and given is None and name is None)
-        if (given is not None) + (name is not None) + local != 1:
+        sources = (given is not None) + (name is not None) + local
+        if not sources:
+            raise BadOption(
+                "no text is given: set data.root to a folder, or data.train to a file "
+                "(docs/data.md)"
+            )
+        if sources > 1:
             raise BadOption(
                 "data takes its text from exactly one of data.dataset, data.name, data.root and "
                 "data.train"

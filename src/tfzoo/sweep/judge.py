@@ -193,7 +193,7 @@ def remarks(
         notes.append(f"{cells - len(scores.values)} of the grid's {cells} cells are missing")
     if tested < len(compared):
         notes.append(
-            f"{len(compared) - tested} of {len(compared)} comparisons have no test; "
-            f"the correction is for the other {tested}"
+            f"{len(compared) - tested} of {len(compared)} comparisons have no test"
+            + (f"; the correction is for the other {tested}" if tested else "")
         )
     return notes

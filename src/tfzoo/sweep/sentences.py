@@ -65,8 +65,8 @@ def untested(one: Comparison) -> str:
     if one.is_baseline:
         return f"{one.name}: the baseline"
     if not one.own or not one.base:
-        missing = one.against if one.own else one.name
-        return f"{one.name}: not judged: {missing} has no completed run with a score"
+        missing = f"{one.against} has " if one.own else ""
+        return f"{one.name}: not judged: {missing}no completed run with a score"
     count, other = len(one.pairs), one.against
     if count < 2:
         common = f"{count} seed{'s' * (count != 1)} in common with {other}"

@@ -51,6 +51,8 @@ def table_rows(run: TrainingRun) -> list[tuple[str, str]]:
     if "tokens_per_second" in section:
         rows.append(("tokens per second", f"{section['tokens_per_second']:,}"))
     rows += [(f"best {name}", format_score(name, value)) for name, value in section["best"].items()]
+    if not section["scores"]:
+        rows.append(("validation", "none took place; trainer.val_check_interval sets how often"))
     rows += format_scores(run.test_scores)
     folder, command = relative_path(run.folder), run.task.command
     if run.checkpoint:
