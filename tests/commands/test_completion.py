@@ -29,7 +29,11 @@ def completed(words: str, folder: Path) -> set[str]:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_what_can_follow_is_offered(tmp_path: Path) -> None:
-    (tmp_path / "runs/numbers/1").mkdir(parents=True)
+    for run in ("numbers/1", "mine"):
+        (tmp_path / "runs" / run / "checkpoints").mkdir(parents=True)
+        (tmp_path / "runs" / run / "config.yaml").touch()
+    (tmp_path / "runs/small").mkdir()
+    (tmp_path / "runs/small/cells.json").touch()
     (tmp_path / "mine.yaml").touch()
     assert completed("tfzoo ", tmp_path) == set(COMMANDS)
     assert completed("tfzoo tran", tmp_path) == {"translate"}
@@ -40,7 +44,9 @@ def test_what_can_follow_is_offered(tmp_path: Path) -> None:
     assert completed("tfzoo fit x --model.norm ", tmp_path) == set(registry("norm").names())
     assert completed("tfzoo show norm ", tmp_path) == set(registry("norm").names())
     assert completed("tfzoo fit x --", tmp_path) >= {"--run", "--print_config", "--model."}
-    assert completed("tfzoo translate ", tmp_path) >= {"runs/numbers/1"}
+    here = {"runs", "mine.yaml"}
+    assert completed("tfzoo translate ", tmp_path) == {"runs/mine", "runs/numbers/1"} | here
+    assert completed("tfzoo report ", tmp_path) == {"runs/small"} | here
     assert completed("tfzoo translate x --n", tmp_path) == {"--n-best"}
 
 

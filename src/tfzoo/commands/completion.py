@@ -47,7 +47,10 @@ _tfzoo() {
       sweep) found="%(sweeps)s" ;;
       list | show | check) [[ $COMP_CWORD == 2 ]] && found="%(kinds)s" ;;
       completion) found="%(shells)s" ;;
-      %(of_runs)s | report) found=$(compgen -G 'runs/*/*' | grep -v '\\.') ;;
+      %(of_runs)s)
+        found=$(compgen -G 'runs/*/config.yaml'; compgen -G 'runs/*/*/config.yaml')
+        found=${found//\\/config.yaml/} ;;
+      report) found=$(compgen -G 'runs/*/cells.json'); found=${found//\\/cells.json/} ;;
     esac
   fi
   COMPREPLY=($(compgen -W "$found" -- "$word"))

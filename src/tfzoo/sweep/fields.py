@@ -47,6 +47,8 @@ class Fields:
 
     def __init__(self, file: Path, tree: Mapping[str, Any]) -> None:
         self.file, self.tree = file, tree
+        if isinstance(tree, Mapping) and {"task", "base"} & tree.keys():
+            self.refuse(f"a recipe, which a sweep varies, and no sweep: tfzoo fit {self.file}")
         self.mapping("", tree, KEYS)
         if "recipe" in tree and {"module", "data"} & tree.keys():
             self.refuse("a sweep varies a recipe, or a module on data: remove one")
