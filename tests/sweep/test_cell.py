@@ -58,7 +58,7 @@ def test_a_run_that_did_not_test_is_not_complete(
     cell.execute(run, plan)
     summary = json.loads((run.folder / "summary.json").read_text())
     (run.folder / "summary.json").write_text(json.dumps({"fit": summary["fit"]}))
-    assert state.status(run) == "half"
+    assert state.status(run) == "stopped"
     assert cell.execute(run, plan) == "completed"
     assert len(trainings.trained) == 2
 
@@ -95,12 +95,12 @@ def test_a_killed_run_goes_on_once_by_itself(
 
 
 @pytest.mark.parametrize("code", [75, 130])
-def test_a_run_that_was_stopped_is_half_done(
+def test_a_run_that_was_stopped_is_named_so(
     plan: Plan, tmp_path: Path, trainings: Trainings, code: int
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = code
-    assert cell.execute(run, plan) == "half"
+    assert cell.execute(run, plan) == "stopped"
     trainings.codes.clear()
     assert cell.execute(run, plan) == "completed"
 

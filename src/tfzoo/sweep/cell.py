@@ -115,7 +115,7 @@ def execute(
             ),
         )
         if chosen is None:
-            return "half"
+            return "stopped"
         run = chosen
     run.folder.mkdir(parents=True, exist_ok=True)
     with state.lock(run.folder) as acquired:
@@ -129,7 +129,7 @@ def execute(
         else:
             prepare(run, plan)
             train(run, plan, environment or {}, stop)
-        found = ended(run) or "half"
+        found = ended(run) or "stopped"
     on_change(run, found)
     return found
 

@@ -28,7 +28,7 @@ LOCK_TIMEOUT = 0.1
 """Seconds. A process that only looks up a status holds the lock for a moment."""
 STOPPED = (75, 130)
 """Exit codes of ``tfzoo fit`` after a signal: the run can be resumed."""
-Status = Literal["completed", "failed", "running", "half", "missing"]
+Status = Literal["completed", "failed", "running", "stopped", "missing"]
 YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -74,7 +74,7 @@ def planned_runs(plan: Plan, folder: Path) -> list[Run]:
 
 
 def status(run: Run) -> Status:
-    """The status of a run; ``half`` is one that was stopped and can be resumed."""
+    """The status of a run; ``stopped`` is one that was stopped and can be resumed."""
     if not run.folder.is_dir():
         return "missing"
     with lock(run.folder) as acquired:
@@ -84,7 +84,7 @@ def status(run: Run) -> Status:
         return "failed"
     if is_complete(run.folder):
         return "completed"
-    return "half" if (run.folder / config.FILE).is_file() else "missing"
+    return "stopped" if (run.folder / config.FILE).is_file() else "missing"
 
 
 def is_complete(folder: Path) -> bool:

@@ -61,7 +61,7 @@ class Table:
             self.live.stop()
 
     def update(self, run: Run, status: str) -> None:
-        """Show that a run is now ``running``, ``completed``, ``failed`` or ``half``. Any thread may
+        """Show that a run is now ``running``, ``completed``, ``failed`` or ``stopped``. Any thread may
         call it.
         """
         with self.lock:

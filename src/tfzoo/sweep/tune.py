@@ -74,7 +74,7 @@ def choose(run: Run, plan: Plan, execute: Callable[[Run], Status]) -> Run | None
         found = {execute(trial) for trial in trials(run, plan)}
         if found <= {"completed", "failed"}:
             return decide(run, plan)
-        if "half" in found:
+        if "stopped" in found:
             return None
         time.sleep(POLL_SECONDS)
     return chosen
