@@ -98,6 +98,8 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         (["--optim.betas", "0.9"], ["optim.betas must be"]),
         (["--optim.lr", "-1"], ["lr=-1"]),
         (["--optim.learning_rate", "1"], ["Did you mean 'lr'"]),
+        (["--optim.name", "sgd"], ["Did you mean 'optimizer'"]),
+        (["--batch_size", "8"], ["Did you mean 'max_tokens', under `data`"]),
         (["--data.batch_size", "8"], ["Did you mean 'max_tokens'"]),
         (["--dry_run"], ["no option '--dry_run'", "Did you mean 'dry-run'"]),
         (["--print-config"], ["Did you mean 'print_config'"]),

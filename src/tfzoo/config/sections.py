@@ -5,7 +5,7 @@ key, read from the signatures of constructors.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -188,6 +188,7 @@ SYNONYMS = {
     "gpus": "devices",
     "hidden_size": "dim",
     "learning_rate": "lr",
+    "name": "optimizer",
 }
 """Names that other libraries use, and the keys that are suggested for them."""
 
@@ -195,7 +196,10 @@ SYNONYMS = {
 def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
     """Return the error message for a key that is unknown, or that is not a key of ``within``."""
     homes = [name for name, one in known.items() if key in one.hints and name != within]
-    here: Iterable[str] = known[within].hints if within else [*known, *TOP]
+    here: Collection[str] = known[within].hints if within else [*known, *TOP]
+    likely = SYNONYMS.get(key, key)
+    if likely != key and likely in here:
+        return f"{within} has no key {key!r}. Did you mean {likely!r}?"
     if key in TOP:
         return f"`{key}` belongs at the top, not under `{within}`"
     if key in known:
@@ -208,7 +212,6 @@ def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
             f"`{key}` cannot be set in a recipe: vocabulary sizes and classes follow from the "
             "tokenizer and the data, the folder from --run"
         )
-    likely = SYNONYMS.get(key, key)
     what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
     if close := did_you_mean(likely, here):
         return what + close

@@ -61,8 +61,8 @@ class Table:
             self.live.stop()
 
     def update(self, run: Run, status: str) -> None:
-        """Show that a run is now ``running``, ``completed``, ``failed`` or ``stopped``. Any thread may
-        call it.
+        """Show that a run is now ``running``, ``completed``, ``failed`` or ``stopped``. Any thread
+        may call it.
         """
         with self.lock:
             if status == "running":
