@@ -385,7 +385,7 @@ def test_a_bad_line_in_any_split_is_told_by_file_and_line(
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({}, BadOption, "data.dataset, data.name, data.root and data.train"),
+        ({}, BadOption, "no text is given: set data.root"),
         ({"dataset": "listops", "root": "."}, BadOption, "exactly one of"),
         ({"name": "a/b", "dataset": "listops"}, BadOption, "exactly one of"),
         ({"dataset": "listops", "test": "x"}, BadOption, "its own splits"),

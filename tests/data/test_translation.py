@@ -355,7 +355,7 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({}, BadOption, "data.dataset, data.name, data.root"),
+        ({}, BadOption, "no text is given: set data.root"),
         ({"dataset": "numbers", "root": "."}, BadOption, "exactly one of"),
         ({"dataset": "numbers", "test": "x"}, BadOption, "its own splits"),
         ({"dataset": "number"}, UnknownName, "numbers"),

@@ -137,7 +137,7 @@ def test_all_that_is_missing_is_said() -> None:
         "not judged",
         ["refused: leaky-norm"],
     )
-    assert "none has no completed run" in of(verdicts, "none").sentence
+    assert "none: not judged: no completed run" in of(verdicts, "none").sentence
     assert verdicts.notes == [
         "model.norm: instance has no run",
         "1 of 3 comparisons have no test; the correction is for the other 2",

@@ -66,8 +66,8 @@ class TextSource:
         sources = (given is not None) + (name is not None) + local
         if not sources:
             raise BadOption(
-                "no text is given: set data.root to a folder, or data.train to a file "
-                "(docs/data.md)"
+                "no text is given: set data.root to a folder, data.train to a file or data.name to "
+                "a data set of the Hub (docs/data.md)"
             )
         if sources > 1:
             raise BadOption(
