@@ -197,8 +197,8 @@ def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
     """Return the error message for a key that is unknown, or that is not a key of ``within``."""
     homes = [name for name, one in known.items() if key in one.hints and name != within]
     here: Collection[str] = known[within].hints if within else [*known, *TOP]
-    likely = SYNONYMS.get(key, key)
-    if likely != key and likely in here:
+    likely = SYNONYMS.get(key)
+    if likely in here:
         return f"{within} has no key {key!r}. Did you mean {likely!r}?"
     if key in TOP:
         return f"`{key}` belongs at the top, not under `{within}`"
@@ -213,9 +213,12 @@ def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
             "tokenizer and the data, the folder from --run"
         )
     what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
-    if close := did_you_mean(likely, here):
+    for name, one in known.items():
+        if likely in one.hints:
+            return f"{what} Did you mean {likely!r}, under `{name}`?"
+    if close := did_you_mean(key, here):
         return what + close
     for name, one in known.items():
-        if close := did_you_mean(likely, one.hints):
+        if close := did_you_mean(key, one.hints):
             return f"{what}{close[:-1]}, under `{name}`?"
     return f"{what} Known: {listing(here, 40)}"
