@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
-from tfzoo.blocks.lone_layer import embeds
+from tfzoo.blocks.standalone_layer import embeds
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
 from tfzoo.registry import registry
@@ -211,7 +211,7 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
         ),
         (
             lambda: decoder().init_cache(MEMORY, memory_mask=Mask(allowed=EVERYTHING)),
-            "memory_mask.allowed is about queries that a cache does not know yet",
+            "memory_mask.allowed needs queries, and init_cache has none: use memory_mask.keys",
         ),
         (lambda: encoder()(X, mask=Mask(causal=True)), "this module is not causal"),
         (lambda: decoder()(X, MEMORY, mask=Mask(start=3)), "mask.start follows from the cache"),

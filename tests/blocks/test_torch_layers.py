@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.multihead import CrossAttention, MultiHead, SelfAttention
+from tfzoo.blocks.multihead import CrossAttention, SelfAttention, SelfOrCrossAttention
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
@@ -38,7 +38,7 @@ def randomize(module: nn.Module) -> nn.Module:
 
 
 @torch.no_grad()
-def copy_attention(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
+def copy_attention(ours: SelfOrCrossAttention, theirs: nn.MultiheadAttention) -> None:
     for part, weight, bias in zip(
         (ours.query, ours.key, ours.value),
         theirs.in_proj_weight.chunk(3),

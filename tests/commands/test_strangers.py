@@ -207,7 +207,7 @@ OPTIONS = {
     "layers": ("--model.layers=1000000000", "the most is 1,000"),
     "layers of one side": ("--model.encoder={layers: 1000000000}", "the most is 1,000"),
     "bomb": (f"--model.encoder={nested(1000)}", "nested deeper"),
-    "address": ("--config=https://example.com/mine.yaml", "reads files alone"),
+    "address": ("--config=https://example.com/mine.yaml", "reads files only"),
     "address as data": ("--data.root=https://example.com/mine", "https://example.com"),
     "outside": ("--checkpoint.filename=../../evil", "--run FOLDER"),
 }

@@ -9,7 +9,7 @@ import tfzoo
 from tests.golden import load, parameters
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.decoder import Decoder
-from tfzoo.blocks.multihead import MultiHead
+from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
 
@@ -23,7 +23,10 @@ def without_biases(module: nn.Module) -> None:
 
 @torch.no_grad()
 def fill(
-    block: MultiHead, weights: dict[str, Tensor], prefix: str, names: tuple[str, str, str, str]
+    block: SelfOrCrossAttention,
+    weights: dict[str, Tensor],
+    prefix: str,
+    names: tuple[str, str, str, str],
 ) -> None:
     for part, name in zip((block.query, block.key, block.value, block.output), names, strict=True):
         part.weight.copy_(weights[f"{prefix}.{name}.weight"])

@@ -12,9 +12,9 @@ from tfzoo.masks import Mask
 
 @dataclass
 class KeyValueCache:
-    """Keys ``(r h t *)`` and values ``(r h t e)`` of one attention: ``r`` rows, ``t`` tokens seen
-    so far, and the heads of :meth:`tfzoo.blocks.multihead.MultiHead.prepare_keys`. None before the
-    first token.
+    """Keys ``(r h|kv_heads t *)`` and values ``(r kv_heads t e)`` of one attention, for ``r`` rows
+    and ``t`` tokens seen so far; None before the first token. Keys are from
+    :meth:`tfzoo.blocks.multihead.SelfOrCrossAttention.prepare_keys`.
     """
 
     k: Tensor | None = None

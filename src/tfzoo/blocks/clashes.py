@@ -81,8 +81,8 @@ def leaky_norm(parts: Parts) -> str | None:
 
 
 def norm_ignores_mask(norm: str) -> Clash:
-    """The error for ``Mask(allowed=...)`` with a norm over all tokens of a row. A norm that mixes
-    tokens in training alone has the same statistics whether texts are packed or not.
+    """The error for ``Mask(allowed=...)`` with a norm that computes statistics over each row, such
+    as instance norm. Batch norm is not affected: its statistics are over the whole batch.
     """
     others = names_that_fit("norm", lambda one: not mixes_tokens(one))
     return Clash(

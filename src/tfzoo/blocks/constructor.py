@@ -49,7 +49,7 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
 
 
 def _signature(init: Callable[..., None]) -> inspect.Signature:
-    """The signature of ``init`` with the options that ``**stack`` stands for in its place."""
+    """The signature of ``init``, in which ``**stack`` is replaced by its options, one by one."""
     hints = get_type_hints(init, include_extras=True)
     own = [
         one.replace(annotation=hints.get(name, one.empty))

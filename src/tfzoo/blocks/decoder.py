@@ -10,10 +10,10 @@ from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.constructor import with_stack_options
 from tfzoo.blocks.context import Context, Padding
 from tfzoo.blocks.inputs import check_cache, check_memory, check_tokens
-from tfzoo.blocks.lone_layer import LoneLayer
 from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions
 from tfzoo.blocks.positioned import Positioned
 from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.standalone_layer import StandaloneLayer
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -21,24 +21,25 @@ from tfzoo.registry import PositionSpec
 
 
 class WithCache(Positioned):
-    """What a decoder and a layer of it have in common: the memory and the cache."""
+    """Base of :class:`Decoder` and :class:`DecoderLayer`: makes and checks memory and cache."""
 
     cross: bool
+    """Whether there is cross-attention to a memory."""
 
     def decoder_layers(self) -> list[TransformerLayer]:
-        """The layers that a cache is for."""
+        """The layers, each of which has its own part of a cache."""
         raise NotImplementedError
 
     def init_cache(
         self, memory: Tensor | None = None, *, memory_mask: Mask | None = None
     ) -> DecoderCache:
-        """A cache of no token, with the keys and values of ``memory`` ``(b k d)``.
+        """An empty cache, with the cross-attention keys and values of ``memory`` ``(b k d)``.
 
-        Pass it to the forward pass with the tokens that follow, one or several in each row; it then
-        holds these tokens too. ``cache.reorder(rows)`` selects rows by index, for the beams of a
-        search; with a memory, each of its rows may have several. ``cache.keep_batch(rows)`` selects
-        rows of the memory. Parameters that FSDP2 shards must be gathered first
-        (:func:`tfzoo.models.fsdp.unshard`).
+        Pass it to the forward pass together with the new tokens, one or several in each row; the
+        call appends their keys and values. In beam search, ``x`` has ``beams * b`` rows, the beams
+        of one row of the memory next to each other. ``cache.reorder(rows)`` selects rows of ``x``
+        by index, ``cache.keep_batch(rows)`` rows of the memory. Parameters that FSDP2 shards must
+        be gathered first (:func:`tfzoo.models.fsdp.unshard`).
 
         Raises:
             BadOption: the decoder is not causal, a shape does not fit, or cross-attention has no
@@ -64,8 +65,8 @@ class WithCache(Positioned):
         padding: Padding | None,
         cache: DecoderCache | None,
     ) -> tuple[Context, Tensor]:
-        """Check what a forward pass is given; the context of the layers and the positions of
-        ``x``.
+        """Check the arguments of a forward pass; return the :class:`Context` of the layers and the
+        positions of ``x``, ``(b|1 n)``. Errors are those of :meth:`Decoder.forward`.
         """
         check_tokens(x, self.dim, self.causal, mask, positions)
         if cache is None:
@@ -102,8 +103,8 @@ class Decoder(WithCache, Stack):
         dim: width of the vectors.
         heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
         cross_attention: each layer has cross-attention to a memory.
-        causal: a token sees no later one. False: it sees all, as queries do that read a memory in
-            one pass (Carion et al. 2020, arXiv:2005.12872); there is no cache then.
+        causal: a token attends to itself and earlier ones. False: to all tokens, as in a decoder of
+            learned queries (DETR, Carion et al. 2020, arXiv:2005.12872); there is no cache then.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -148,17 +149,16 @@ class Decoder(WithCache, Stack):
 
         Args:
             memory: the output of an encoder.
-            mask: ``Mask(keys=real)``, with ``real`` ``(b n)`` False at padding; None: no padding.
-                ``Mask(allowed=...)`` ``(b|1 1|h n k)`` hides more of the ``k`` cached and new
-                tokens.
+            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding; None: no padding.
+                ``Mask(allowed=...)`` ``(b|1 1|h n k)`` is False where a token may not attend to one
+                of the ``k`` cached and new tokens, in addition to the causal mask.
             memory_mask: the same for the memory, ``(b k)``.
-            positions: ``(b n)`` or ``(1 n)``, integers, of packed or shifted text. Default: 0, 1,
-                ... in each row, or the next after those in the cache, where padding does not count.
+            positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
+                0, 1, ... in each row, or the next after those in the cache; padding is not counted.
             padding: ``right`` promises that all padding of ``x`` is on the right. Positions are
-                then the same in all rows, which saves work. Nothing needs to be said about other
-                sides.
+                then the same in all rows, which saves work. Other values have no effect.
             cache: from :meth:`init_cache`, and changed by the call; ``x`` and its mask are then
-                those of the tokens that follow the cached ones, on whichever side they are padded.
+                those of the new tokens only. They may be padded on either side.
 
         Raises:
             BadOption: a shape does not fit, a memory is missing, or a token has no position in a
@@ -172,7 +172,7 @@ class Decoder(WithCache, Stack):
         return y
 
 
-class DecoderLayer(WithCache, LoneLayer):
+class DecoderLayer(WithCache, StandaloneLayer):
     """Self-attention, cross-attention and a feed-forward sublayer, with norms and residual
     connections: one layer of a :class:`Decoder`, for a model of one's own.
 

@@ -9,9 +9,9 @@ from torch import Tensor
 from tfzoo.blocks.constructor import with_stack_options
 from tfzoo.blocks.context import Padding
 from tfzoo.blocks.inputs import check_tokens
-from tfzoo.blocks.lone_layer import LoneLayer
 from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions
 from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.standalone_layer import StandaloneLayer
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
 from tfzoo.registry import PositionSpec
@@ -23,8 +23,8 @@ class Encoder(Stack):
 
     >>> import tfzoo, torch
     >>> encoder = Encoder(64, heads=4, layers=2, norm="rms", position="rotary")
-    >>> x, real = torch.randn(2, 7, 64), torch.arange(7) < torch.tensor([[7], [4]])
-    >>> encoder(x, mask=tfzoo.Mask(keys=real)).shape
+    >>> x, non_padding = torch.randn(2, 7, 64), torch.arange(7) < torch.tensor([[7], [4]])
+    >>> encoder(x, mask=tfzoo.Mask(keys=non_padding)).shape
     torch.Size([2, 7, 64])
 
     Args:
@@ -64,12 +64,12 @@ class Encoder(Stack):
         """``(b n d) -> (b n d)``. Outputs at padding are without meaning.
 
         Args:
-            mask: ``Mask(keys=real)``, with ``real`` ``(b n)`` False at padding; None: no padding.
-                ``Mask(allowed=...)`` ``(b|1 1|h n n)`` says which token may look at which.
-            positions: ``(b n)`` or ``(1 n)``, integers, of packed or shifted text. Default: 0, 1,
-                ... in each row, where padding does not count.
+            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding; None: no padding.
+                ``Mask(allowed=...)`` ``(b|1 1|h n n)`` is True where a token may attend to another.
+            positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
+                0, 1, ... in each row; padding is not counted.
             padding: ``right`` promises that all padding is on the right. Positions are then the
-                same in all rows, which saves work. Nothing needs to be said about other sides.
+                same in all rows, which saves work. Other values have no effect.
 
         Raises:
             BadOption: a shape does not fit, the mask is causal, or a token has no position in a
@@ -81,14 +81,14 @@ class Encoder(Stack):
         return self.run(x, mask, context, pos)
 
 
-class EncoderLayer(LoneLayer):
+class EncoderLayer(StandaloneLayer):
     """Self-attention and a feed-forward sublayer, with norms and residual connections: one layer of
     an :class:`Encoder`, for a model of one's own.
 
-    Positional encodings that act on attention (see ``tfzoo list position``) act in the layer
-    itself. Those that add to the embeddings do so once, before the first layer: use
-    ``tfzoo.create("position", ...)`` there. An :class:`Encoder` does both, and computes masks and
-    biases once for all layers.
+    The layer applies positional encodings that act on attention (see ``tfzoo list position``), such
+    as ``rotary``. Those that are added to the embeddings belong before the first layer: apply
+    ``tfzoo.create("position", ...).embed`` there. An :class:`Encoder` applies both kinds, and
+    computes masks and biases once for all layers.
 
     >>> import torch
     >>> layer = EncoderLayer(64, heads=4, attention="additive", position="alibi")

@@ -16,7 +16,8 @@ def check_tokens(
     """Check ``x`` ``(b n d)``, its mask, and its positions ``(b|1 n)``.
 
     Raises:
-        BadOption: a shape or a dtype does not fit, or the mask is of another kind.
+        BadOption: a shape or a dtype does not fit, ``mask.start`` is set, or the mask is causal and
+            the module is not.
     """
     check_shape("x", x, dim)
     b, n = x.shape[:2]
@@ -39,11 +40,11 @@ def check_tokens(
 def check_memory(
     dim: int, cross: bool, memory: Tensor | None, mask: Mask | None, x: Tensor | None = None
 ) -> None:
-    """Check that cross-attention has a memory ``(b k d)`` with the rows of ``x``, and that nothing
-    else has one.
+    """Check that a memory ``(b k d)`` is given exactly if there is cross-attention, and that it has
+    as many rows as ``x``, if ``x`` is given.
 
     Raises:
-        BadOption: it is not so, or a shape does not fit.
+        BadOption: a memory is missing or not wanted, or a shape does not fit.
     """
     if memory is None:
         if cross:
@@ -67,11 +68,11 @@ def check_memory(
 def check_cache(
     x: Tensor, cache: DecoderCache, memory: Tensor | None, memory_mask: Mask | None
 ) -> None:
-    """Check that the rows of ``x`` are those of the cache, and that the memory is in the cache
-    alone.
+    """Check that ``x`` has as many rows as the cached tokens, and a multiple of the rows of the
+    cached memory; and that memory and its mask are not given again beside the cache.
 
     Raises:
-        BadOption: it is not so.
+        BadOption: one of these does not hold.
     """
     if memory is not None or memory_mask is not None:
         raise BadOption("with a cache, give memory and memory_mask to init_cache alone")
@@ -97,11 +98,11 @@ def check_shape(name: str, x: Tensor, dim: int) -> None:
 
 
 def check_mask(name: str, mask: Mask, b: int, q: int | None, k: int) -> None:
-    """Check that a mask is one, and its shapes. It has ``q`` queries, None where they are not
-    known yet, and its ``keys`` are ``(b k)``.
+    """Check that this is a ``Mask`` with ``keys`` ``(b k)`` and ``allowed`` ``(b|1 1|h q k)``.
+    ``q`` is None when a cache is made, before there are queries.
 
     Raises:
-        BadOption: one does not fit.
+        BadOption: another type or shape, or ``allowed`` without queries.
     """
     check_type(name, mask)
     keys, allowed = mask.keys, mask.allowed
@@ -110,7 +111,7 @@ def check_mask(name: str, mask: Mask, b: int, q: int | None, k: int) -> None:
     if allowed is None:
         return
     if q is None:
-        raise BadOption(f"{name}.allowed is about queries that a cache does not know yet")
+        raise BadOption(f"{name}.allowed needs queries, and init_cache has none: use {name}.keys")
     if allowed.shape[0] not in (1, b) or allowed.shape[2] != q:
         raise BadOption(
             f"{name}.allowed must be (b|1 1|h {q} k) for {b} rows, not {shape(allowed)}"

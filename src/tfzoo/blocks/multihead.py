@@ -21,9 +21,9 @@ def repeat_kv(x: Tensor, heads: int) -> Tensor:
     return x if x.shape[1] == heads else repeat(x, "b h n c -> b (h g) n c", g=heads // x.shape[1])
 
 
-class MultiHead(nn.Module):
+class SelfOrCrossAttention(nn.Module):
     """``concat(head_1, ..., head_h) W_o`` with ``head_i = attention(x W_q_i, y W_k_i, y W_v_i)``.
-    Subclasses define ``x`` and ``y``.
+    ``y`` is ``x`` in :class:`SelfAttention`, the encoder's output in :class:`CrossAttention`.
 
     ``options.head_dim`` is the width of a query and a key of one head, ``value_head_dim`` that of a
     value, and ``kv_heads`` the number of heads of keys and values.
@@ -66,8 +66,8 @@ class MultiHead(nn.Module):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None
     ) -> Tensor:
-        """``(b h q c), (b h k *), (b h k e) -> (b q d)``, for keys from :meth:`prepare_keys` and
-        values of ``kv_heads``.
+        """Attention and output projection: ``(b h q c), (b h|kv_heads k *), (b kv_heads k e) ->
+        (b q d)``. Keys are from :meth:`prepare_keys`.
         """
         dropout = self.dropout if self.training else 0.0
         k, v = repeat_kv(k, self.heads), repeat_kv(v, self.heads)
@@ -84,7 +84,7 @@ class MultiHead(nn.Module):
         return self.output(rearrange(y, "b h q e -> b q (h e)"))  # type: ignore[no-any-return]
 
 
-class SelfAttention(MultiHead):
+class SelfAttention(SelfOrCrossAttention):
     """Queries, keys and values are projections of the same tokens."""
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
@@ -100,12 +100,12 @@ class SelfAttention(MultiHead):
         return self.attend(q, k, v, context.mask, context.bias)
 
 
-class CrossAttention(MultiHead):
+class CrossAttention(SelfOrCrossAttention):
     """Queries are projections of the target, keys and values those of the encoder's output."""
 
     def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the encoder's output: ``(b k d) -> (b h k *), (b h k e)``, for the
-        heads of :meth:`prepare_keys` and ``kv_heads``.
+        """Keys and values of the encoder's output: ``(b k d) -> (b h|kv_heads k *),
+        (b kv_heads k e)``. Keys are from :meth:`prepare_keys`.
         """
         k = self.query(memory) if self.key is None else self.key(memory)
         k = self.prepare_keys(self.split_heads(k, self.kv_heads))

@@ -26,9 +26,9 @@ class StackOptions:
         head_dim: width of a query and a key of one head; ``dim / heads`` by default.
         value_head_dim: width of a value of one head; ``head_dim`` by default.
         kv_heads: number of heads of keys and values, each shared by ``heads / kv_heads`` heads of
-            queries (Ainslie et al. 2023, arXiv:2305.13245); ``heads`` by default. The cache holds
-            values of ``kv_heads`` heads, and keys of as many or, if the attention has
-            ``prepare_keys``, of ``heads``.
+            queries (Ainslie et al. 2023, arXiv:2305.13245); ``heads`` by default. The cache has
+            ``kv_heads`` heads, except that keys have ``heads`` if the attention overrides
+            ``prepare_keys``.
         share_query_key: queries and keys have the same projection.
         temperature: divides the scores of self-attention and cross-attention.
         dropout: dropout probability after the embeddings and after each sublayer.

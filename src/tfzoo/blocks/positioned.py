@@ -1,4 +1,6 @@
-"""What a stack, or a layer that stands alone, computes once in each forward pass."""
+"""The positional encoding, masks and biases of a stack or of a standalone layer, computed once in
+each forward pass.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ class Positioned(nn.Module):
     def add_position(
         self, dim: int, options: StackOptions, *, causal: bool, allow: Collection[str]
     ) -> None:
-        """Check components against the rules of clashes, and create the positional encoding."""
+        """Check the components against the clash rules, and create the positional encoding.
+
+        Raises:
+            Clash: components that cannot work together.
+            BadOption, UnknownName: an option that does not exist or has a wrong value.
+        """
         check_clashes(options, causal, allow)
         self.dim, self.causal = dim, causal
         self.position = create(
@@ -70,14 +77,14 @@ class Positioned(nn.Module):
             raise norm_ignores_mask(self.leaky_norm)
         valid = None if mask is None else mask.keys
         pos, k_pos = self._positions(x, valid, positions, padding, cache)
-        start, hidden = 0, valid
+        start, keys = 0, valid
         if cache is not None:
             start = cache.length
-            hidden = cache.append_non_padding(valid, x.shape[0], x.shape[1])
+            keys = cache.append_non_padding(valid, x.shape[0], x.shape[1])
         elif self.causal and padding == "right":
-            hidden = None  # A causal mask already hides padding on the right from all tokens.
+            keys = None  # A causal mask already hides padding on the right from all tokens.
         context = Context(
-            mask=Mask(self.causal, hidden, start, None if mask is None else mask.allowed),
+            mask=Mask(self.causal, keys, start, None if mask is None else mask.allowed),
             valid=valid if self.norm_mixes_tokens else None,
             bias=self.position.bias(pos, k_pos),
             rotation=self.position.angles(pos),
@@ -121,8 +128,12 @@ class Positioned(nn.Module):
         return pos, k_pos
 
     def _check_bounds(self, n: int, given: Tensor | None) -> None:
-        """Given positions are read on a CPU only: reading them from a GPU would make the host wait,
-        and the lookup fails there by itself.
+        """Check that a bounded positional encoding has an entry for ``n`` tokens, or for the
+        ``given`` positions. Positions on a GPU are not checked: reading them would make the host
+        wait, and the lookup of a position outside the table fails there by itself.
+
+        Raises:
+            BadOption: a token has no position.
         """
         limit = self.max_positions
         if limit is None:

@@ -1,4 +1,4 @@
-"""What an encoder and a decoder have in common."""
+"""The base class of encoder and decoder."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Stack(Positioned):
         )
 
     def run(self, x: Tensor, mask: Mask | None, context: Context, pos: Tensor) -> Tensor:
-        """``(b n d)``, the padding mask of ``x``, and the context and positions of ``x``, to ``(b n
-        d)``.
+        """Positional encoding, layers and final norm: ``(b n d) -> (b n d)``. ``mask`` is that of
+        the forward pass; ``context`` and ``pos`` are from :meth:`context`.
         """
         length = None
         if self.needs_length:

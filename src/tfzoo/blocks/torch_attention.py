@@ -53,7 +53,8 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         temperature: divides the scores.
 
     Raises:
-        BadOption: an option, or a mask of a call, that cannot be.
+        BadOption: an option out of range or not supported; in a call, a tensor or a mask of a wrong
+            shape or dtype.
         UnknownName: no attention has this name.
 
     >>> x = torch.randn(2, 5, 16)
@@ -144,7 +145,7 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
 
     def reset_parameters(self) -> None:
         """Initialise the projections as PyTorch does: Glorot and Bengio 2010, eq. 16, for the
-        input, biases 0; the output projection is initialised by itself.
+        input, biases 0. The weight of ``out_proj`` keeps the initialisation of ``nn.Linear``.
         """
         for weight in (
             self.in_proj_weight,
@@ -175,16 +176,16 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         ``batch_first``; without a batch ``(q d), (k kdim), (k vdim) -> (q d), (q k)``.
 
         Args:
-            query, key, value: what the projections are applied to. A nested tensor, as
-                ``nn.TransformerEncoder`` makes of padding, is taken for self-attention.
+            query, key, value: the inputs of the projections. In self-attention, they may be one
+                nested tensor, which ``nn.TransformerEncoder`` makes from a padded batch.
             key_padding_mask: ``(b k)``, or ``(k)`` without a batch: True at keys that no query may
                 look at, or numbers added to their scores.
             need_weights: return the weights, in training mode after dropout.
             attn_mask: ``(q k)`` or ``(b*h q k)``, or ``(h q k)`` without a batch: True where a
                 query may not look at a key, or numbers added to the scores.
             average_attn_weights: weights are a mean over heads; otherwise they are ``(b h q k)``.
-            is_causal: query ``i`` may look at keys 0 to ``i``. Beside an ``attn_mask`` this says
-                that ``attn_mask`` is this mask, and need not be read.
+            is_causal: query ``i`` may look at keys 0 to ``i``. With an ``attn_mask``, this promises
+                that ``attn_mask`` is the causal mask, which then need not be read.
         """
         if query.is_nested:
             given = key_padding_mask is not None or attn_mask is not None or need_weights
@@ -271,7 +272,9 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
             )
 
     def _nested_self_attention(self, x: Tensor) -> Tensor:
-        """Pad, attend and cut: PyTorch's nested tensors have no operations of an attention."""
+        """Self-attention on a padded copy, from which padding is removed afterwards: attentions use
+        operations that PyTorch's nested tensors do not have.
+        """
         lengths = [len(row) for row in x.unbind()]
         padded = x.to_padded_tensor(0.0)
         place = torch.arange(padded.shape[1], device=x.device)

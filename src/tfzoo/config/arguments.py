@@ -18,8 +18,8 @@ class Option:
     """One option of a command line.
 
     Args:
-        key: the words between ``--`` and the value, without a ``+`` at their end.
-        adds: they end with ``+``: the value is added to a list.
+        key: the dotted key after ``--``, without a ``+`` at its end.
+        adds: the key was typed with a ``+`` at its end: the value is appended to a list.
         text: the value as it was typed, None if there is none.
         value: the text as YAML, or the text itself if it is not YAML; True if there is none. Lists
             and mappings are in brackets.

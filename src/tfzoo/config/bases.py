@@ -1,4 +1,4 @@
-"""Recipes that begin with another recipe: ``base: translation/numbers``."""
+"""Recipes that inherit from another recipe, their base: ``base: translation/numbers``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from tfzoo.config.merge import Layer
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 
 KEY = "base"
-"""The key of a recipe that names the one that it begins with."""
+"""The key of a recipe that names its base."""
 
 
 def read_with_bases(path: Path, origin: str) -> list[Layer]:
-    """Read a recipe and the recipes that it is based on: the first base first, the recipe last.
+    """Read a recipe, its base, the base of that, and so on. Return the last base first and the
+    recipe last, so that later ones override earlier ones.
 
     ``base`` is a path, relative to the folder of the file that holds it, or a packaged name.
 

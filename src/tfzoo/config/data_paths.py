@@ -14,15 +14,18 @@ from tfzoo.data.remote import is_address
 SPLITS = ("train", "val", "test")
 """The keys of the section ``data`` whose values are paths, unless :func:`splits_have_names`."""
 
-NAMING = ("data.name", "data.root", "data.dataset")
-"""The options that say where splits are looked for."""
+DATASET_KEYS = ("data.name", "data.root", "data.dataset")
+"""The options that name a data set or folder in which splits are looked up."""
 
 
 def splits_have_names(data: Mapping[str, Any], options: Sequence[Option]) -> bool:
     """Whether the values of :data:`SPLITS` are names of splits and not paths: in a data set of the
     Hugging Face hub, or in a folder that its ``save_to_disk`` wrote. ``data`` is the section.
     """
-    given = {**data, **{o.key.removeprefix("data."): o.text for o in options if o.key in NAMING}}
+    given = {
+        **data,
+        **{o.key.removeprefix("data."): o.text for o in options if o.key in DATASET_KEYS},
+    }
     root, dataset = given.get("root"), given.get("dataset")
     folder = root or (dataset if is_folder(dataset) else None)
     saved = isinstance(folder, str) and is_saved(Path(folder).expanduser())
@@ -43,7 +46,7 @@ def absolute_path(value: Any) -> Any:
 
 
 def use_folder_as_root(data: dict[str, Any], origins: dict[str, str]) -> None:
-    """Move a folder that ``data.dataset`` names, and its origin, to ``data.root``."""
+    """Move the value of ``data.dataset``, and its origin, to ``data.root`` if it is a folder."""
     if is_folder(data.get("dataset")) and not data.get("root"):
         data["root"], data["dataset"] = data["dataset"], None
         origins["data.root"] = origins["data.dataset"]

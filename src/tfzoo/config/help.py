@@ -21,8 +21,8 @@ SEE = re.compile(r"[Ss]ee :class:`~?([\w.]+)\.(\w+)`")
 INDENT = 4
 """Spaces before an argument under ``Args:``."""
 EMPTY = inspect.Parameter.empty
-LONG = 160
-"""Characters after which a description ends with its sentence."""
+MAX_DESCRIPTION = 160
+"""Maximum number of characters of a description that has several sentences."""
 
 HEAD = """\
 usage: tfzoo fit RECIPE [--SECTION.KEY VALUE ...]
@@ -104,12 +104,14 @@ def entries(doc: str) -> Iterator[tuple[str, str]]:
 
 
 def plain(text: str) -> str:
-    """A description without markup and without its default, cut after a sentence."""
+    """A description without markup and without its default: its first sentence, and further ones up
+    to :data:`MAX_DESCRIPTION` characters.
+    """
     text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("``", "").replace("`", "")
     text = re.sub(r"\(?\bDefaults?: [^.;]+?(?:\.\d+)?\)?(?:\.|$)", "", text)
     found = ""
     for sentence in re.split(r"(?<=[.;])\s+", " ".join(text.split())):
-        if found and len(found) + len(sentence) > LONG:
+        if found and len(found) + len(sentence) > MAX_DESCRIPTION:
             break
         found = f"{found} {sentence}".strip()
     return found.rstrip(".;")

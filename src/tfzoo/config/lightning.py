@@ -48,7 +48,7 @@ class LightningConfig:
     Args:
         parser: the parser, which instantiates the classes.
         values: the parsed values.
-        recipe: the values that are not Lightning's defaults, as plain values.
+        recipe: the values that differ from Lightning's defaults, as plain values for a recipe.
     """
 
     parser: Parser
@@ -81,7 +81,7 @@ def parse(
 
 @cache
 def lightning_parser() -> Parser:
-    """Return the parser of Lightning's sections. To make it takes as long as to parse."""
+    """Return the parser of Lightning's sections. Cached, since making it is slow."""
     return make_parser(lightning_sections())
 
 
@@ -112,8 +112,8 @@ def allow_imports(named: Sequence[Any]) -> None:
 
 
 def check_class(given: Any, key: str, origin: str) -> dict[str, Any]:
-    """Return a callback or a logger as ``{class_path: ..., init_args: ...}``. A logger writes into
-    the run's folder.
+    """Return a callback or a logger as ``{class_path: ..., init_args: ...}``. The default of a
+    logger's ``save_dir`` is the run's folder.
 
     Raises:
         BadRecipe: it does not exist, has no such option, or is not installed.

@@ -12,12 +12,12 @@ import yaml
 from tfzoo.errors import BadRecipe
 from tfzoo.runs.bounds import DEPTH
 
-FILE = 2**18
-"""The most bytes of a recipe. The longest packaged one has about 4,000."""
-NODES = 10_000
-"""The most values of a recipe. A value counts each time that an alias repeats it."""
-DIGITS = 40
-"""The most digits of a number."""
+MAX_BYTES = 2**18
+"""Maximum size of a recipe. The longest packaged one has about 4,000 bytes."""
+MAX_VALUES = 10_000
+"""Maximum number of values of a recipe. A value counts each time that an alias repeats it."""
+MAX_DIGITS = 40
+"""Maximum number of digits of a number."""
 
 
 class TooLarge(BadRecipe):
@@ -65,8 +65,8 @@ class Loader(yaml.SafeLoader):
             self.nodes += 1
             self.sizes[id(node)] = self.nodes - before, self.deepest - self.depth
         self._limit(
-            self.nodes > NODES,
-            f"more than {NODES:,} values, counting those that aliases repeat",
+            self.nodes > MAX_VALUES,
+            f"more than {MAX_VALUES:,} values, counting those that aliases repeat",
             mark,
         )
         self.depth, self.deepest = self.depth - 1, max(above, self.deepest)
@@ -78,8 +78,8 @@ class Loader(yaml.SafeLoader):
             "float",
         )
         self._limit(
-            number and len(node.value) > DIGITS,
-            f"a number of more than {DIGITS} digits",
+            number and len(node.value) > MAX_DIGITS,
+            f"a number of more than {MAX_DIGITS} digits",
             node.start_mark,
         )
         return super().construct_scalar(node)
@@ -138,9 +138,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """
     try:
         with path.open("rb") as stream:
-            data = stream.read(FILE + 1)
-        if len(data) > FILE:
-            raise BadRecipe(f"{path}: over {FILE:,} bytes, the most that a recipe may have")
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise BadRecipe(f"{path}: over {MAX_BYTES:,} bytes, the most that a recipe may have")
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadRecipe(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None

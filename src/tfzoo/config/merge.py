@@ -22,8 +22,8 @@ from tfzoo.values import is_plain
 
 @dataclass(frozen=True)
 class Layer:
-    """The nested values of a file, its name for messages, and the recipes that it is based on, the
-    first one first.
+    """The nested values of a file, its name for messages, its path, and its bases in the order in
+    which they are merged.
     """
 
     values: Mapping[str, Any]
@@ -100,8 +100,12 @@ class Merged:
             self.add({first: value}, f"--{option.key}")
 
     def _value_of(self, option: Option) -> Any:
-        """The value of an option: the text as it was typed if its type is a text or if only the
-        conversion to its type can read it; otherwise the text as YAML.
+        """The value of an option: the text as it was typed if the key takes a string, or if YAML
+        reads the text as another type than the key's (it is converted later); otherwise the text
+        parsed as YAML.
+
+        Raises:
+            BadRecipe: no value, and the key is no boolean.
         """
         first, *inner = option.key.split(".")
         section = self.sections.get(first)
@@ -149,7 +153,8 @@ def merge_spec(earlier: Any, later: Any) -> Any:
 
 def merge_class(earlier: Any, later: Any) -> Any:
     """Merge a class of Lightning's, ``{class_path: ..., init_args: ...}`` or its name, into an
-    earlier one. Options without a class are those of the earlier class, of a list's last.
+    earlier one. Options without a class are merged into those of the earlier class; if that is a
+    list of classes, of the last one.
     """
     if not isinstance(later, Mapping):
         return later

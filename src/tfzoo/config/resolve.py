@@ -72,7 +72,7 @@ def resolve(
     All files and options are checked before anything that they name is imported. With ``trust``,
     the recipe may name classes outside Lightning, also in modules beside its file. The constructors
     of all sections are called, because they check ranges and combinations; without ``make_data``,
-    that of ``data`` is not, and the names of its files may be missing.
+    that of ``data`` is not, and a recipe may lack paths that ``data`` requires.
 
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
@@ -130,7 +130,7 @@ def read_config(text: str | None) -> Layer:
     scheme, colon, _ = text.partition(":")
     if colon and scheme.isidentifier() and not Path(text).exists():
         raise BadRecipe(
-            f"--config reads files alone, not {text!r}: download it, look at it, then give its path"
+            f"--config reads files only, not {text!r}: download it, look at it, then give its path"
         )
     return Layer(read_yaml(Path(text)), text)
 

@@ -56,7 +56,7 @@ Trainer does not check itself.
 """
 LIGHTNING = frozenset({"trainer", "checkpoint"})
 """The sections that jsonargparse parses: Lightning's ``Trainer`` and ``ModelCheckpoint``."""
-FOLDERS = frozenset({"dirpath", "default_root_dir"})
+FOLDER_ARGUMENTS = frozenset({"dirpath", "default_root_dir"})
 """Arguments of Lightning that tfzoo sets to the run's folder; a recipe cannot set them."""
 
 
@@ -87,7 +87,9 @@ class Section:
         return new
 
     def is_nested(self, key: str) -> bool:
-        """Whether a key holds options of its own section, such as ``encoder: {norm: batch}``."""
+        """Whether the value of a key is a dict with keys of the same section, which override them
+        for a part of the model, as in ``model: {norm: layer, encoder: {norm: batch}}``.
+        """
         kinds = union_members(self.hints.get(key))
         return key not in self.slots and dict[str, Any] in kinds
 
@@ -147,7 +149,7 @@ def lightning_sections() -> dict[str, Section]:
     from lightning.pytorch.callbacks import ModelCheckpoint
 
     classes = {"trainer": Trainer, "checkpoint": ModelCheckpoint}
-    return {key: make_section(cls, FOLDERS) for key, cls in classes.items()}
+    return {key: make_section(cls, FOLDER_ARGUMENTS) for key, cls in classes.items()}
 
 
 def make_section(cls: type, supplied: frozenset[str]) -> Section:

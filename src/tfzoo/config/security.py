@@ -14,9 +14,10 @@ from tfzoo.data.remote import is_address, refusal
 from tfzoo.errors import BadRecipe
 from tfzoo.runs.bounds import check_number, leaves
 
-FOLDERS = ("callbacks", "loggers", "strategies", "profilers", "plugins", "accelerators")
-
-ALLOWED = tuple(f"lightning.pytorch.{folder}" for folder in FOLDERS)
+ALLOWED = tuple(
+    f"lightning.pytorch.{package}"
+    for package in ("callbacks", "loggers", "strategies", "profilers", "plugins", "accelerators")
+)
 """The packages whose classes a recipe may name."""
 
 OUTPUT_KEYS = {
@@ -35,8 +36,8 @@ CLASS_KEYS = ("callbacks", "logger", "strategy", "profiler", "plugins", "acceler
 
 CLASS_KEY = re.compile(rf"trainer\.({'|'.join(CLASS_KEYS)})(\.\d+)?")
 
-TEXT_KEY = re.compile(r"data\.(train|val|test)(\.|$)")
-"""Keys that may name an address, if it is a plain read: :func:`tfzoo.data.remote.refusal`."""
+ADDRESS_KEY = re.compile(r"data\.(train|val|test)(\.|$)")
+"""Keys whose values may be addresses that :func:`tfzoo.data.remote.refusal` accepts."""
 
 URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -80,7 +81,7 @@ def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:
             raise BadRecipe(f"{where}: could start a program. {TRUST}")
     if not isinstance(value, str):
         return
-    if TEXT_KEY.match(path) and is_address(value):
+    if ADDRESS_KEY.match(path) and is_address(value):
         if reason := refusal(value, trusted=False):
             raise BadRecipe(f"{where}: {reason}")
         return
@@ -100,11 +101,11 @@ def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a recipe may name this class: without a module, or defined in a file of
+    """Whether a recipe may name this class: a name without a module, or a class of a module in
     :data:`ALLOWED`.
 
-    The module must be a file there. A module that such a file imports, such as ``os``, can be
-    reached through it by attribute access, and is refused.
+    The module must exist as a file or folder of Lightning. Otherwise a name such as
+    ``lightning.pytorch.callbacks.timer.os.PathLike`` would reach a module that Lightning imports.
     """
     if "." not in name:
         return True

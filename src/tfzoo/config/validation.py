@@ -16,8 +16,8 @@ from tfzoo.values import Single, convert, is_plain
 
 
 def validate(merged: Merged) -> dict[str, Any]:
-    """Return the converted values of the top level and of all sections; with defaults, except in
-    Lightning's sections.
+    """Return the converted values of the top level and of all sections. Keys that are not set have
+    their defaults, except in Lightning's sections, where they are left out.
 
     Raises:
         BadRecipe, BadOption, UnknownName: naming the file or option that set the value.
@@ -51,7 +51,7 @@ def convert_key(
     if section.is_nested(key) and isinstance(value, Mapping):
         found = {}
         for inner, one in value.items():
-            # an option without a name is of the component of the whole model
+            # Options without a name, `encoder: {norm: {eps: 1e-6}}`, belong to model.norm.
             one = merge_spec(values[inner], one) if inner in section.slots else one
             found[inner] = convert_key(section, inner, {inner: one}, f"{path}.{inner}", origins)
         return found

@@ -1,1 +1,1 @@
-"""Parts of tfzoo in models that exist: :func:`tfzoo.swap`."""
+"""Replaces norms and attentions of existing models by components: :func:`tfzoo.swap`."""

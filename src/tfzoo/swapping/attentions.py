@@ -1,4 +1,4 @@
-"""Which modules of a model are attentions, and what takes their place."""
+"""Finds the attentions of a model and makes their replacements."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def check_attention(model: nn.Module, name: str) -> None:
 
 
 def attention_replacement(old: Any, spec: Spec) -> nn.Module:
-    """tfzoo's module with the projections of the old one, and a new component in it. The old one is
-    PyTorch's, or tfzoo's.
+    """A :class:`MultiheadAttention` with the attention component ``spec`` and the projections of
+    ``old``, a ``torch.nn.MultiheadAttention`` or a :class:`MultiheadAttention`.
     """
     like = old.out_proj.weight
     options: dict[str, Any] = {}

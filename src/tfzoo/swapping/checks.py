@@ -1,4 +1,4 @@
-"""What a component needs of the model that it is swapped into."""
+"""Checks whether a component fits the model that it is swapped into."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def check_norm_fits(
     """Check a norm that takes the place of the norms of these names.
 
     Raises:
-        BadOption: it mixes tokens, and it is not known which are padding or which axis is theirs.
+        BadOption: it mixes tokens, and ``valid`` does not say which tokens are padding, or a module
+            has ``batch_first=False``.
         Clash: it mixes tokens in a decoder.
     """
     if not mixes_tokens(norm):
@@ -58,7 +59,8 @@ def check_attention_fits(model: nn.Module, attention: Spec, allow: Collection[st
     """Check an attention against the positions of the model.
 
     Raises:
-        Clash: it is not rotatable, and the model has rotary positions.
+        Clash: the attention does not have the trait ``rotatable``, and the model has rotary
+            positions.
     """
     if any(re.search("(?i)rotary|rope", type(module).__name__) for module in model.modules()):
         spec = attention if isinstance(attention, str) else dict(attention)
@@ -67,14 +69,14 @@ def check_attention_fits(model: nn.Module, attention: Spec, allow: Collection[st
 
 
 def decoders(model: nn.Module) -> Iterator[str]:
-    """The names of modules in which no token may see a later one, as far as that can be told:
-    PyTorch's decoders, and models of ``transformers`` whose attention is causal.
+    """The names of the causal modules that can be recognised: PyTorch's decoders, and models of
+    ``transformers`` whose attention has ``is_causal``.
     """
-    choosing = list(huggingface.choosers(model))
+    pretrained = list(huggingface.pretrained_models(model))
     for name, module in model.named_modules():
         if isinstance(module, nn.TransformerDecoder | nn.TransformerDecoderLayer):
             yield name
         elif huggingface.calls_interface(module) and getattr(module, "is_causal", False):
             yield max(
-                (one for one in choosing if huggingface.within(name, one)), key=len, default=name
+                (one for one in pretrained if huggingface.within(name, one)), key=len, default=name
             )

@@ -1,4 +1,4 @@
-"""PyTorch's fused kernel for a whole encoder layer, which would pass over what was swapped in."""
+"""Switches off the fast path of PyTorch's encoder layers, which ignores swapped modules."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from torch import nn
 
 
 def switch_off(model: nn.Module) -> None:
-    """Let PyTorch's encoder layers call their parts in eval mode too.
+    """Make PyTorch's encoder layers call their submodules in eval mode too.
 
-    ``nn.TransformerEncoderLayer`` computes itself in one kernel from the weights of its norms and
-    its attention. It does not do so for an activation other than ReLU and GELU, which it notes in
-    ``activation_relu_or_gelu``; the activation itself is not read from there.
+    In eval mode, ``nn.TransformerEncoderLayer`` passes the weights of its norms and its attention
+    to one fused kernel, and does not call these modules. It does so only if its attribute
+    ``activation_relu_or_gelu`` is 1 or 2. The attribute has no other use: the activation itself is
+    in ``layer.activation``.
     """
     for module in model.modules():
         if isinstance(module, nn.TransformerEncoder):

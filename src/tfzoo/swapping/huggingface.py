@@ -30,7 +30,9 @@ NAME = "tfzoo"
 HEADS = ("num_heads", "num_attention_heads", "n_heads")
 HEAD_DIMS = ("head_dim", "attention_head_size", "key_value_proj_dim", "head_size")
 UNKNOWN = ("sinks", "attn_logit_softcapping")
-"""What an attention module has that adds something to the softmax; None and 0 are nothing."""
+"""Attributes of attention modules whose scores or softmax have a term that components do not have;
+None and 0.0 mean that there is no such term.
+"""
 
 
 class InterfaceAttention(nn.Module):
@@ -57,7 +59,8 @@ class InterfaceAttention(nn.Module):
         dropout: float,
     ) -> Tensor:
         """``mask`` is as ``transformers`` makes it: ``(b 1 q k)``, boolean and True where a query
-        may look, or numbers to add; None with ``causal`` aligns the first query with the first key.
+        may look, or numbers to add to the scores. If it is None and ``causal``, query ``i`` may
+        look at keys 0 to ``i``.
         """
         if (q.shape[1], q.shape[3]) != (self.heads, self.head_dim):
             raise BadOption(
@@ -94,8 +97,9 @@ def attend(
     position_bias: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The function that ``transformers`` calls. A module that was left out of the swap computes
-    what it does under ``sdpa``, which gets the same masks.
+    """The attention function that ``transformers`` calls: ``(b h q c), (b kv_heads k c),
+    (b kv_heads k e) -> (b q h e)``. A module in which no component was swapped computes ``sdpa``,
+    whose masks have the same form.
     """
     part: InterfaceAttention | None = getattr(module, NAME, None)
     if part is None:
@@ -145,7 +149,7 @@ def heads_of(module: Any) -> tuple[int, int]:
 
 
 def interface_attention(module: Any, spec: Spec) -> tuple[InterfaceAttention, str]:
-    """A component for an attention module, and what a report says of it."""
+    """A component for an attention module, and a note for the report."""
     heads, head_dim = heads_of(module)
     like = next(module.parameters())
     attention = create("attention", spec, heads=heads, head_dim=head_dim)
@@ -156,8 +160,8 @@ def interface_attention(module: Any, spec: Spec) -> tuple[InterfaceAttention, st
     return part, "" if usual else f"scores were scaled by {scaling:.3g}, not by head_dim^-0.5"
 
 
-def choosers(model: nn.Module) -> Iterator[str]:
-    """The names of the models of ``transformers`` in a module, which may be one itself."""
+def pretrained_models(model: nn.Module) -> Iterator[str]:
+    """The names of the ``PreTrainedModel`` modules in ``model``, ``""`` for itself."""
     for name, module in model.named_modules():
         if hasattr(module, "set_attn_implementation"):
             yield name
@@ -166,19 +170,23 @@ def choosers(model: nn.Module) -> Iterator[str]:
 def check(model: nn.Module, name: str) -> None:
     """Raise :class:`NotSwappable` where the attention module of that name takes no component."""
     heads_of(model.get_submodule(name))
-    if not any(within(name, chooser) for chooser in choosers(model)):
-        raise NotSwappable("its attention is chosen by the model that it was taken from")
+    if not any(within(name, pretrained) for pretrained in pretrained_models(model)):
+        raise NotSwappable("it needs its transformers model: swap in that, not in a part of it")
 
 
 def use_interface(model: nn.Module, attentions: Sequence[Any]) -> None:
-    """Let the models that contain these attention modules call :func:`attend`."""
+    """Make the models that contain these attention modules call :func:`attend`.
+
+    Raises:
+        BadOption: ``transformers`` does not let a module's attention be chosen.
+    """
     if not attentions:
         return
     register()
-    for name in list(choosers(model)):
-        chooser: Any = model.get_submodule(name)
-        if any(one in set(chooser.modules()) for one in attentions):
-            chooser.set_attn_implementation(NAME)
+    for name in list(pretrained_models(model)):
+        pretrained: Any = model.get_submodule(name)
+        if any(one in set(pretrained.modules()) for one in attentions):
+            pretrained.set_attn_implementation(NAME)
     for one in attentions:
         if _adapters.attention_implementation(one.config) != NAME:
             raise BadOption(
@@ -188,5 +196,5 @@ def use_interface(model: nn.Module, attentions: Sequence[Any]) -> None:
 
 
 def within(name: str, module: str) -> bool:
-    """Whether a module's name is that of another one, or of a part of it."""
+    """Whether the module ``name`` is the module ``module`` or one of its submodules."""
     return not module or name == module or name.startswith(f"{module}.")

@@ -1,4 +1,4 @@
-"""Which modules of a model are norms, and what takes their place."""
+"""Finds the norms of a model and makes their replacements."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from tfzoo.contracts import Norm
 from tfzoo.registry import Spec, create, registry
 
 ENDINGS = ("RMSNorm", "LayerNorm")
-"""How the classes of other packages are called that are looked at."""
+"""Ends of the class names of norms in other packages."""
 
 EPS = ("eps", "variance_epsilon", "epsilon")
+"""Names of the attribute that holds a norm's epsilon."""
 
 
 class NotSwappable(Exception):
-    """Why a module cannot be replaced."""
+    """A module cannot be replaced; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class FoundNorm:
-    """What is known of a norm: its width, and what can carry over. ``like`` has the dtype and the
-    device that its replacement gets.
+    """The width, eps, weight and bias of a norm, which its replacement takes over. ``like`` has the
+    dtype and the device of the replacement.
     """
 
     dim: int
@@ -37,14 +38,15 @@ class FoundNorm:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Whether a module is a norm by its class: PyTorch's, tfzoo's, or one that is called so."""
+    """Whether a module is a norm of PyTorch or tfzoo, or its class is named like one."""
     if isinstance(module, nn.LayerNorm | nn.RMSNorm | Norm):
         return True
     return type(module).__name__.endswith(ENDINGS) and not any(module.children())
 
 
 def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
-    """What is known of a norm. ``like``: a parameter of its model.
+    """Read width, eps, weight and bias from a norm. ``like`` is any parameter of its model, for the
+    dtype and device of a norm without a weight.
 
     Raises:
         NotSwappable: it has no width, normalises over several axes, or computes something else.
@@ -62,13 +64,17 @@ def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
         eps = torch.finfo(like.dtype).eps
     found = FoundNorm(dim, eps, weight, bias, like)
     known = isinstance(module, Norm) or type(module) in (nn.LayerNorm, nn.RMSNorm)
-    return found if known else checked(module, found)
+    return found if known else check_by_computing(module, found)
 
 
 @torch.no_grad()
-def checked(module: nn.Module, found: FoundNorm) -> FoundNorm:
-    """The same, after trying out what the module computes. A norm that multiplies by ``1 + weight``
-    (Gemma's) gets this as its weight.
+def check_by_computing(module: nn.Module, found: FoundNorm) -> FoundNorm:
+    """Check that a norm of another package computes layer norm or RMS norm, by comparing outputs on
+    one input. Returns ``found``, with ``1 + weight`` as the weight if the norm multiplies by that
+    (Gemma's).
+
+    Raises:
+        NotSwappable: it computes something else, or cannot be tried.
     """
     if found.like.is_meta or found.weight is None or found.eps is None:
         raise NotSwappable("its weight or its eps is not known")
@@ -92,7 +98,7 @@ def checked(module: nn.Module, found: FoundNorm) -> FoundNorm:
 
 
 def candidates(found: FoundNorm) -> Iterator[tuple[str, Tensor]]:
-    """What a norm may compute, and with which weight."""
+    """The norms to compare with, ``layer`` or ``rms``, each with its weight."""
     if found.weight is not None:
         for name in ("layer", "rms"):
             yield name, found.weight
@@ -100,7 +106,7 @@ def candidates(found: FoundNorm) -> Iterator[tuple[str, Tensor]]:
 
 
 def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[Norm, str]:
-    """The component in a norm's place, and what did not carry over.
+    """The component that replaces a norm, and a note for the report on what did not carry over.
 
     Weight, bias and eps carry over where the component has them, and so does whether they are
     trained. An eps in the spec wins.
@@ -110,7 +116,7 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
         options = {"eps": found.eps, **options}
     norm: Any = create("norm", {"name": entry.name, **options}, dim=found.dim)
     norm.to(device=found.like.device, dtype=found.like.dtype).train(module.training)
-    norm.dim = found.dim  # a later swap asks for it; "none" has no weight that tells it
+    norm.dim = found.dim  # read by `find_norm` in a later swap: norm "none" has no weight
     lost = []
     for name, old in (("weight", found.weight), ("bias", found.bias)):
         new = getattr(norm, name, None)

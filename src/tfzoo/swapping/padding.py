@@ -1,4 +1,4 @@
-"""Tells norms that mix tokens which tokens of a batch are padding."""
+"""Passes the padding mask of a model's forward pass to the norms that mix tokens."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from torch import Tensor, nn
 from tfzoo.errors import BadOption, did_you_mean, listing
 
 Valid = str | bool | Callable[..., Tensor]
-"""Where the padding is; see :func:`tfzoo.swap`."""
+"""How to get the padding mask; see :func:`tfzoo.swap`."""
 
 ATTRIBUTE = "tfzoo_padding"
 
 
 class Padding:
-    """The padding of the batch that a model computes at present. Held by the model, which sets it
-    when its ``forward`` begins, and by its norms, which read it.
+    """The padding mask of a forward pass. A pre-hook of the model's ``forward`` sets it from the
+    arguments, and pre-hooks of the norms that mix tokens read it.
+
+    ``known`` is True during the model's ``forward``; ``valid`` is then the mask ``(b n)``, True at
+    tokens, or None without padding.
     """
 
     def __init__(self, model: nn.Module, valid: str | Callable[..., Tensor]) -> None:
@@ -50,12 +53,12 @@ class Padding:
             found = args[self.place]
         if found is None:
             return None
-        mask: Tensor = found.bool()  # of an additive mask, -inf is True: it stands at padding
+        mask: Tensor = found.bool()  # additive masks too: -inf, at padding, becomes True
         return ~mask if self.at_padding else mask
 
 
-class _Read:
-    """Before the model's forward."""
+class _SetPadding:
+    """Pre-hook of the model's ``forward``: sets the padding mask."""
 
     def __init__(self, padding: Padding) -> None:
         self.padding = padding
@@ -64,8 +67,8 @@ class _Read:
         self.padding.valid, self.padding.known = self.padding.read(args, kwargs), True
 
 
-class _Forget:
-    """After the model's forward."""
+class _ClearPadding:
+    """Hook after the model's ``forward``: clears the padding mask."""
 
     def __init__(self, padding: Padding) -> None:
         self.padding = padding
@@ -74,8 +77,13 @@ class _Forget:
         self.padding.valid, self.padding.known = None, False
 
 
-class _Give:
-    """Before a norm's forward."""
+class _PassPadding:
+    """Pre-hook of a norm's ``forward``: adds the padding mask to its arguments, ``x`` -> ``x,
+    valid``.
+
+    Raises:
+        BadOption: the model's ``forward`` is not running, or the mask does not fit ``x``.
+    """
 
     def __init__(self, padding: Padding, name: str) -> None:
         self.padding, self.name = padding, name
@@ -100,9 +108,9 @@ class _Give:
         return x, valid
 
 
-def tell_padding(model: nn.Module, valid: Valid | None) -> Padding | None:
-    """Let the model record the padding of each batch; None where there is none (``valid=True``).
-    A model remembers how: a second swap need not say it again.
+def record_padding(model: nn.Module, valid: Valid | None) -> Padding | None:
+    """Register hooks on the model that record the padding mask of each forward pass; None if there
+    is never padding (``valid=True``). A second swap without ``valid`` uses that of the first.
 
     Raises:
         BadOption: the model's ``forward`` has no such argument.
@@ -113,13 +121,13 @@ def tell_padding(model: nn.Module, valid: Valid | None) -> Padding | None:
     if padding is None:
         padding = Padding(model, valid)  # type: ignore[arg-type]  # checked by the caller
         setattr(model, ATTRIBUTE, padding)
-        model.register_forward_pre_hook(_Read(padding), with_kwargs=True)
-        model.register_forward_hook(_Forget(padding), always_call=True)
+        model.register_forward_pre_hook(_SetPadding(padding), with_kwargs=True)
+        model.register_forward_hook(_ClearPadding(padding), always_call=True)
     elif valid is not None:
         vars(padding).update(vars(Padding(model, valid)))  # type: ignore[arg-type]  # likewise
     return padding
 
 
-def give_padding(norm: nn.Module, name: str, padding: Padding) -> None:
-    """Let a norm that mixes tokens get the padding that its model recorded."""
-    norm.register_forward_pre_hook(_Give(padding, name))
+def pass_padding(norm: nn.Module, name: str, padding: Padding) -> None:
+    """Register a hook that passes the recorded padding mask to a norm that mixes tokens."""
+    norm.register_forward_pre_hook(_PassPadding(padding, name))

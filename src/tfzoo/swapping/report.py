@@ -1,4 +1,4 @@
-"""What a swap did."""
+"""The report of a swap: which modules were replaced, kept and refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts parts of tfzoo in the place of a model's own."""
+"""Replaces the norms and attentions of a model by components of tfzoo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfzoo.registry import Spec, registry
 from tfzoo.swapping import attentions, fast_path, huggingface
 from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, mixes_tokens
 from tfzoo.swapping.norms import FoundNorm, NotSwappable, find_norm, is_norm, norm_replacement
-from tfzoo.swapping.padding import Valid, give_padding, tell_padding
+from tfzoo.swapping.padding import Valid, pass_padding, record_padding
 from tfzoo.swapping.report import SwappedModule, SwapReport
 
 Patterns = str | Collection[str] | None
@@ -42,7 +42,7 @@ def swap(
     ``state_dict`` have it.
 
     Weight, bias and eps of a norm carry over where the component has them, and so do the
-    projections of an attention. Everything else starts as the component starts it. Swap after
+    projections of an attention. Other parameters have the component's initial values. Swap after
     pretrained weights are loaded and before the optimiser is made. Swapping again replaces what was
     swapped in.
 
@@ -50,12 +50,12 @@ def swap(
         model: any module that contains norms or attentions.
         norm: the component that replaces every norm: a name, or a dict with its options; None
             leaves the norms.
-        attention: likewise of every attention. It computes the scores: a scale that the model
-            gives them is dropped.
+        attention: the component that replaces every attention, likewise. It computes the scores in
+            its own way, so a scale that the model's attention had is dropped.
         only: change modules of these names only: one pattern of :mod:`fnmatch` or several
             (``"encoder.layers.*.norm1"``).
         skip: leave modules of these names.
-        valid: where the padding is, which a norm that mixes tokens must know. The name of the
+        valid: how to get the padding mask, which a norm that mixes tokens needs: the name of the
             argument of ``model.forward`` that is true at tokens (``"attention_mask"``); with a
             ``~`` before it, of one that is true at padding (``"~src_key_padding_mask"``); a
             function of the arguments of ``model.forward`` that returns ``(b n)``, true at tokens;
@@ -85,15 +85,17 @@ def swap(
     chosen = [match for match in matches if not match.outcome]
     for kind in kinds:
         if not any(match.kind == kind for match in chosen):
-            raise BadOption(nothing(model, [one for one in matches if one.kind == kind], kind))
+            raise BadOption(
+                nothing_to_replace(model, [one for one in matches if one.kind == kind], kind)
+            )
     if norm:
         names = [match.name for match in chosen if match.kind == "norm"]
         check_norm_fits(model, norm, names, valid, allow)
     if attention:
         check_attention_fits(model, attention, allow)
-    notes = exchange(model, chosen, specs, valid)
+    notes = replace_modules(model, chosen, specs, valid)
     fast_path.switch_off(model)
-    return SwapReport(tuple(told(match, specs, notes) for match in matches))
+    return SwapReport(tuple(report_entry(match, specs, notes) for match in matches))
 
 
 @dataclass
@@ -111,7 +113,9 @@ class Match:
 def find(
     model: nn.Module, kinds: Collection[str], only: Patterns, skip: Patterns
 ) -> Iterator[Match]:
-    """Every module of these kinds, and what is known about it. Changes nothing."""
+    """Yield the modules of these kinds, each with whether and why it is not to be replaced. Changes
+    nothing.
+    """
     like = next(model.parameters(), None)
     built = [
         name for name, one in model.named_modules() if isinstance(one, Stack | TransformerLayer)
@@ -153,7 +157,7 @@ def fits(name: str, patterns: Patterns) -> bool:
 
 
 def build(match: Match, specs: Mapping[str, Spec | None]) -> tuple[nn.Module, str]:
-    """What takes the place of a module, and what the report says of it."""
+    """The replacement of a module, and a note for the report."""
     norm, attention = specs["norm"], specs["attention"]
     if match.found is not None and norm:
         return norm_replacement(match.module, match.found, norm)
@@ -162,20 +166,20 @@ def build(match: Match, specs: Mapping[str, Spec | None]) -> tuple[nn.Module, st
     return attentions.attention_replacement(match.module, attention or ""), ""
 
 
-def exchange(
+def replace_modules(
     model: nn.Module, chosen: Sequence[Match], specs: Mapping[str, Spec | None], valid: Valid | None
 ) -> dict[str, str]:
-    """Replace these modules; returns by name what the report says of each. A module that stands at
-    two places is replaced by one.
+    """Replace these modules; return the report's note on each, by name. A module that is shared
+    under two names gets one shared replacement.
     """
     made = {match.module: build(match, specs) for match in chosen}
     mixing = specs["norm"] is not None and mixes_tokens(specs["norm"])
-    padding = tell_padding(model, valid) if mixing else None
+    padding = record_padding(model, valid) if mixing else None
     huggingface.use_interface(model, [one for one in made if huggingface.calls_interface(one)])
     for match in chosen:
         new, _ = made[match.module]
         if match.kind == "norm" and padding is not None:
-            give_padding(new, match.name, padding)
+            pass_padding(new, match.name, padding)
         if isinstance(new, huggingface.InterfaceAttention):
             match.module.add_module(huggingface.NAME, new)
         else:
@@ -183,8 +187,10 @@ def exchange(
     return {match.name: made[match.module][1] for match in chosen}
 
 
-def told(match: Match, specs: Mapping[str, Spec | None], notes: Mapping[str, str]) -> SwappedModule:
-    """The report's line about a module."""
+def report_entry(
+    match: Match, specs: Mapping[str, Spec | None], notes: Mapping[str, str]
+) -> SwappedModule:
+    """The report's entry for a module."""
     was = type(match.module).__name__
     if match.outcome:
         return SwappedModule(match.name, was, match.outcome, was, match.reason)
@@ -200,10 +206,10 @@ KNOWN = {
 }
 
 
-def nothing(model: nn.Module, matches: Sequence[Match], kind: str) -> str:
-    """The message where no module of a kind can be replaced."""
+def nothing_to_replace(model: nn.Module, matches: Sequence[Match], kind: str) -> str:
+    """The error message if no module of a kind can be replaced."""
     where = type(model).__name__
     if not matches:
         return f"swap: {where} has no {kind} that is known. Known are {KNOWN[kind]}"
-    report = SwapReport(tuple(told(match, {}, {}) for match in matches))
+    report = SwapReport(tuple(report_entry(match, {}, {}) for match in matches))
     return f"swap: no {kind} of {where} can be replaced. It has:\n{report}"

@@ -12,7 +12,7 @@ import lightning.pytorch as L
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.multihead import MultiHead, SelfAttention
+from tfzoo.blocks.multihead import SelfAttention, SelfOrCrossAttention
 from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
 from tfzoo.masks import Mask
@@ -22,7 +22,7 @@ ROWS = 8
 """How many items of a batch the statistics are computed from."""
 
 KINDS = {
-    "attention": MultiHead,
+    "attention": SelfOrCrossAttention,
     "norm": Norm,
     "feedforward": FeedForward,
     "position": Position,
@@ -92,9 +92,9 @@ class Explain(L.Callback):
         if not self.gradients:
             return
         norms = torch.stack([*self.gradients.values()])
-        norms = norms * (
-            task.normalizer.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny)
-        )  # as normalised: the norm over all kinds is the normaliser's
+        # Taken before the gradients were normalised; scaled so that their total is train/grad_norm.
+        scale = task.normalizer.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny)
+        norms = norms * scale
         values = (
             torch.stack([*(value.float() for value in self.seen.values())]).tolist()
             + norms.tolist()
@@ -149,7 +149,7 @@ def recorded(model: nn.Module, found: Found) -> Iterator[None]:
             valid: list[Tensor | None] = []
             hook(stack, partial(record_stack, name, found, valid))
             for block in stack.modules():
-                if isinstance(block, MultiHead):
+                if isinstance(block, SelfOrCrossAttention):
                     is_self = isinstance(block, SelfAttention)
                     side = name if is_self else "cross"
                     hook(block.attention, partial(record_attention, side, is_self, found, valid))
@@ -182,9 +182,9 @@ def record_attention(
     args: tuple[Tensor, ...],
     kwargs: Mapping[str, Any],
 ) -> None:
-    """Pre-hook of the attention of a :class:`MultiHead`: records statistics of its weights and
-    scores for ``q`` and prepared keys ``k``, ``(b h q c), (b h k *)``, computed by the reference
-    path.
+    """Pre-hook of the attention component of a :class:`SelfOrCrossAttention`: records statistics of
+    its weights and scores for ``q`` and prepared keys ``k``, ``(b h q c), (b h k *)``, computed by
+    :meth:`tfzoo.contracts.Attention.weights`.
     """
     q, k = args[:2]
     mask, temperature = kwargs["mask"], kwargs["temperature"]

@@ -1,4 +1,4 @@
-"""Models that tfzoo did not make, in its tasks."""
+"""Tasks with models of other classes than tfzoo's: what such a model must have and return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfzoo.errors import BadOption
 from tfzoo.search import Decodable
 
 DECODING = ("pad", "max_positions", "init_cache", "decode_step")
-"""What :class:`tfzoo.search.Decodable` asks for."""
+"""The members of the protocol :class:`tfzoo.search.Decodable`."""
 
 
 def class_path(model: nn.Module) -> str:
@@ -20,7 +20,7 @@ def class_path(model: nn.Module) -> str:
 
 
 def missing_for_decoding(model: nn.Module) -> list[str]:
-    """What a model lacks of the protocol of decoding."""
+    """The members of :data:`DECODING` that a model does not have."""
     return [name for name in DECODING if not hasattr(model, name)]
 
 
@@ -53,19 +53,20 @@ def check_decodable(model: Any) -> Decodable[Any]:
 
 def class_logits(model: nn.Module, tokens: Tensor, classes: int) -> Tensor:
     """The logits of a classifier: ``(b n) -> (b classes)``."""
-    return checked(model, model(tokens), (len(tokens), classes), "b classes")
+    return check_logits(model, model(tokens), (len(tokens), classes), "b classes")
 
 
 def token_logits(model: nn.Module, source: Tensor, target: Tensor, size: int) -> Tensor:
     """The logits of the next tokens: ``(b k), (b q) -> (b q size)``."""
-    return checked(model, model(source, target), (*target.shape, size), "b q v")
+    return check_logits(model, model(source, target), (*target.shape, size), "b q v")
 
 
-def checked(model: nn.Module, logits: Any, shape: tuple[int, ...], axes: str) -> Tensor:
-    """What a model returned, if it is logits of this shape.
+def check_logits(model: nn.Module, logits: Any, shape: tuple[int, ...], axes: str) -> Tensor:
+    """Return ``logits``, which a model returned, if they have this shape. ``axes`` names its axes
+    for the message.
 
     Raises:
-        BadOption: it is not.
+        BadOption: another shape, or no tensor.
     """
     if not isinstance(logits, Tensor) or tuple(logits.shape) != shape:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__

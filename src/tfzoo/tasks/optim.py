@@ -61,7 +61,7 @@ class Optim:
         check_range("optim.max_skipped", self.max_skipped, ge=1, whole=True)
         # Checks the names and options of schedule and optimiser before data is read.
         create("schedule", self.schedule, max_steps=1)
-        self._made()
+        self._create_optimizer()
         entry, _ = registry("optimizer").options(self.optimizer)
         for key in {"betas", "eps"}.difference(entry.supplied):
             if getattr(self, key) != getattr(type(self), key):
@@ -74,7 +74,7 @@ class Optim:
         """Return what ``configure_optimizers`` returns: the optimiser of a module's parameters, and
         the scheduler, which steps after each optimiser step.
         """
-        optimizer = self._made().configure(module, self.lr, self.weight_decay)
+        optimizer = self._create_optimizer().configure(module, self.lr, self.weight_decay)
         # Lightning refuses to clip the gradients of optimisers that say they unscale gradients.
         _adapters.allow_clipping_of_fused(optimizer)
         schedule: Schedule = create("schedule", self.schedule, max_steps=max_steps)
@@ -86,6 +86,6 @@ class Optim:
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    def _made(self) -> Optimizer:
-        made: Optimizer = create("optimizer", self.optimizer, betas=self.betas, eps=self.eps)
-        return made
+    def _create_optimizer(self) -> Optimizer:
+        found: Optimizer = create("optimizer", self.optimizer, betas=self.betas, eps=self.eps)
+        return found

@@ -10,20 +10,22 @@ from torch import nn
 
 
 class Optimizer(Protocol):
-    """The options of an optimiser, which make a ``torch.optim.Optimizer`` for a module.
+    """The options of an optimiser; :meth:`configure` makes the ``torch.optim.Optimizer``.
 
-    A step must leave a parameter without gradient, and its state, unchanged; or the optimiser is
-    ``fused``. A step whose gradients are not finite is skipped in this way.
+    Steps with gradients that are not finite must be skipped, so the optimiser must either be
+    ``fused`` (PyTorch's fused kernels skip a step by ``found_inf``), or leave a parameter and its
+    state unchanged if the parameter's gradient is None. See
+    :func:`tfzoo.tasks.skipped_steps.skip_unless`.
     """
 
-    def configure(
-        self, module: nn.Module, lr: float, weight_decay: float
-    ) -> torch.optim.Optimizer: ...
+    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        """Return an optimiser of the module's parameters that require a gradient."""
+        ...
 
 
 def decay_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """Parameter groups of those that are trained: weight decay for parameters of two or more
-    dimensions, none for biases and the weights of norms.
+    """Parameter groups of the parameters that require a gradient: weight decay for those of two or
+    more dimensions, none for others, such as biases and the weights of norms.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     groups = [

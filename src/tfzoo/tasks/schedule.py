@@ -10,4 +10,6 @@ class Schedule(Protocol):
     1 from the first update to the last.
     """
 
-    def factor(self, update: int) -> float: ...
+    def factor(self, update: int) -> float:
+        """Learning rate of an update divided by the peak."""
+        ...

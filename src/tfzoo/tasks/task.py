@@ -46,8 +46,8 @@ class Task(Evaluator):
     :meth:`build` makes the task from both. The random seed of each training batch is derived from
     ``seed``, the number of batches trained on, and the rank.
 
-    ``foreign`` is the class of a model that is no ``Model``, and ``""`` otherwise. A checkpoint
-    cannot build such a model, so that :meth:`load` takes it.
+    ``foreign`` is ``""`` if the model is an instance of ``Model``; otherwise the import path of its
+    class. :meth:`load` cannot build such a model from a checkpoint: it takes one as an argument.
 
     Args:
         settings: the dataclass settings by name.
@@ -150,7 +150,9 @@ class Task(Evaluator):
         raise NotImplementedError
 
     def forward_batch(self, batch: Any) -> object:
-        """Run the model on a batch as a training step does. For callbacks with hooks."""
+        """Run the model's forward pass on a batch as ``training_step`` does. Callbacks call it to
+        trigger the forward hooks that they have registered.
+        """
         raise NotImplementedError
 
     def max_positions(self) -> tuple[int | None, int | None]:

@@ -239,10 +239,10 @@ class TranslationTask(Task):
                 print([(one.text, one.score) for one in best])
 
         Args:
-            lines: texts. Of a text longer than the model's positions, the beginning is translated.
+            lines: texts. A text longer than the model's positions is truncated.
             search: options of decoding; default: those of the recipe.
-            n_best, beam, length_penalty: replace those of ``search``. ``n_best`` alone raises a
-                smaller beam to as many hypotheses.
+            n_best, beam, length_penalty: replace those of ``search``. If ``beam`` is not given, it
+                is at least ``n_best``.
             max_tokens: maximum number of source tokens of a batch.
             progress: called with the number of lines of each finished batch.
 

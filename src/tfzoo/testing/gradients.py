@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.multihead import MultiHead, SelfAttention
+from tfzoo.blocks.multihead import SelfAttention, SelfOrCrossAttention
 from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Attention, FeedForward, Norm
@@ -95,7 +95,7 @@ def _of_keys(stack: Stack) -> dict[str, str]:
     turned = "angles" in hooks(stack.position.entry.name)
     for name, part in stack.named_modules():
         if (
-            isinstance(part, MultiHead)
+            isinstance(part, SelfOrCrossAttention)
             and not (turned and isinstance(part, SelfAttention))
             and common_shift_cancels(part.attention)
         ):
@@ -137,7 +137,7 @@ def _constants(stack: Stack) -> list[list[str]]:
     for name, part in stack.named_modules():
         if isinstance(part, FeedForward):
             found.append([f"{name}.{parameter}" for parameter in shifts(part)])
-        elif isinstance(part, MultiHead):
+        elif isinstance(part, SelfOrCrossAttention):
             found.append([f"{name}.value.bias", f"{name}.output.bias"])
     return found
 
@@ -149,7 +149,7 @@ def _of_memory(encoder: Stack, decoder: Stack) -> dict[str, str]:
     cross = first_layer(decoder).cross_attention
     if (
         cross is None
-        or not isinstance(cross.inner, MultiHead)
+        or not isinstance(cross.inner, SelfOrCrossAttention)
         or not common_shift_cancels(cross.inner.attention)
     ):
         return {}

@@ -16,7 +16,7 @@ from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.context import Padding
 from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.multihead import MultiHead
+from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Attention, FeedForward, Position
 from tfzoo.masks import Mask
@@ -144,7 +144,9 @@ class Subject:
             return args, {**named, "temperature": temperature}
 
         blocks = {
-            part.attention: part for part in self.module.modules() if isinstance(part, MultiHead)
+            part.attention: part
+            for part in self.module.modules()
+            if isinstance(part, SelfOrCrossAttention)
         }
         hooked = [
             attention.register_forward_pre_hook(set_temperature, with_kwargs=True)

@@ -1,4 +1,4 @@
-"""Adam, with weight decay as a penalty."""
+"""Adam with L2 regularisation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from tfzoo.tasks.optimizer import decay_groups
 
 @register("optimizer", "adam", paper="arXiv:1412.6980, algorithm 1")
 class Adam:
-    """Steps by the mean gradient over its root mean square: ``p - lr m / (sqrt(v) + eps)``, with
-    the bias-corrected means ``m``, ``v`` of the gradient and its square.
+    """Adam with L2 regularisation: ``p - lr m / (sqrt(v) + eps)``, with the bias-corrected moving
+    averages ``m`` and ``v`` of the gradient ``g + weight_decay p`` and of its square.
 
     ``torch.optim.Adam``, fused: a step takes one kernel, and does not wait for the device. The
-    means have the decay rates ``optim.betas``. ``optim.weight_decay`` is added to the gradient:
-    ``g + weight_decay p``, a penalty on the squared weights.
+    moving averages have the decay rates ``optim.betas``.
 
     >>> optimizer = Adam((0.9, 0.98), 1e-9).configure(nn.Linear(2, 3), lr=1e-3, weight_decay=0.1)
     >>> [group["weight_decay"] for group in optimizer.param_groups]

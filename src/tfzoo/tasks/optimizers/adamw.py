@@ -12,10 +12,10 @@ from tfzoo.tasks.optimizer import decay_groups
 @register("optimizer", "adamw", paper="arXiv:1711.05101, algorithm 2")
 class AdamW:
     """Adam with decoupled weight decay: ``p - lr (m / (sqrt(v) + eps) + weight_decay p)``, with the
-    bias-corrected means ``m``, ``v`` of the gradient and its square.
+    bias-corrected moving averages ``m`` and ``v`` of the gradient and of its square.
 
     ``torch.optim.AdamW``, fused: a step takes one kernel, and does not wait for the device. The
-    means have the decay rates ``optim.betas``.
+    moving averages have the decay rates ``optim.betas``.
 
     >>> optimizer = AdamW((0.9, 0.98), 1e-9).configure(nn.Linear(2, 3), lr=1e-3, weight_decay=0.1)
     >>> [group["weight_decay"] for group in optimizer.param_groups]

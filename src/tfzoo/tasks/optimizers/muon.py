@@ -16,14 +16,14 @@ from tfzoo.values import check_range
 
 @register("optimizer", "muon", paper="arXiv:2502.16982, section 2")
 class Muon:
-    """Steps by the orthogonalised momentum of each matrix: ``p - lr (s U V^T + weight_decay p)``,
-    where ``U S V^T`` is the momentum's singular value decomposition; AdamW for the rest.
+    """Muon for the matrices of the layers: ``p - lr (s U V^T + weight_decay p)``, where ``U S V^T``
+    is the singular value decomposition of the matrix's momentum; AdamW for all other parameters.
 
     ``torch.optim.Muon`` (PyTorch 2.9 or newer) for the matrices of the layers: the parameters of
     two dimensions in an ``nn.ModuleList``, except those of ``nn.Embedding``. Embeddings, output
     projection, biases and norms have ``torch.optim.AdamW`` with ``optim.betas`` and ``optim.eps``.
     ``U V^T`` is computed in bf16 with five Newton-Schulz iterations (Jordan et al. 2024). A matrix
-    ``(a b)`` has ``s = 0.2 sqrt(max(a, b))``, with which its step is as large as one of AdamW.
+    ``(a b)`` has ``s = 0.2 sqrt(max(a, b))``, which gives its update the usual RMS of AdamW's.
 
     Options:
         momentum: decay rate of the mean gradient, in ``[0, 1)``.
@@ -78,11 +78,16 @@ class Muon:
         if not rest:
             return muon
         rate = lr if self.adamw_lr is None else self.adamw_lr
-        return Both(muon, torch.optim.AdamW(rest, lr=rate, betas=self.betas, eps=self.eps))
+        return CombinedOptimizer(
+            muon, torch.optim.AdamW(rest, lr=rate, betas=self.betas, eps=self.eps)
+        )
 
 
-class Both(torch.optim.Optimizer):
-    """Two optimisers of different parameters as one: their parameter groups and their state."""
+class CombinedOptimizer(torch.optim.Optimizer):
+    """Two optimisers of different parameters as one. Its parameter groups are those of the first,
+    then those of the second, and its state is that of both, so that schedulers and checkpoints
+    handle it like a single optimiser.
+    """
 
     def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
         super().__init__([*first.param_groups, *second.param_groups], {})

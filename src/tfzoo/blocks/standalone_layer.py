@@ -1,4 +1,4 @@
-"""A layer that is no part of a stack."""
+"""The base class of an encoder or decoder layer that is used outside a stack."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ def embeds(position: Entry) -> bool:
     return getattr(position.cls, "embed", None) is not Position.embed
 
 
-class LoneLayer(Positioned, TransformerLayer):
-    """A :class:`TransformerLayer` with a positional encoding of its own."""
+class StandaloneLayer(Positioned, TransformerLayer):
+    """A :class:`TransformerLayer` with a positional encoding of its own.
+
+    Raises:
+        BadOption: a positional encoding that adds to the embeddings.
+        Clash: components that cannot work together.
+    """
 
     def __init__(
         self, dim: int, options: StackOptions, *, causal: bool, cross: bool, allow: Collection[str]
