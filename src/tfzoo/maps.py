@@ -21,13 +21,14 @@ def attention_maps(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
     Yields a dict: the name of each attention in ``model.named_modules()``, and a list of its maps,
     one for each call, ``(b h q k)`` in fp32 or better, detached. A map is ``softmax(scores /
-    temperature + bias)``, before dropout; a query that may look at no key has a row of zeros. A
-    cached step gives the rows of its queries.
+    temperature + bias)``, before dropout; a query that may look at no key has a row of zeros. In
+    decoding with a cache, ``q`` counts the new tokens only.
 
-    Outputs and gradients do not change: maps are computed beside the attention's own kernel, by
-    :meth:`tfzoo.contracts.Attention.weights`. What ``torch.compile`` made runs uncompiled inside
-    the block. Each call keeps ``4 b h q k`` bytes (fp32) for as long as the dict lives, 64 MiB per
-    layer for 8 texts of 512 tokens and 8 heads, and takes the time of the plain formula.
+    Outputs and gradients do not change: maps are computed by
+    :meth:`tfzoo.contracts.Attention.weights`, in addition to the attention's own kernel. Modules
+    compiled with ``torch.compile`` run uncompiled inside the block. Each call stores ``4 b h q k``
+    bytes (fp32) for as long as the dict lives: 64 MiB per layer for 8 sequences of 512 tokens and 8
+    heads.
 
     Raises:
         BadOption: the model has no attention of tfzoo.
@@ -66,7 +67,7 @@ def attention_maps(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 def _recorded(attention: Attention, maps: list[Tensor]) -> Iterator[None]:
     """Append the map of each call of ``attention``, and of each call of its ``weights``."""
     weights, own = attention.weights, attention.__dict__.get("weights")
-    calls = 0  # under way: a forward may call weights itself
+    calls = 0  # of forward that are running: maps are then not recorded from weights as well
 
     def before(module: nn.Module, args: tuple[Tensor, ...], named: dict[str, Any]) -> None:
         nonlocal calls
@@ -97,5 +98,5 @@ def _recorded(attention: Attention, maps: list[Tensor]) -> Iterator[None]:
             hook.remove()
         if own is None:
             del attention.__dict__["weights"]
-        else:  # of an enclosing block
+        else:  # the recorder of an enclosing attention_maps block
             attention.__dict__["weights"] = own

@@ -1,8 +1,8 @@
 """Files at an address, such as ``https://host/train.tsv`` or ``s3://bucket/train.tsv``, read with
 the library fsspec. A file is copied into the cache, and copied again when it changes there.
 
-A recipe may come from a stranger, so the protocols are a fixed list of plain reads. None of them
-reads files of this machine, runs a program, or writes outside the cache.
+A recipe may come from a stranger, so only a fixed list of protocols is allowed. None of them reads
+files of this machine, runs a program, or writes outside the cache.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PROTOCOLS = ("gs", "hf", "http", "https", "memory", "s3")
 """What an address may begin with."""
 
 UNPROTECTED = "http"
-"""The protocol that a recipe may not name: the text can be replaced on its way, and clouds give out
-the passwords of a machine over it.
+"""The protocol that a recipe may use only with ``--trust``: others on the network can change the
+text, and the metadata servers of clouds give out a machine's credentials over it.
 """
 
 LIMIT = 20 * 10**9
@@ -38,20 +38,20 @@ VERSION = (
     *("ETag", "etag", "Content-MD5", "Digest", "Last-Modified", "LastModified", "md5Hash"),
     *("updated", "blob_id", "CRC", "created", "size"),
 )
-"""What a file system may say about the version of a file."""
+"""Entries of fsspec's ``info`` that change when a file changes."""
 
 CHUNK = 1 << 20
-"""Bytes that are copied at once."""
+"""Bytes that are read at a time."""
 
 
 def is_address(path: str) -> bool:
-    """Whether this is an address, or several in a chain (``zip://FILE::ADDRESS``), and no path."""
+    """Whether this is an address or a chain of addresses (``zip://FILE::ADDRESS``), not a path."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path) is not None or "::" in path
 
 
 def refusal(address: str, trusted: bool = True) -> str:
-    """Why an address is not read; empty if it is. A recipe that is not ``trusted`` may not name
-    :data:`UNPROTECTED` ones.
+    """The reason why an address is refused; ``""`` if it is not. :data:`UNPROTECTED` addresses are
+    refused in a recipe that is not ``trusted``.
     """
     *outer, inner = address.split("::")
     protocol = inner.partition("://")[0]
@@ -182,13 +182,13 @@ def copies() -> list[tuple[str, int]]:
 
 
 def used(entry: Path, address: str) -> Path:
-    """The file of an entry, whose last use is now."""
+    """Return the file of an entry of the cache, and mark the entry as used now."""
     os.utime(entry)
     return entry / file_name(address)
 
 
 def shelf() -> Path:
-    """The folder of all entries."""
+    """The folder of the cache that holds the copies."""
     return cache.folder() / cache.SHELF
 
 

@@ -15,7 +15,7 @@ from tfzoo.errors import BadData, BadOption
 
 
 class Rows(Protocol):
-    """Rows of which there is a known number, each with an index from 0."""
+    """A sequence of rows: it has a length, and an index from 0 gives a row."""
 
     def __len__(self) -> int: ...
 
@@ -30,8 +30,8 @@ else:
 
 
 class GivenRows:
-    """Two cells of each of these rows: a row is a dict with both columns, or a tuple of two. It can
-    be iterated several times. ``path`` is what error messages call the rows.
+    """Iterates over the pairs of text in ``rows``, as often as wanted. A row is a dict with both
+    ``columns``, or a tuple of two. ``path`` is the name of the rows in error messages.
 
     Raises (while iterating):
         BadData: a row is something else, lacks a column, or has a cell that is not text.
@@ -70,10 +70,11 @@ class GivenDataset(HubText):
 
 
 def given_rows(rows: Any, columns: tuple[str, str], path: str) -> GivenRows | GivenDataset:
-    """The text of rows that were given in Python. ``path`` is what error messages call them.
+    """Make an iterable of the pairs of text in rows that were given in Python. ``path`` is the name
+    of the rows in error messages.
 
     Raises:
-        BadOption: this is nothing that can be read by index, several times.
+        BadOption: the rows have no length or no index, or are a dict.
         BadData: a table or data set lacks a column.
     """
     name = type(rows).__name__
@@ -105,6 +106,6 @@ def table_rows(frame: Any, columns: tuple[str, str], path: str) -> list[tuple[An
 
 
 def is_from(package: str, cls: str, value: object) -> bool:
-    """Whether a value is of a class of a package; the package is not imported for it."""
+    """Whether a value is an instance of a class of a package. Does not import the package."""
     module = sys.modules.get(package)
     return module is not None and isinstance(value, getattr(module, cls, ()))

@@ -1,4 +1,4 @@
-"""A sweep of somebody's LightningModule: its settings, checked before the first run."""
+"""The settings of a sweep of any LightningModule, checked before the first run."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from tfzoo.registry import registry
 from tfzoo.sweep.plan import Cell, Plan
 
 SECTIONS = ("module", "data", "swap", "trainer")
-OURS = ("default_root_dir", "logger", "callbacks", "enable_checkpointing")
-"""Arguments of the Trainer that a run of a sweep sets."""
+SET_BY_SWEEP = ("default_root_dir", "logger", "callbacks", "enable_checkpointing")
+"""Arguments of the Trainer that the sweep sets itself."""
 LIMITS = ("max_steps", "max_epochs", "max_time")
+"""Arguments of the Trainer that limit training; one must be set."""
 
 
 def module_settings(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:
     """The constructor arguments of a cell's module, data and Trainer, and what is swapped.
 
     Raises:
-        BadRecipe: an argument that a class does not have or needs, or no limit of training.
-        UnknownName, BadOption: of a component that is swapped in.
+        BadRecipe: a class lacks an argument, a required argument is missing, or nothing limits the
+            training.
+        UnknownName, BadOption: a component to swap in, or one of its options, does not exist.
     """
     if plan.budget.tokens:
         raise BadRecipe(f"{plan.file}: budget.tokens is for recipes; a module has budget.steps")
@@ -68,17 +70,17 @@ def check(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> None:
         if spec := settings["swap"].get(kind):
             registry(kind).options(spec)
     check_arguments("trainer", L.Trainer, settings["trainer"])
-    if taken := [name for name in OURS if name in settings["trainer"]]:
+    if taken := [name for name in SET_BY_SWEEP if name in settings["trainer"]]:
         raise BadRecipe(f"trainer.{taken[0]} is set by the sweep: remove it")
     if not any(settings["trainer"].get(limit) for limit in LIMITS):
         raise BadRecipe("training has no end: add budget: {steps: 300}, or trainer.max_epochs")
 
 
 def load_class(path: str, base: type) -> Any:
-    """The class that ``package.module:Class`` names, of the working folder or an installed package.
+    """Import the class ``package.module:Class`` from the working directory or an installed package.
 
     Raises:
-        BadRecipe: it cannot be imported, or is no ``base``.
+        BadRecipe: it cannot be imported, or is no subclass of ``base``.
     """
     module, colon, name = path.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module.split("."), name)):
@@ -90,7 +92,7 @@ def load_class(path: str, base: type) -> Any:
     except Exception as error:  # of any kind: it is somebody else's
         raise BadRecipe(f"cannot import {path}: {type(error).__name__}: {error}") from None
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise BadRecipe(f"{path} is no {base.__name__} of lightning.pytorch")
+        raise BadRecipe(f"{path} is no lightning.pytorch.{base.__name__}")
     return found
 
 

@@ -1,7 +1,8 @@
 """Trains one run of a sweep of a module: ``python -m tfzoo.sweep.train_module FOLDER MODULE DATA``.
 
-The process of the sweep, which was started with ``--trust``, names the classes; of the folder only
-their arguments are read. A run that was stopped begins again.
+The sweep, which the user started with ``--trust``, passes the names of the classes on the command
+line. Only their arguments are read from the folder, so that a changed file there cannot run other
+code. A run that was interrupted starts from the beginning.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def main(folder: Path, module: str, data: str) -> int:
 
 
 def train(folder: Path, settings: dict[str, Any], module: str, data: str) -> dict[str, Any]:
-    """Train one module; returns what the summary says of it."""
+    """Train one module; return the entry ``fit`` of the run's summary."""
     silence_lightning()
     warnings.filterwarnings("ignore", ".*Experiment logs directory.*")  # the sweep made it
     L.seed_everything(settings["seed"], workers=True, verbose=False)
@@ -71,7 +72,7 @@ def train(folder: Path, settings: dict[str, Any], module: str, data: str) -> dic
         notify(str(part.report))
     scores = logged(trainer)
     steps = trainer.global_step
-    if trainer.enable_validation:  # training may end between two validations
+    if trainer.enable_validation:  # the last validation may have been before the last step
         trainer.validate(task, datamodule=loaded, verbose=False)
         scores |= logged(trainer)
     return {
@@ -86,7 +87,7 @@ def train(folder: Path, settings: dict[str, Any], module: str, data: str) -> dic
 
 
 def logged(trainer: L.Trainer) -> dict[str, float]:
-    """What the module has logged, by its names."""
+    """The last value of each metric that the module has logged."""
     return {name: float(value) for name, value in trainer.callback_metrics.items()}
 
 

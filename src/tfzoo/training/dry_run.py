@@ -25,12 +25,13 @@ from tfzoo.training.make_trainer import make_trainer
 from tfzoo.training.progress import timers
 
 WARMUP = 3
-"""Steps that are not timed: the first ones are slower, as memory and kernels are made ready."""
-LEAST = 2
-"""The fewest steps that are timed."""
-ENOUGH = 50
-SECONDS = 4.0
-"""Timing ends after :data:`LEAST` steps, when :data:`ENOUGH` steps or this time are over."""
+"""Steps that are not timed: the first ones are slower, since memory is allocated and kernels are
+loaded.
+"""
+MIN_STEPS, MAX_STEPS = 2, 50
+"""Minimum and maximum number of steps that are timed."""
+MAX_SECONDS = 4.0
+"""Seconds after which timing ends, once :data:`MIN_STEPS` steps are timed."""
 
 
 @dataclass
@@ -94,7 +95,7 @@ class Stopwatch(Checkpoint):
         self.seconds.append(now - self.since)
         self.since = now
         timed = self.seconds[WARMUP:]
-        enough = len(timed) >= LEAST and (len(timed) >= ENOUGH or sum(timed) > SECONDS)
+        enough = len(timed) >= MIN_STEPS and (len(timed) >= MAX_STEPS or sum(timed) > MAX_SECONDS)
         if trainer.strategy.reduce_boolean_decision(enough, all=False):
             trainer.fit_loop.epoch_loop.max_steps = trainer.global_step
 
@@ -127,11 +128,11 @@ def estimate(config: Config, task: Any, data: Any, context: L.Callback) -> Estim
     values = config.lightning.values.clone()
     values.trainer.callbacks, values.trainer.logger = None, None
     values.trainer.limit_val_batches, values.trainer.enable_progress_bar = 0, False
-    own, cells = data.train_dataloader, Cells(data)
+    own, padded = data.train_dataloader, PaddedTokens(data)
 
     def largest_first() -> DataLoader[Any]:
         loader = own()
-        batches: Any = cells.sorted(list(loader.batch_sampler))  # any iterable of batches
+        batches: Any = padded.largest_first(list(loader.batch_sampler))  # any iterable of batches
         return DataLoader(
             loader.dataset,
             batch_sampler=batches,
@@ -143,40 +144,44 @@ def estimate(config: Config, task: Any, data: Any, context: L.Callback) -> Estim
     stopwatch = Stopwatch()
     trainer = make_trainer(replace(config.lightning, values=values), None, [stopwatch, context])
     trainer.fit(task, datamodule=data)
-    steps = cycle(cells.of_steps(trainer.accumulate_grad_batches))
+    steps = cycle(padded.of_steps(trainer.accumulate_grad_batches))
     pairs = list(zip(stopwatch.seconds, steps, strict=False))
     timed = pairs[WARMUP:] or pairs
-    per_cell = sum(seconds for seconds, _ in timed) / sum(found for _, found in timed)
+    per_token = sum(seconds for seconds, _ in timed) / sum(count for _, count in timed)
     return Estimate(
         parameters=sum(parameter.numel() for parameter in task.parameters()),
         batches=int(trainer.num_training_batches),
         steps=stopwatch.steps,
         timed=len(timed),
-        step=per_cell * mean(cells.found) * trainer.accumulate_grad_batches,
+        step=per_token * mean(padded.counts) * trainer.accumulate_grad_batches,
         limit=stopwatch.limit,
         memory=peak_memory(),
     )
 
 
-class Cells:
-    """The cells of each batch of an epoch, padding included, to which its time is proportional."""
+class PaddedTokens:
+    """The number of tokens of each batch of an epoch, padding included. The time of a step is
+    assumed to be proportional to it.
+    """
 
     def __init__(self, data: Any) -> None:
         self.lengths = [lengths + 1 for lengths in data.sets["train"].lengths()]
-        self.found: list[float] = []
+        self.counts: list[float] = []
 
-    def sorted(self, batches: list[Sequence[int]]) -> list[Sequence[int]]:
-        """The batches, the one with the longest texts first: attention takes most memory there."""
+    def largest_first(self, batches: list[Sequence[int]]) -> list[Sequence[int]]:
+        """Move the batch with the longest rows to the front, and of several that with most rows:
+        attention takes most memory there.
+        """
         longest = [sum(int(side[rows].max()) for side in self.lengths) for rows in batches]
         first = max(range(len(batches)), key=lambda index: (longest[index], len(batches[index])))
         order = [first, *(index for index in range(len(batches)) if index != first)]
-        self.found = [longest[index] * len(batches[index]) for index in order]
+        self.counts = [longest[index] * len(batches[index]) for index in order]
         return [batches[index] for index in order]
 
     def of_steps(self, accumulated: int) -> list[float]:
-        """The cells of each optimiser step, which has so many batches."""
-        firsts = range(0, len(self.found), accumulated)
-        return [sum(self.found[first : first + accumulated]) for first in firsts]
+        """The tokens of each optimiser step, which has ``accumulated`` batches."""
+        firsts = range(0, len(self.counts), accumulated)
+        return [sum(self.counts[first : first + accumulated]) for first in firsts]
 
 
 def rows(found: Estimate) -> list[tuple[str, str]]:

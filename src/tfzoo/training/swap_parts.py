@@ -1,4 +1,4 @@
-"""Parts of tfzoo in somebody's LightningModule, before its optimiser is made."""
+"""A callback that swaps components into any LightningModule before its optimiser is made."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tfzoo.swapping.swap import swap
 
 class SwapParts(L.Callback):
     """Calls :func:`tfzoo.swap` on a LightningModule when its Trainer starts, so that the optimiser
-    gets the parameters of the new parts. A module that makes its layers in ``configure_model`` is
-    made to do so first.
+    gets the parameters of the new parts. ``configure_model`` is called first, since a module may
+    create its layers there.
 
     Args:
         norm, attention, only, skip, valid, allow: as :func:`tfzoo.swap`.
         module: the name of the submodule to swap in, such as ``model``; ``""`` is the
             LightningModule itself. ``valid`` names an argument of its forward.
 
-    ``report`` says what was swapped, after the start.
+    ``report`` is the :class:`~tfzoo.swapping.report.SwapReport`, None before training starts.
 
     Raises:
         BadOption: (when training starts) there is no such submodule, or nothing to swap; or
-            ``configure_model`` makes the layers again, although Lightning asks it not to.
+            ``configure_model`` replaces the layers when Lightning calls it again.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SwapParts(L.Callback):
         """Swap, once: the same Trainer may fit, validate and test."""
         if self.report is not None:
             return
-        pl_module.configure_model()  # Lightning calls it later, and asks that it may be repeated
+        pl_module.configure_model()  # Lightning calls it again, and documents that it may
         try:
             model: nn.Module = pl_module.get_submodule(self.module)
         except AttributeError as error:
