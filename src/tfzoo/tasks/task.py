@@ -53,8 +53,7 @@ class Task(Evaluator):
         settings: the dataclass settings by name.
 
     Raises:
-        BadOption: a setting that a checkpoint could not restore; a model whose sizes are not those
-            of the tokenizer.
+        BadOption: a setting or a size of the model that a checkpoint could not restore.
     """
 
     name: ClassVar[str]
@@ -96,8 +95,7 @@ class Task(Evaluator):
         derived = self.model_arguments(tokenizer)
         self.foreign = "" if isinstance(model, self.Model) else class_path(model)
         given = {} if self.foreign else self.model.config
-        if given and tokenizer is not None:
-            task_settings.check_sizes(given, derived)
+        task_settings.check_sizes(given, derived)
         config = {key: value for key, value in given.items() if key not in derived}
         self.recipe: dict[str, Any] = {"task": self.name, "seed": seed, "model": config, **sections}
         self.recipe |= {section: asdict(value) for section, value in settings.items()}
