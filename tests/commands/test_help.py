@@ -42,7 +42,7 @@ def test_a_description_is_the_first_sentences_of_the_docstring() -> None:
     Raises:
         e: not an argument.
     """
-    found = {key: help.plain(text) for key, text in help.entries(inspect.cleandoc(doc))}
+    found = {key: help.short_description(text) for key, text in help.entries(inspect.cleandoc(doc))}
     assert found == {
         "a": "a list's item, of two lines",
         "b": "see below",

@@ -79,7 +79,7 @@ def descriptions(cls: type) -> dict[str, str]:
                     other = getattr(import_module(see[1]), see[2])
                     found = {**descriptions(other), **found}
                 else:
-                    found.setdefault(key, plain(text))
+                    found.setdefault(key, short_description(text))
     return found
 
 
@@ -103,7 +103,7 @@ def entries(doc: str) -> Iterator[tuple[str, str]]:
             in_args = line == "Args:"
 
 
-def plain(text: str) -> str:
+def short_description(text: str) -> str:
     """A description without markup and without its default: its first sentence, and further ones up
     to :data:`MAX_DESCRIPTION` characters.
     """
@@ -121,7 +121,7 @@ def summary(cls: type) -> str:
     """The first sentence of a class's docstring."""
     doc = vars(cls).get("__doc__") or vars(cls)["__init__"].__doc__ or ""
     text = " ".join(doc.strip().partition("\n\n")[0].split())
-    return plain(text.partition(". ")[0])
+    return short_description(text.partition(". ")[0])
 
 
 def readable(hint: Any) -> str:

@@ -28,7 +28,7 @@ class Evaluator(Learner):
     scores: nn.ModuleList
     """The metrics of each data set of the last evaluation."""
     items: nn.ModuleList
-    """The number of items of each."""
+    """The number of items, such as sentences, of each data set."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -34,6 +34,7 @@ module of one of these classes, and to the kind ``output`` if there is none.
 """
 
 Found = dict[str, list[Tensor]]
+"""Values of each statistic, one per layer, by name: ``encoder/entropy``."""
 
 
 class Explain(L.Callback):

@@ -24,7 +24,7 @@ class GradientNormalizer:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a step."""
+        """Set the sums of losses and counts to zero, before the first micro-batch of a step."""
         self.total: Tensor | None = None
         self.count: Tensor | float = 0.0
 
