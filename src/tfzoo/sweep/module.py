@@ -92,7 +92,7 @@ def load_class(path: str, base: type) -> Any:
     except Exception as error:  # of any kind: it is somebody else's
         raise BadRecipe(f"cannot import {path}: {type(error).__name__}: {error}") from None
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise BadRecipe(f"{path} is no lightning.pytorch.{base.__name__}")
+        raise BadRecipe(f"{path} is no {base.__name__} of lightning.pytorch")
     return found
 
 
