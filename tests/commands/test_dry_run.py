@@ -24,7 +24,7 @@ def test_time_and_memory_are_those_of_the_training_up_to_a_third(
     monkeypatch.chdir(tmp_path)
     found = []
     monkeypatch.setattr(dry_run, "print_table", lambda rows, title: found.append(dict(rows)))
-    monkeypatch.setattr(dry_run, "SECONDS", 1.0)
+    monkeypatch.setattr(dry_run, "MAX_SECONDS", 1.0)
     estimates = []
     own = dry_run.rows
     monkeypatch.setattr(dry_run, "rows", lambda one: [estimates.append(one), own(one)][1])
