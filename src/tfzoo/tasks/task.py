@@ -148,9 +148,7 @@ class Task(Evaluator):
         raise NotImplementedError
 
     def forward_batch(self, batch: Any) -> object:
-        """Run the model's forward pass on a batch as ``training_step`` does. Callbacks call it to
-        trigger the forward hooks that they have registered.
-        """
+        """Run the model as ``training_step`` does, for callbacks that registered forward hooks."""
         raise NotImplementedError
 
     def max_positions(self) -> tuple[int | None, int | None]:
