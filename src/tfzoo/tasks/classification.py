@@ -176,9 +176,8 @@ class ClassificationTask(Task):
                     log_image(logger, f"{name}/confusion", draw, self.trainer.global_step)
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """Test accuracies as one line, ``majority 12.0 %  root operator 25.0 %  accuracy 61.0 %``:
-        of predicting the most frequent class for every text, of the data set's own baselines, and
-        of the model.
+        """Test accuracies, ``majority 12.0 %  root operator 25.0 %  accuracy 61.0 %``: of the most
+        frequent class as the answer to every text, of the data set's own baselines, of the model.
         """
         if "test/accuracy" not in scores:
             return ""
