@@ -12,7 +12,9 @@ import yaml
 
 from tfzoo import Transformer
 from tfzoo.commands.main import main
+from tfzoo.config.lightning import check_class
 from tfzoo.config.packaged import find
+from tfzoo.errors import BadRecipe
 
 Resolved = Callable[..., dict[str, Any]]
 
@@ -228,3 +230,10 @@ def test_every_default_that_is_printed_is_the_models_own(resolved: Resolved) -> 
     own = inspect.signature(Transformer.__init__).parameters
     assert set(model) == set(own) - {"self", "vocab_size", "source_vocab_size"}
     assert all(model[key] == own[key].default for key in set(model) - set(said))
+
+
+def test_a_class_of_ones_own_is_not_taken_for_lightnings_of_the_same_name() -> None:
+    given = {"class_path": "mine.callbacks.EarlyStopping", "init_args": {"own": 1}}
+    assert check_class(given, "callbacks", "recipe.yaml") == given
+    with pytest.raises(BadRecipe, match="has no option 'own'"):
+        check_class({**given, "class_path": "EarlyStopping"}, "callbacks", "recipe.yaml")

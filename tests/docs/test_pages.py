@@ -64,7 +64,7 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     (tmp_path / "small.yaml").write_text(
         next(block.text for block in blocks("docs/sweeps.md", "yaml")), "utf-8"
     )
-    (tmp_path / "mine.yaml").write_text(
+    (tmp_path / "norms.yaml").write_text(
         next(block.text for block in blocks("docs/swap.md", "yaml")), "utf-8"
     )
     (tmp_path / "mine.py").write_text(

@@ -124,8 +124,8 @@ def check_class(given: Any, key: str, origin: str) -> dict[str, Any]:
         raise BadRecipe(f"{origin}: name the {what} first (--trainer.{key} NAME), then its options")
     module = {"callbacks": lightning_callbacks, "logger": lightning_loggers}[key]
     path = str(spec["class_path"])
-    name = path.rpartition(".")[2]
-    cls = getattr(module, name, None)
+    package, _, name = path.rpartition(".")
+    cls = None if package and not package.startswith("lightning.") else getattr(module, name, None)
     if not isinstance(cls, type) and "." not in path:  # a name, or a module such as `wandb`
         known = [name for name in dir(module) if name.endswith("Logger")]
         known = known if key == "logger" else list(module.__all__)
@@ -133,15 +133,16 @@ def check_class(given: Any, key: str, origin: str) -> dict[str, Any]:
             f"{origin}: no {what} named {name!r}.{did_you_mean(name, known)} "
             f"Known: {', '.join(known)}"
         )
+    if not isinstance(cls, type):  # of another package: jsonargparse imports it
+        return spec
     if name in EXTRAS and not any(map(find_spec, ("tensorboard", "tensorboardX"))):
         raise BadRecipe(
             f"{origin}: {name} needs a package that is not installed: "
             f"pip install 'tfzoo[{EXTRAS[name]}]'"
         )
-    if isinstance(cls, type):
-        check_arguments(cls, spec.get("init_args"), origin)
-        if key == "logger" and "save_dir" in inspect.signature(cls).parameters:
-            spec["init_args"] = {"save_dir": RUN_FOLDER, **(spec.get("init_args") or {})}
+    check_arguments(cls, spec.get("init_args"), origin)
+    if key == "logger" and "save_dir" in inspect.signature(cls).parameters:
+        spec["init_args"] = {"save_dir": RUN_FOLDER, **(spec.get("init_args") or {})}
     return spec
 
 
