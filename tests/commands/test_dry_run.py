@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tfzoo.commands.main import main
 from tfzoo.training import dry_run
+from tfzoo.training.dry_run import Estimate
 
 TINY = [
     "translation/numbers",
@@ -18,33 +21,53 @@ TINY = [
 ]
 
 
-def test_time_and_memory_are_those_of_the_training_up_to_a_third(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+Compare = Callable[..., tuple[Estimate, dict[str, Any]]]
+
+
+@pytest.fixture
+def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
+    """Estimates a training and runs it: the estimate, and the summary of the run."""
     monkeypatch.chdir(tmp_path)
-    found = []
-    monkeypatch.setattr(dry_run, "print_table", lambda rows, title: found.append(dict(rows)))
     monkeypatch.setattr(dry_run, "MAX_SECONDS", 1.0)
-    estimates = []
+    estimates: list[Estimate] = []
     own = dry_run.rows
     monkeypatch.setattr(dry_run, "rows", lambda one: [estimates.append(one), own(one)][1])
+
+    def run(folder: str, *args: str) -> tuple[Estimate, dict[str, Any]]:
+        before = list(tmp_path.iterdir())
+        assert main(["fit", *TINY, *args, "--dry-run"]) == 0
+        assert list(tmp_path.iterdir()) == before, "a dry run leaves nothing behind"
+        assert main(["fit", *TINY, *args, "--run", folder]) == 0
+        return estimates[-1], json.loads(Path(f"{folder}/summary.json").read_text("utf-8"))["fit"]
+
+    return run
+
+
+def test_memory_is_that_of_the_training_up_to_a_third(compare: Compare) -> None:
+    estimate, fit = compare("run", "--trainer.max_steps", "10")
+    assert estimate.parameters == fit["parameters"]
+    assert estimate.steps == fit["steps"] == 10
+    assert 2 / 3 <= estimate.memory["process"] / fit["peak_memory"]["process"] <= 4 / 3
+
+
+def test_each_optimiser_step_is_timed_with_its_own_tokens(compare: Compare) -> None:
+    """Four batches a step, and a last step of fewer in each epoch."""
+    estimate, _ = compare(
+        "run", "--trainer.accumulate_grad_batches", "4", "--trainer.max_steps", "8"
+    )
+    assert estimate.batches % 4, "else no step has fewer batches"
+    assert estimate.timed == 8 - dry_run.WARMUP
+
+
+@pytest.mark.nightly
+def test_time_is_that_of_the_training_up_to_a_third(compare: Compare) -> None:
     ratios = []
     for attempt in range(3):  # another process may take the processor for a while
-        assert main(["fit", *TINY, "--trainer.max_steps", "150", "--dry-run"]) == 0
-        if not attempt:
-            assert list(tmp_path.iterdir()) == []
-        assert main(["fit", *TINY, "--trainer.max_steps", "150", "--run", f"run{attempt}"]) == 0
-        fit = json.loads(Path(f"run{attempt}/summary.json").read_text("utf-8"))["fit"]
-        assert estimates[-1].parameters == fit["parameters"]
-        assert estimates[-1].steps == fit["steps"] == 150
-        memory = estimates[-1].memory["process"] / fit["peak_memory"]["process"]
-        ratios.append((estimates[-1].seconds / fit["train_seconds"], memory))
-        if all(2 / 3 <= one <= 4 / 3 for one in ratios[-1]):
-            break
-    else:
-        raise AssertionError(f"time and memory, estimated / measured: {ratios}")
-    assert found[0]["steps"] == "150"
-    assert "validation comes on top" in found[0]["time"]
+        estimate, fit = compare(f"run{attempt}", "--trainer.max_steps", "150")
+        ratios.append(estimate.seconds / fit["train_seconds"])
+        if 2 / 3 <= ratios[-1] <= 4 / 3:
+            return
+    raise AssertionError(f"time, estimated / measured: {ratios}")
 
 
 def test_a_training_of_unknown_length_has_a_time_a_step(
@@ -58,3 +81,4 @@ def test_a_training_of_unknown_length_has_a_time_a_step(
     out = capsys.readouterr().out
     assert "until it is stopped" in out
     assert "s a step" in out
+    assert "validation comes on top" in out

@@ -87,7 +87,8 @@ class Stopwatch(Checkpoint):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        if (batch_idx + 1) % trainer.accumulate_grad_batches:
+        last = batch_idx + 1 == trainer.num_training_batches  # an epoch ends with a step
+        if (batch_idx + 1) % trainer.accumulate_grad_batches and not last:
             return
         if torch.cuda.is_available():
             torch.cuda.synchronize()
