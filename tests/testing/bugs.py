@@ -184,8 +184,8 @@ BUGS = (
     Bug(
         "padding of a prompt is seen by the tokens that follow",
         "blocks/positioned.py",
-        "hidden = cache.append_non_padding(valid, x.shape[0], x.shape[1])",
-        "cache.append_non_padding(valid, x.shape[0], x.shape[1])\n            hidden = None",
+        "keys = cache.append_non_padding(valid, x.shape[0], x.shape[1])",
+        "cache.append_non_padding(valid, x.shape[0], x.shape[1])\n            keys = None",
         ALONE + "test_generation_with_a_cache_equals_one_pass[additive]",
     ),
     Bug(
