@@ -1,4 +1,4 @@
-"""Rows that are given in Python train a model, or are refused by one sentence that says why."""
+"""Rows from Python, and files of each kind, train a model, or one sentence says why they do not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import datasets
+import fsspec
 import lightning.pytorch as L
 import numpy as np
 import pandas as pd
@@ -48,6 +49,26 @@ def saved(folder: Path, rows: Any) -> Path:
     return folder / "saved"
 
 
+def csv_file(folder: Path) -> str:
+    """Columns that nobody names, and a delimiter of one's own."""
+    pd.DataFrame(DICTS).assign(more=1).to_csv(folder / "rows.csv", sep=";", index=False)
+    return str(folder / "rows.csv")
+
+
+def json_files(folder: Path) -> list[str]:
+    """Two files of lines of JSON."""
+    for name, rows in (("a", DICTS[:6]), ("b", DICTS[6:])):
+        pd.DataFrame(rows).to_json(folder / f"{name}.jsonl", orient="records", lines=True)
+    return [str(folder / f"{name}.jsonl") for name in "ab"]
+
+
+def address(folder: Path) -> str:
+    """A table in fsspec's memory, which stands for a remote one."""
+    text = "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *TUPLES])
+    fsspec.filesystem("memory").pipe(f"/{folder.name}/rows.tsv", text.encode())
+    return f"memory://{folder.name}/rows.tsv"
+
+
 CLASSIFICATION: dict[str, Callable[[Path], dict[str, Any]]] = {
     "dicts": lambda folder: {"train": DICTS, "test": DICTS},
     "tuples": lambda folder: {"train": TUPLES, "test": {"a": TUPLES, "b": TUPLES[:3]}},
@@ -56,6 +77,9 @@ CLASSIFICATION: dict[str, Callable[[Path], dict[str, Any]]] = {
     "a Dataset": lambda folder: {"train": datasets.Dataset.from_list(DICTS).with_format("numpy")},
     "a DatasetDict": lambda folder: {"dataset": splits(DICTS)},
     "a folder of save_to_disk": lambda folder: {"dataset": saved(folder, DICTS)},
+    "a csv file": lambda folder: {"train": csv_file(folder), "delimiter": ";"},
+    "several files": lambda folder: {"train": json_files(folder)},
+    "an address": lambda folder: {"train": address(folder)},
     "splits in a dict": lambda folder: {"dataset": {"train": DICTS, "odd": DICTS}, "test": "odd"},
 }
 TRANSLATION: dict[str, Callable[[Path], dict[str, Any]]] = {
