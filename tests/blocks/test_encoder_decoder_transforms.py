@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import tfzoo
@@ -126,10 +127,28 @@ def one_process(tmp_path: Path) -> Iterator[None]:
 def test_distributed_wrappers_pass_masks_and_gradients(cls: Any, one_process: None) -> None:
     plain, replicated, sharded = (Call(cls) for _ in range(3))
     shard(sharded, init_device_mesh("cpu", (1,), mesh_dim_names=("data_parallel",)))
-    wanted = plain(*given(5))
+    same_when_spread(plain, [DistributedDataParallel(replicated), sharded], given(5))
+
+
+@pytest.mark.parametrize("attention", ["scaled_dot_product", "additive"])
+def test_distributed_wrappers_train_attention_in_pytorchs_own_layers(
+    attention: str, one_process: None
+) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 8, 0.0, batch_first=True, dtype=torch.float64)
+    plain = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    tfzoo.swap(plain, attention=attention)
+    replicated, sharded = copy.deepcopy(plain), copy.deepcopy(plain)
+    fully_shard(sharded, mesh=init_device_mesh("cpu", (1,)))
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    same_when_spread(plain, [DistributedDataParallel(replicated), sharded], (x,))
+
+
+def same_when_spread(plain: nn.Module, spread: list[nn.Module], inputs: tuple[Tensor, ...]) -> None:
+    """Compare output and gradients of wrapped modules with those of a plain one."""
+    wanted = plain(*inputs)
     wanted.square().sum().backward()
-    for wrapped in (DistributedDataParallel(replicated), sharded):
-        y = wrapped(*given(5))
+    for wrapped in spread:
+        y = wrapped(*inputs)
         assert torch.equal(y, wanted)
         y.square().sum().backward()
         for one, other in zip(wrapped.parameters(), plain.parameters(), strict=True):
