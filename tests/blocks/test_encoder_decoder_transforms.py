@@ -38,9 +38,10 @@ class Call(nn.Module):
         super().__init__()
         layers = {} if "Layer" in cls.__name__ else {"layers": 1}
         self.inner = built(cls, position="rotary", norm="rms", **layers)
+        self.has_memory = cls in (tfzoo.Decoder, tfzoo.DecoderLayer)
 
     def forward(self, x: Tensor, real: Tensor, memory: Tensor) -> Tensor:
-        if isinstance(self.inner, tfzoo.Encoder | tfzoo.EncoderLayer):
+        if not self.has_memory:
             return self.inner(x, mask=Mask(keys=real))
         return self.inner(x, memory, mask=Mask(keys=real), memory_mask=Mask(keys=real[:, 1:]))
 

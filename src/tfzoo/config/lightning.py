@@ -26,6 +26,7 @@ from tfzoo.config.sections import Section, lightning_sections
 from tfzoo.config.security import ALLOWED
 from tfzoo.errors import BadRecipe, did_you_mean
 from tfzoo.runs.bounds import leaves
+from tfzoo.values import is_plain
 
 RUN_FOLDER = "<the run's folder>"
 """Placeholder for the run's folder, which is known only when training starts."""
@@ -76,7 +77,16 @@ def parse(
         found = parser.parse_object(given)
     except BadRecipe as error:
         raise BadRecipe(explain_error(parser, given, origins, str(error))) from None
-    return LightningConfig(parser, found, plain_values(parser, found))
+    recipe = plain_values(parser, found)
+    # `int | float` may be `float | int` for jsonargparse, since typing caches both as one; it then
+    # reads 1 batch as 1.0, which is all of them.
+    for name, section in lightning_sections().items():
+        for key, value in sections[name].items():
+            if is_plain(section.hints[key]):
+                found[name][key] = value
+                if key in recipe[name]:
+                    recipe[name][key] = value
+    return LightningConfig(parser, found, recipe)
 
 
 @cache
