@@ -12,15 +12,15 @@ from torch.testing import assert_close
 from tests import forked
 from tests.golden import load
 from tfzoo.contracts import Norm
-from tfzoo.registry import create, registry
+from tfzoo.registry import Spec, create, registry
 
 NAMES = registry("norm").names()
 DIM = 16
 
 
-def made(name: str, dim: int = DIM) -> Norm:
+def made(spec: Spec, dim: int = DIM) -> Norm:
     torch.manual_seed(0)
-    norm: Norm = create("norm", name, dim=dim)
+    norm: Norm = create("norm", spec, dim=dim)
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
     return norm.double()
@@ -50,6 +50,14 @@ def test_layer_equals_torch() -> None:
     )
 
 
+def test_layer_without_bias_equals_torch() -> None:
+    norm, peer = made({"name": "layer", "bias": False}), nn.LayerNorm(DIM, bias=False).double()
+    x, _ = text()
+    assert list(norm.state_dict()) == ["weight"]
+    peer.load_state_dict(norm.state_dict())
+    same_with_gradients(norm(x), peer(x), [(x, x), (norm.weight, peer.weight)])
+
+
 def test_rms_equals_torch() -> None:
     norm, peer, (x, _) = made("rms"), nn.RMSNorm(DIM, eps=1e-6).double(), text()
     peer.load_state_dict(norm.state_dict())
@@ -67,6 +75,40 @@ def test_rms_equals_llama() -> None:
     norm, peer, (x, _) = made("rms"), LlamaRMSNorm(DIM, eps=1e-6).double(), text()
     peer.load_state_dict(norm.state_dict())
     same_with_gradients(norm(x), peer(x), [(x, x), (norm.weight, peer.weight)], limit=2e-5)
+
+
+def test_centred_rms_equals_gemma() -> None:
+    """Gemma computes in fp32 whatever comes in."""
+    from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
+
+    spec = {"name": "rms", "centred": True}
+    norm, peer, (x, _) = made(spec), Gemma2RMSNorm(DIM, eps=1e-6).double(), text()
+    peer.load_state_dict(norm.state_dict())
+    same_with_gradients(norm(x), peer(x), [(x, x), (norm.weight, peer.weight)], limit=2e-5)
+    fresh, plain = create("norm", spec, dim=DIM).double(), create("norm", "rms", dim=DIM).double()
+    assert not fresh.weight.any()
+    assert torch.equal(fresh(x), plain(x))
+
+
+def test_scale_is_one_length_times_the_direction() -> None:
+    """Nguyen and Salazar's code: ``g * x / |x|`` (their eps of 1e-5 limits ``|x|`` from below)."""
+    norm, (x, _) = made("scale"), text()
+    same_with_gradients(
+        norm(x), norm.g * nn.functional.normalize(x, dim=-1), [(x, x), (norm.g, norm.g)], limit=1e-6
+    )
+    norm.eps = 1e-16  # the rest of the difference is eps
+    same_with_gradients(
+        norm(x), norm.g * nn.functional.normalize(x, dim=-1), [(x, x), (norm.g, norm.g)]
+    )
+    assert_close(create("norm", "scale", dim=DIM).g, torch.tensor([DIM**0.5]))
+
+
+def test_dyt_is_a_tanh_with_trained_width_and_height() -> None:
+    norm, (x, _) = made("dyt"), text()
+    formula = norm.weight * (norm.alpha * x).tanh() + norm.bias
+    pairs = [(one, one) for one in (x, norm.alpha, norm.weight, norm.bias)]
+    same_with_gradients(norm(x), formula, pairs)
+    assert create("norm", "dyt", dim=DIM).alpha.item() == 0.5
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -100,6 +100,15 @@ def test_what_carries_over_is_kept_and_the_rest_is_told() -> None:
     assert [model[0].eps, model[0].bias.tolist()] == [0.5, [0.0] * 4] != [0.5, bias]
 
 
+def test_a_centred_norm_takes_and_gives_the_factor_not_the_number() -> None:
+    model, x = nn.Sequential(tfzoo.create("norm", "rms", dim=4)), torch.randn(1, 3, 4)
+    nn.init.normal_(model[0].weight)
+    wanted = model(x)
+    for spec in ({"name": "rms", "centred": True}, "rms"):
+        tfzoo.swap(model, norm=spec)
+        torch.testing.assert_close(model(x), wanted)
+
+
 def test_frozen_weights_stay_frozen() -> None:
     model = encoder().requires_grad_(False)
     tfzoo.swap(model, norm="layer", attention="additive")

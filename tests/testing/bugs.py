@@ -23,6 +23,8 @@ class Bug:
 PLAIN = "scaled_dot_product-layer-sinusoidal-pre"
 CLASSIFIER = "scaled_dot_product-layer-sinusoidal-pre-mean"
 OPTIONS = "tests/testing/test_options.py::"
+NORM = "tests/norm/test_norm.py::"
+POSITION = "tests/position/test_position.py::"
 ALONE = "tests/blocks/test_encoder_decoder.py::"
 
 BUGS = (
@@ -216,6 +218,48 @@ BUGS = (
         "count = valid.sum(1)[:, None, None].clamp(min=1)",
         "count = x.shape[1]",
         "norm instance padding_has_no_influence",
+    ),
+    Bug(
+        "the one length of a norm does not reach its gradient",
+        "norm/scale.py",
+        "self.g.to(dtype) / math.sqrt(self.dim)",
+        "self.g.detach().to(dtype) / math.sqrt(self.dim)",
+        "norm scale gradients_reach_every_parameter_and_every_real_token",
+    ),
+    Bug(
+        "the one length of a norm is the root mean square",
+        "norm/scale.py",
+        "nn.init.constant_(self.g, math.sqrt(self.dim))",
+        "nn.init.constant_(self.g, 1.0)",
+        NORM + "test_scale_is_one_length_times_the_direction",
+    ),
+    Bug(
+        "a dynamic tanh in half precision",
+        "norm/dyt.py",
+        "dtype = compute_dtype(x, self.weight)",
+        "dtype = x.dtype",
+        "norm dyt statistics_are_taken_in_single_precision",
+    ),
+    Bug(
+        "a dynamic tanh starts at another width than its option says",
+        "norm/dyt.py",
+        "self.initial_alpha = alpha",
+        "self.initial_alpha = 1.0",
+        "norm dyt every_option_changes_something",
+    ),
+    Bug(
+        "a norm without bias has one",
+        "norm/layer.py",
+        "nn.Parameter(torch.empty(dim)) if bias else None",
+        "nn.Parameter(torch.empty(dim))",
+        "norm layer every_option_changes_something",
+    ),
+    Bug(
+        "a centred norm starts at twice its size",
+        "norm/rms.py",
+        "0.0 if self.centred else 1.0",
+        "1.0",
+        NORM + "test_centred_rms_equals_gemma",
     ),
     Bug(
         "the stack forgets to tell its norms what is padding",

@@ -21,6 +21,7 @@ class Layer(Norm):
 
     Options:
         eps: added to the variance.
+        bias: False drops the bias (ModernBERT, Cohere).
 
     Raises:
         BadOption: ``eps`` not over 0.
@@ -31,24 +32,26 @@ class Layer(Norm):
     tensor([[[-1.,  1.]]], grad_fn=<RoundBackward0>)
     """
 
-    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
+    def __init__(self, dim: int, *, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
         check_range("norm 'layer': eps", eps, gt=0)
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(dim))
-        self.bias = nn.Parameter(torch.empty(dim))
+        self.bias = nn.Parameter(torch.empty(dim)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.ones_(self.weight)
-        nn.init.zeros_(self.bias)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         weight: Tensor = self.weight
-        bias: Tensor = self.bias
+        bias: Tensor | None = self.bias
         wide = x
         # PyTorch's CPU kernel sums the gradients of bf16 weights in bf16: 256 of 4096 equal tokens.
         if x.dtype != weight.dtype or x.device.type == "cpu":
             dtype = compute_dtype(x, weight)
-            weight, bias, wide = weight.to(dtype), bias.to(dtype), x.to(dtype)
+            weight, wide = weight.to(dtype), x.to(dtype)
+            bias = None if bias is None else bias.to(dtype)
         return F.layer_norm(wide, weight.shape, weight, bias, self.eps).to(x.dtype)

@@ -22,6 +22,8 @@ class RMS(Norm):
 
     Options:
         eps: added to the mean square.
+        centred: multiply by ``1 + weight``, where ``weight`` starts at zero (Gemma): weight decay
+            then pulls the factor to one.
 
     Raises:
         BadOption: ``eps`` not over 0.
@@ -32,16 +34,18 @@ class RMS(Norm):
     tensor([[[ 1., -1.]]], grad_fn=<RoundBackward0>)
     """
 
-    def __init__(self, dim: int, *, eps: float = 1e-6) -> None:
+    def __init__(self, dim: int, *, eps: float = 1e-6, centred: bool = False) -> None:
         super().__init__()
         check_range("norm 'rms': eps", eps, gt=0)
-        self.eps = eps
+        self.eps, self.centred = eps, centred
         self.weight = nn.Parameter(torch.empty(dim))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        nn.init.ones_(self.weight)
+        nn.init.constant_(self.weight, 0.0 if self.centred else 1.0)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         dtype = compute_dtype(x, self.weight)
-        return rms_norm(x.to(dtype), self.weight.to(dtype), self.eps).to(x.dtype)
+        weight = self.weight.to(dtype)
+        weight = 1.0 + weight if self.centred else weight
+        return rms_norm(x.to(dtype), weight, self.eps).to(x.dtype)

@@ -44,6 +44,11 @@ def is_norm(module: nn.Module) -> bool:
     return type(module).__name__.endswith(ENDINGS) and not any(module.children())
 
 
+def is_centred(module: nn.Module) -> bool:
+    """Whether a norm of tfzoo multiplies by ``1 + weight``."""
+    return isinstance(module, Norm) and getattr(module, "centred", False) is True
+
+
 def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
     """Read width, eps, weight and bias from a norm. ``like`` is any parameter of its model, for the
     dtype and device of a norm without a weight.
@@ -53,6 +58,8 @@ def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
     """
     shape = tuple(getattr(module, "normalized_shape", ()))
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
+    if isinstance(weight, Tensor) and is_centred(module):
+        weight = 1 + weight
     if len(shape) > 1 or (isinstance(weight, Tensor) and weight.dim() != 1):
         raise NotSwappable("it normalises over more than one axis")
     dim = len(weight) if isinstance(weight, Tensor) else (*shape, getattr(module, "dim", 0))[0]
@@ -124,7 +131,7 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
             continue
         if isinstance(new, nn.Parameter) and new.shape == old.shape:
             with torch.no_grad():
-                new.copy_(old)
+                new.copy_(old - 1 if name == "weight" and is_centred(norm) else old)
             new.requires_grad_(getattr(module, name).requires_grad)
         else:
             lost.append(name)
