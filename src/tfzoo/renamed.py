@@ -1,7 +1,10 @@
-"""Arguments that have a new name: the old one is accepted for one release, with a hint."""
+"""Arguments that have a new name: the old one is accepted for one release, with a hint. And
+options whose meaning changed: what tfzoo 0.1 wrote is converted.
+"""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -66,3 +69,22 @@ def metric_name(name: str, warn: bool = False) -> str:
 def hint(old: str, new: str) -> str:
     """What a user is told who types the old name."""
     return f"`{old}` is now called `{new}`; the old name works until tfzoo 0.3"
+
+
+GATED_IN_0_1 = re.compile("geglu|swiglu")
+"""The gated feed-forward layers of tfzoo 0.1, whose width was two thirds of ``hidden``."""
+
+
+def with_gated_widths(values: Any, key: str = "") -> Any:
+    """A configuration that tfzoo 0.1 wrote, with the true width as ``hidden`` of gated layers.
+
+    >>> with_gated_widths({"feedforward": {"name": "swiglu", "hidden": 528}})
+    {'feedforward': {'name': 'swiglu', 'hidden': 352}}
+    """
+    if not isinstance(values, Mapping):
+        return values
+    if key == "feedforward" and GATED_IN_0_1.fullmatch(str(values.get("name"))):
+        hidden = values.get("hidden")
+        # rounded to the nearest whole number, as 0.1 did
+        return {**values, "hidden": (2 * hidden + 1) // 3} if isinstance(hidden, int) else values
+    return {name: with_gated_widths(value, name) for name, value in values.items()}

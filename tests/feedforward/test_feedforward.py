@@ -1,38 +1,63 @@
-"""Feed-forward layers are their formulas, and cost what the plain ones cost."""
+"""Feed-forward layers are their formulas, and those of PyTorch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.testing import assert_close
 
-from tfzoo.registry import create, registry
+from tfzoo.registry import create
 
-NAMES = [name for name in registry("feedforward").names() if name != "none"]
-ACTIVATION = {
+Activation = Callable[[Tensor], Tensor]
+PLAIN: dict[str, Activation] = {
     "relu": functional.relu,
     "gelu": functional.gelu,
+    "silu": lambda z: z * torch.sigmoid(z),
+    "relu_squared": lambda z: torch.clamp(z, min=0.0) ** 2,
+}
+GATED: dict[str, Activation] = {
     "swiglu": functional.silu,
     "geglu": functional.gelu,
+    "reglu": functional.relu,
+    "bilinear": lambda z: z,
 }
+NAMES = [*PLAIN, *GATED]
 
 
 def parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
+@pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_is_its_formula(name: str) -> None:
-    layer, x = create("feedforward", {"name": name, "hidden": 24}, dim=8), torch.randn(2, 3, 8)
-    inner, outer = layer.inner, layer.outer
-    if name.endswith("glu"):
-        gate, value = inner.weight.chunk(2)
-        wanted = (ACTIVATION[name](x @ gate.T) * (x @ value.T)) @ outer.weight.T
+def test_is_its_formula(name: str, bias: bool) -> None:
+    layer = create("feedforward", {"name": name, "hidden": 24, "bias": bias}, dim=8)
+    x = torch.randn(2, 3, 8)
+    (w, b), (u, c) = ((part.weight, 0.0) for part in (layer.inner, layer.outer))
+    assert [layer.inner.bias is None, layer.outer.bias is None] == [not bias] * 2
+    if bias:
+        b, c = (nn.init.normal_(part.bias) for part in (layer.inner, layer.outer))
+    z = x @ w.T + b
+    if name in GATED:
+        gate, value = z.chunk(2, -1)
+        hidden = GATED[name](gate) * value
     else:
-        wanted = ACTIVATION[name](x @ inner.weight.T + inner.bias) @ outer.weight.T + outer.bias
-    assert_close(layer(x), wanted)
+        hidden = PLAIN[name](z)
+    assert hidden.shape[-1] == 24, "hidden is the width of the hidden layer, gated or not"
+    assert_close(layer(x), hidden @ u.T + c)
+
+
+def test_biases_are_where_their_authors_have_them() -> None:
+    biased = {
+        name
+        for name in NAMES
+        if any("bias" in key for key in create("feedforward", name, dim=8).state_dict())
+    }
+    assert biased == PLAIN.keys()
 
 
 @pytest.mark.parametrize("name", ["relu", "gelu"])
@@ -45,17 +70,9 @@ def test_equals_the_layer_of_torch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("hidden", [None, 192])
-def test_all_have_as_many_parameters(name: str, hidden: int | None) -> None:
-    plain = create("feedforward", {"name": "relu", "hidden": hidden}, dim=48)
-    assert (
-        abs(
-            parameters(create("feedforward", {"name": name, "hidden": hidden}, dim=48))
-            / parameters(plain)
-            - 1.0
-        )
-        < 0.02
-    )
+def test_all_have_as_many_parameters_by_default(name: str) -> None:
+    sizes = [parameters(create("feedforward", one, dim=48)) for one in (name, "relu")]
+    assert abs(sizes[0] / sizes[1] - 1.0) < 0.02
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -35,7 +35,6 @@ def fill(
 def test_llamas_layer_is_rms_rotary_and_swiglu() -> None:
     case, arrays = load("layer/llama_rms_rope_swiglu")
     weights, config = parameters(arrays), case["config"]
-    # A gated layer of width f has as many parameters as a plain one of 3/2 f.
     stack = Decoder(
         config["embed_dim"],
         config["num_heads"],
@@ -43,7 +42,7 @@ def test_llamas_layer_is_rms_rotary_and_swiglu() -> None:
         cross_attention=False,
         norm="rms",
         position={"name": "rotary", "layout": "half"},
-        feedforward={"name": "swiglu", "hidden": config["ffn_dim"] * 3 // 2},
+        feedforward={"name": "swiglu", "hidden": config["ffn_dim"]},
     ).eval()
     without_biases(stack)
     layer: TransformerLayer = stack.layers[0]

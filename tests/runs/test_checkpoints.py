@@ -120,7 +120,7 @@ def test_one_with_code_in_it_is_refused_and_the_code_not_run(
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"format": 2}, "format 2"),
+        ({"format": 3}, "format 3"),
         ({"task": "sorting"}, "is of the task 'sorting'"),
         ({"recipe": None}, "incomplete"),
     ],
@@ -131,6 +131,19 @@ def test_one_that_is_not_for_this_is_told_apart(
     torch.save(content(**changes), checkpoint)
     with pytest.raises(BadRun, match=says):
         read(checkpoint, task="translation")
+
+
+@pytest.mark.parametrize(("written_by", "width"), [(1, 352), (2, 528)])
+def test_a_gated_layer_of_0_1_keeps_its_width(
+    checkpoint: Path, written_by: int, width: int
+) -> None:
+    """In 0.1, ``hidden`` of a gated layer was 3/2 of its width."""
+    gated, plain = {"name": "swiglu", "hidden": 528}, {"name": "relu", "hidden": 528}
+    model = {"feedforward": plain, "decoder": {"feedforward": gated}}
+    torch.save(content(format=written_by, recipe={"model": model}), checkpoint)
+    found = read(checkpoint)["tfzoo"]["recipe"]["model"]
+    assert found["feedforward"] == plain
+    assert found["decoder"]["feedforward"] == {"name": "swiglu", "hidden": width}
 
 
 def test_one_of_somebody_else_is_told_apart(checkpoint: Path) -> None:

@@ -25,6 +25,7 @@ CLASSIFIER = "scaled_dot_product-layer-sinusoidal-pre-mean"
 OPTIONS = "tests/testing/test_options.py::"
 NORM = "tests/norm/test_norm.py::"
 POSITION = "tests/position/test_position.py::"
+FORMULA = "tests/feedforward/test_feedforward.py::test_is_its_formula"
 ALONE = "tests/blocks/test_encoder_decoder.py::"
 
 BUGS = (
@@ -296,6 +297,91 @@ BUGS = (
         "if not (parts.causal and mixes_tokens(parts.norm)):",
         "if True:",
         "tests/testing/test_stacks.py::test_a_stack_is_refused_exactly_where_the_traits_say_so[decoder]",
+    ),
+    # feed-forward layers
+    Bug(
+        "a sigmoid stands where its product with the input should",
+        "feedforward/silu.py",
+        "return F.silu(z)",
+        "return F.sigmoid(z)",
+        FORMULA + "[silu-False]",
+    ),
+    Bug(
+        "Swish has a slope of its own",
+        "feedforward/silu.py",
+        "return F.silu(z)",
+        "return z * F.sigmoid(1.702 * z)",
+        FORMULA + "[silu-True]",
+    ),
+    Bug(
+        "the rectifier is not squared",
+        "feedforward/relu_squared.py",
+        ".square()",
+        ".clone()",
+        FORMULA + "[relu_squared-False]",
+    ),
+    Bug(
+        "the square comes before the rectifier",
+        "feedforward/relu_squared.py",
+        "F.relu(z, inplace=True).square()",
+        "F.relu(z.square())",
+        FORMULA + "[relu_squared-True]",
+    ),
+    Bug(
+        "the gate has no rectifier",
+        "feedforward/reglu.py",
+        "return F.relu(z)",
+        "return z",
+        FORMULA + "[reglu-False]",
+    ),
+    Bug(
+        "the gate is a step",
+        "feedforward/reglu.py",
+        "return F.relu(z)",
+        "return (z > 0).to(z)",
+        FORMULA + "[reglu-True]",
+    ),
+    Bug(
+        "a bilinear layer has an activation",
+        "feedforward/bilinear.py",
+        "return z",
+        "return z.sigmoid()",
+        FORMULA + "[bilinear-False]",
+    ),
+    Bug(
+        "the gate of a bilinear layer is not read",
+        "feedforward/bilinear.py",
+        "return z",
+        "return z * 0 + 1",
+        FORMULA + "[bilinear-True]",
+    ),
+    Bug(
+        "gate and value are exchanged",
+        "feedforward/_layers.py",
+        "gate, value = self.inner(x).chunk(2, -1)",
+        "value, gate = self.inner(x).chunk(2, -1)",
+        FORMULA + "[reglu-False]",
+    ),
+    Bug(
+        "a gated layer takes two thirds of its width",
+        "feedforward/_layers.py",
+        "width = hidden or gated_width(dim)",
+        "width = round((hidden or 4 * dim) * 2 / 3)",
+        FORMULA + "[swiglu-False]",
+    ),
+    Bug(
+        "the approximation of gelu is accepted and not used",
+        "feedforward/gelu.py",
+        "approximate=self.approximate",
+        'approximate="none"',
+        "feedforward gelu every_option_changes_something",
+    ),
+    Bug(
+        "the approximation of geglu is accepted and not used",
+        "feedforward/geglu.py",
+        "approximate=self.approximate",
+        'approximate="none"',
+        "feedforward geglu every_option_changes_something",
     ),
     # blocks
     Bug(

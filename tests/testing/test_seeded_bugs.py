@@ -90,6 +90,7 @@ def made_idle(file: str, kind: str, name: str) -> str:
     defining = [methods[one] for one in DEFINING[kind] if one in methods]
     if not defining:  # inherited, or a position without hooks
         new = {
+            "feedforward": "def forward(self, x, dropout=0.0):\n    return x",
             "position": "def embed(self, x, pos, length=None):\n    return x + pos[..., None]",
             "tokenizer": "def encode(self, texts):\n    return [[] for _ in texts]",
         }[kind]

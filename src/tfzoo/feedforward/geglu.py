@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import Literal
 
-from tfzoo.contracts import FeedForward
-from tfzoo.dropout import dropout as drop
+import torch.nn.functional as F
+from torch import Tensor
+
+from tfzoo.feedforward._layers import Gated
 from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("feedforward", "geglu", paper="arXiv:2002.05202, eq. 5 and 6")
-class GEGLU(FeedForward):
-    """A gated layer: ``(gelu(x W) * x V) U``, ``gelu(z) = z Phi(z)``, no biases.
+class GEGLU(Gated):
+    """A gated layer: ``(gelu(x W) * x V) U``, ``gelu(z) = z Phi(z)``.
 
     Shapes: ``(b n d) -> (b n d)``; dropout acts on the hidden layer ``(b n f)``.
 
-    Shazeer 2020, eq. 6. Each matrix starts uniform by Glorot's rule.
+    Shazeer 2020, eq. 6. Each matrix starts uniform by Glorot's rule, biases at zero.
 
     Options:
-        hidden: width of the hidden layer of an ungated network with as many parameters; None is
-            ``4 d``. ``f`` is two thirds of it, rounded.
+        hidden: width ``f`` of the hidden layer; None is two thirds of ``4 d``, rounded, with
+            which the layer has as many parameters as an ungated one of width ``4 d``.
+        bias: whether the three maps have biases.
+        approximate: ``tanh``: ``gelu(z) = z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2``, as
+            in T5 v1.1 and Gemma.
 
     Raises:
         BadOption: ``hidden`` under 1.
 
     >>> import torch
     >>> from tfzoo.registry import create
-    >>> create("feedforward", {"name": "geglu", "hidden": 12}, dim=8)(torch.randn(2, 3, 8)).shape
+    >>> create("feedforward", {"name": "geglu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 
-    def __init__(self, dim: int, *, hidden: int | None = None) -> None:
-        super().__init__()
-        check_range("feedforward 'geglu': hidden", hidden, ge=1, whole=True, optional=True)
-        width = max(1, round((hidden or 4 * dim) * 2 / 3))
-        self.inner = nn.Linear(dim, 2 * width, bias=False)  # gate and value in one product
-        self.outer = nn.Linear(width, dim, bias=False)
-        self.reset_parameters()
+    def __init__(
+        self,
+        dim: int,
+        *,
+        hidden: int | None = None,
+        bias: bool = False,
+        approximate: Literal["none", "tanh"] = "none",
+    ) -> None:
+        super().__init__(dim, hidden=hidden, bias=bias)
+        self.approximate = approximate
 
-    def reset_parameters(self) -> None:
-        for weight in (*self.inner.weight.chunk(2), self.outer.weight):
-            nn.init.xavier_uniform_(weight)
-
-    def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
-        gate, value = self.inner(x).chunk(2, -1)
-        return self.outer(drop(F.gelu(gate) * value, dropout))  # type: ignore[no-any-return]
+    def activation(self, z: Tensor) -> Tensor:
+        return F.gelu(z, approximate=self.approximate)

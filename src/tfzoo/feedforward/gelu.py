@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import Literal
 
-from tfzoo.contracts import FeedForward
-from tfzoo.dropout import dropout as drop
+import torch.nn.functional as F
+from torch import Tensor
+
+from tfzoo.feedforward._layers import Plain
 from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("feedforward", "gelu", paper="arXiv:1606.08415, section 2")
-class GELU(FeedForward):
+class GELU(Plain):
     """Two layers with a smooth rectifier between: ``gelu(x W + b) V + c``, ``gelu(z) = z Phi(z)``.
 
     Shapes: ``(b n d) -> (b n d)``; dropout acts on the hidden layer ``(b n f)``.
 
     Hendrycks and Gimpel 2016, section 2: ``Phi`` is the distribution function of the normal
-    distribution, without approximation. Matrices start uniform by Glorot's rule, biases at zero.
+    distribution. Matrices start uniform by Glorot's rule, biases at zero.
 
     Options:
         hidden: width ``f`` of the hidden layer; None is ``4 d``.
+        bias: whether ``b`` and ``c`` are there.
+        approximate: ``tanh``: ``gelu(z) = z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2``, as
+            in GPT-2.
 
     Raises:
         BadOption: ``hidden`` under 1.
@@ -32,17 +35,16 @@ class GELU(FeedForward):
     torch.Size([2, 3, 8])
     """
 
-    def __init__(self, dim: int, *, hidden: int | None = None) -> None:
-        super().__init__()
-        check_range("feedforward 'gelu': hidden", hidden, ge=1, whole=True, optional=True)
-        self.inner = nn.Linear(dim, hidden or 4 * dim)
-        self.outer = nn.Linear(hidden or 4 * dim, dim)
-        self.reset_parameters()
+    def __init__(
+        self,
+        dim: int,
+        *,
+        hidden: int | None = None,
+        bias: bool = True,
+        approximate: Literal["none", "tanh"] = "none",
+    ) -> None:
+        super().__init__(dim, hidden=hidden, bias=bias)
+        self.approximate = approximate
 
-    def reset_parameters(self) -> None:
-        for layer in (self.inner, self.outer):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
-
-    def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
-        return self.outer(drop(F.gelu(self.inner(x)), dropout))  # type: ignore[no-any-return]
+    def activation(self, z: Tensor) -> Tensor:
+        return F.gelu(z, approximate=self.approximate)

@@ -11,12 +11,13 @@ from typing import Any, Literal
 import torch
 
 from tfzoo.errors import BadRun
+from tfzoo.renamed import with_gated_widths
 from tfzoo.runs import bounds, sharded_files
 from tfzoo.runs.folder import similar_runs
 
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
-FORMATS = {1}
+FORMATS = {1, 2}
 RENAMED = {"Finish": "LastCheckpoint", "Meter": "Throughput"}
 """Callbacks whose class had another name in tfzoo 0.1. Lightning keeps a callback's state under the
 name of its class.
@@ -173,6 +174,9 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
             f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something "
             "else"
         )
+    if kept["format"] == 1:
+        recipe = with_gated_widths(kept["recipe"])
+        checkpoint = {**checkpoint, "tfzoo": {**kept, "recipe": recipe}}
     return with_current_names(checkpoint)
 
 

@@ -10,9 +10,12 @@ from typing import Any
 import yaml
 
 from tfzoo.errors import BadRun
-from tfzoo.renamed import metric_name
+from tfzoo.renamed import metric_name, with_gated_widths
 
 FILE = "config.yaml"
+FIRST_LINE = "# tfzoo configuration, format 2\n"
+"""Files of tfzoo 0.1 do not begin with it."""
+YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FREE = {
     *(f"trainer.{end}_{unit}" for end in ("max", "min") for unit in ("steps", "epochs", "time")),
     *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
@@ -44,8 +47,24 @@ MONITOR = "checkpoint.monitor"
 def write(folder: Path, recipe: Mapping[str, Any]) -> None:
     """Write the resolved recipe into the run's folder: to a temporary file that is then renamed."""
     temporary = folder / f"{FILE}.tmp"
-    temporary.write_text(yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True), "utf-8")
+    text = yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True)
+    temporary.write_text(FIRST_LINE + text, "utf-8")
     os.replace(temporary, folder / FILE)
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The configuration that a run was started with, as this version means it; empty where it
+    cannot be read.
+    """
+    try:
+        text = (folder / FILE).read_text("utf-8")
+        found = yaml.load(text, YAML_LOADER)
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    converted: dict[str, Any] = with_gated_widths(found)
+    return found if text.startswith(FIRST_LINE) else converted
 
 
 def check(
@@ -62,11 +81,8 @@ def check(
     Raises:
         BadRun: naming what differs from the run's own.
     """
-    try:
-        before = yaml.safe_load((folder / FILE).read_text("utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        before = None
-    if not isinstance(before, dict):
+    before = read(folder)
+    if not before:
         raise BadRun(
             f"{folder / FILE} cannot be read, so nobody knows how this run was configured. Name "
             "another folder with --run"

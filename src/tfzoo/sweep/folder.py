@@ -67,7 +67,7 @@ def cell_records(plan: Plan) -> list[dict[str, Any]]:
 def is_created(plan: Plan, folder: Path) -> bool:
     """Whether the folder was created for this plan; which cells are refused is not compared."""
     try:
-        found = yaml.load((folder / SWEEP).read_text("utf-8"), state.YAML_LOADER)
+        found = yaml.load((folder / SWEEP).read_text("utf-8"), config.YAML_LOADER)
         cells = json.loads((folder / CELLS).read_text("utf-8"))["cells"]
         names = [one["name"] for one in cells]
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
@@ -81,7 +81,7 @@ def check_unchanged(run: Run, plan: Plan) -> None:
     Raises:
         BadRun: naming what differs.
     """
-    before = state.configuration(run.folder)
+    before = config.read(run.folder)
     if not before:
         return
     recipes = run.cell.recipes
@@ -115,4 +115,4 @@ def differences(
 
 def through_yaml(recipe: Mapping[str, Any]) -> Any:
     """The recipe as YAML reads it back: tuples become lists."""
-    return yaml.load(yaml.safe_dump(dict(recipe)), state.YAML_LOADER)
+    return yaml.load(yaml.safe_dump(dict(recipe)), config.YAML_LOADER)

@@ -16,7 +16,7 @@ import yaml
 
 from tfzoo.errors import BadRun
 from tfzoo.renamed import metric_name
-from tfzoo.runs import summary
+from tfzoo.runs import config, summary
 from tfzoo.sweep import state, tune
 from tfzoo.sweep.folder import CELLS, SWEEP
 from tfzoo.sweep.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
@@ -74,7 +74,7 @@ class SweepFolder:
 
     def recipe(self, cell: str) -> dict[str, Any]:
         """The configuration of a cell's runs; empty if it has none."""
-        found = (state.configuration(self.path / cell / f"seed-{seed}") for seed in self.seeds)
+        found = (config.read(self.path / cell / f"seed-{seed}") for seed in self.seeds)
         return next(filter(None, found), {})
 
     def summaries(self) -> Iterator[dict[str, Any]]:

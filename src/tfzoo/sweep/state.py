@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-import yaml
 from filelock import FileLock, Timeout
 
 from tfzoo.renamed import metric_name
@@ -29,7 +28,6 @@ LOCK_TIMEOUT = 0.1
 STOPPED = (75, 130)
 """Exit codes of ``tfzoo fit`` after a signal: the run can be resumed."""
 Status = Literal["completed", "failed", "running", "stopped", "missing"]
-YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -92,16 +90,7 @@ def is_complete(folder: Path) -> bool:
     found = summary.read(folder)
     if found.get("fit", {}).get("ended") != "completed":
         return False
-    return "test" in found or not (configuration(folder).get("data") or {}).get("dataset")
-
-
-def configuration(folder: Path) -> dict[str, Any]:
-    """The configuration that a run was started with; empty if it cannot be read."""
-    try:
-        found = yaml.load((folder / config.FILE).read_text("utf-8"), YAML_LOADER)
-    except (OSError, ValueError, yaml.YAMLError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return "test" in found or not (config.read(folder).get("data") or {}).get("dataset")
 
 
 def scores(folder: Path) -> dict[str, float | None]:

@@ -18,8 +18,7 @@ import lightning.pytorch as L
 from lightning.pytorch.loggers import CSVLogger
 
 from tfzoo.errors import TfzooError
-from tfzoo.runs import summary
-from tfzoo.sweep import state
+from tfzoo.runs import config, summary
 from tfzoo.sweep.module import load_class
 from tfzoo.terminal import notify, print_error, silence_lightning
 from tfzoo.training.swap_parts import SwapParts
@@ -29,7 +28,7 @@ QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
 
 def main(folder: Path, module: str, data: str) -> int:
     """Train, validate, and write the run's summary; returns the exit code."""
-    settings = state.configuration(folder)
+    settings = config.read(folder)
     fit: dict[str, Any] = {"ended": "running"}
     write = {**fit, **summary.environment(["sweep"])}
     summary.write(folder, "fit", write)

@@ -22,7 +22,7 @@ from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.evaluation import Evaluator
 from tfzoo.tasks.foreign import class_path
 
-FORMAT = 1
+FORMAT = 2
 """The version of the layout of the entry ``tfzoo`` in a checkpoint."""
 
 PLACEHOLDER_SIZE = 16
