@@ -19,7 +19,7 @@ FLOORS = {
     1: ("contracts", "masks", "dropout"),
     2: ("attention", "norm", "position", "feedforward", "pooling"),
     3: ("blocks",),
-    4: ("models", "search", "swapping", "testing"),
+    4: ("models", "search", "generation", "swapping", "testing"),
     5: ("data", "tasks", "runs"),
     6: ("config", "terminal"),
     7: ("training",),

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from tfzoo.data.classification_batch import ClassificationBatch
     from tfzoo.data.parallel_batch import ParallelBatch
     from tfzoo.data.translation import TranslationData
+    from tfzoo.generation import generate
     from tfzoo.maps import attention_maps
     from tfzoo.masks import Mask
     from tfzoo.models.classifier import TransformerClassifier
+    from tfzoo.models.language_model import LanguageModel
     from tfzoo.models.transformer import Transformer
     from tfzoo.registry import create, describe, list_components, register
     from tfzoo.search import Search
@@ -40,6 +42,7 @@ _WHERE = {
     "DecoderLayer": "tfzoo.blocks.decoder",
     "Encoder": "tfzoo.blocks.encoder",
     "EncoderLayer": "tfzoo.blocks.encoder",
+    "LanguageModel": "tfzoo.models.language_model",
     "Loss": "tfzoo.tasks.loss",
     "Mask": "tfzoo.masks",
     "MultiheadAttention": "tfzoo.blocks.torch_attention",
@@ -54,6 +57,7 @@ _WHERE = {
     "attention_maps": "tfzoo.maps",
     "create": "tfzoo.registry",
     "describe": "tfzoo.registry",
+    "generate": "tfzoo.generation",
     "list_components": "tfzoo.registry",
     "register": "tfzoo.registry",
     "swap": "tfzoo.swapping.swap",
@@ -68,6 +72,7 @@ __all__ = [
     "DecoderLayer",
     "Encoder",
     "EncoderLayer",
+    "LanguageModel",
     "Loss",
     "Mask",
     "MultiheadAttention",
@@ -83,6 +88,7 @@ __all__ = [
     "create",
     "describe",
     "errors",
+    "generate",
     "list_components",
     "register",
     "swap",

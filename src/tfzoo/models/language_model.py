@@ -1,0 +1,147 @@
+"""A decoder-only language model (Radford et al. 2018), built from components."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.blocks.cache import DecoderCache
+from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.context import Padding
+from tfzoo.blocks.decoder import Decoder
+from tfzoo.blocks.options import StackKeywords, StackOptions
+from tfzoo.masks import Mask
+from tfzoo.models.embedding import Embedding
+from tfzoo.models.initialise import rescale
+from tfzoo.special_ids import PAD
+from tfzoo.values import check_range
+
+
+class LanguageModel(nn.Module):
+    """An embedding, a decoder without memory, and an output projection: the logits of the next
+    token after each token. :func:`tfzoo.generate` continues a text.
+
+    >>> import tfzoo, torch
+    >>> model = LanguageModel(8000, dim=64, heads=4, layers=2, norm="rms", position="rotary").eval()
+    >>> text = torch.randint(4, 8000, (2, 7))
+    >>> model(text).shape
+    torch.Size([2, 7, 8000])
+    >>> tfzoo.generate(model, text, max_new_tokens=5).shape
+    torch.Size([2, 5])
+
+    Args:
+        vocab_size: number of token ids.
+        dim: width of the model.
+        heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        scale_embeddings: multiply embeddings by ``sqrt(dim)`` (Vaswani et al. 2017, section 3.4).
+        tie: the embedding and the output projection are one matrix (Press and Wolf 2017).
+        head_bias: add a trained bias to the logits.
+        logit_cap: logits are ``c tanh(logits / c)`` for this ``c`` (Gemma 2, arXiv:2408.00118,
+            section 2); None: they are left as they are.
+        init_std: scale the initial weights of each embedding and linear layer to this root mean
+            square; None: keep the initialisation of each.
+        allow: names of clash rules to ignore.
+
+    Raises:
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value.
+        Clash: components that cannot work together.
+    """
+
+    config: dict[str, Any]
+    """The arguments of the constructor."""
+
+    @with_stack_options
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int = 512,
+        heads: int = 8,
+        layers: int = 6,
+        *,
+        scale_embeddings: bool = True,
+        tie: bool = True,
+        head_bias: bool = False,
+        logit_cap: float | None = None,
+        init_std: float | None = None,
+        allow: list[str] | None = None,
+        **stack: Unpack[StackKeywords],
+    ) -> None:
+        super().__init__()
+        check_range("dim", dim, ge=1, whole=True)
+        check_range("vocab_size", vocab_size, ge=1, whole=True)
+        check_range("logit_cap", logit_cap, gt=0, optional=True)
+        check_range("init_std", init_std, gt=0, optional=True)
+        options = StackOptions(layers, heads, **stack)
+        self.decoder = Decoder(dim, cross_attention=False, **vars(options), allow=allow)
+        self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
+        self.projection = None if tie else nn.Parameter(torch.empty(vocab_size, dim))
+        self.output_bias = nn.Parameter(torch.empty(vocab_size)) if head_bias else None
+        self.logit_cap = logit_cap
+        self.init_std = init_std
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initialise an untied output projection from ``N(0, 1/dim)``, or ``N(0, init_std^2)`` if
+        ``init_std`` is given, the bias as 0, and apply ``init_std`` to all other modules.
+        """
+        if self.projection is not None:
+            nn.init.normal_(self.projection, std=self.init_std or self.projection.shape[1] ** -0.5)
+        if self.output_bias is not None:
+            nn.init.zeros_(self.output_bias)
+        if self.init_std is not None:
+            rescale(self, self.init_std)
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        return PAD
+
+    @property
+    def max_positions(self) -> int | None:
+        """The maximum number of tokens; None: any number."""
+        return self.decoder.max_positions
+
+    @property
+    def output_weight(self) -> Tensor:
+        """The weight of the output projection: ``(v d)``."""
+        return self.embedding.weight if self.projection is None else self.projection
+
+    def forward(
+        self, text: Tensor, *, padding: Padding = "right", cache: DecoderCache | None = None
+    ) -> Tensor:
+        """The logits of the next token after each token: ``(b n) -> (b n v)``.
+
+        Ids equal to ``pad`` are padding; ``padding`` is its side, ``none``: no padding. With a
+        cache from :meth:`init_cache`, ``text`` is the new tokens only.
+        """
+        return self.logits(self.hidden(text, padding=padding, cache=cache))
+
+    def hidden(
+        self, text: Tensor, *, padding: Padding = "right", cache: DecoderCache | None = None
+    ) -> Tensor:
+        """The decoder's last hidden states: ``(b n) -> (b n d)``."""
+        keys = None if padding == "none" else text != self.pad
+        x = self.embedding(text)
+        return self.decoder(x, mask=Mask(keys=keys), padding=padding, cache=cache)  # type: ignore[no-any-return]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The output projection: ``(* d) -> (* v)``."""
+        logits = nn.functional.linear(hidden, self.output_weight, self.output_bias)
+        return logits if self.logit_cap is None else soft_cap(logits, self.logit_cap)
+
+    def init_cache(self) -> DecoderCache:
+        """An empty cache. ``model(text, cache=cache)`` and :meth:`decode_step` append to it."""
+        return self.decoder.init_cache()
+
+    def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
+        """Append one token to each row, and return the logits of the next token: ``(b) -> (b v)``.
+        No token is padding.
+        """
+        return self.forward(tokens[:, None], padding="none", cache=cache)[:, 0]
+
+
+def soft_cap(x: Tensor, cap: float) -> Tensor:
+    """``cap tanh(x / cap)``, which lies between ``-cap`` and ``cap``."""
+    return cap * torch.tanh(x / cap)

@@ -1,0 +1,153 @@
+"""The decoder-only model, and how it continues a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+from transformers.generation import logits_process
+
+import tfzoo
+from tfzoo.errors import BadOption, NoNextToken
+from tfzoo.generation import filter_logits
+from tfzoo.testing.samples import randomize
+
+TEXT = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 0, 0]])
+LEFT = torch.tensor([[5, 6, 7, 8, 9], [0, 0, 10, 11, 12]])
+
+
+def small(**options: Any) -> tfzoo.LanguageModel:
+    sizes = {"vocab_size": 20, "dim": 8, "heads": 2, "layers": 2, "dropout": 0.0}
+    torch.manual_seed(1)
+    model = tfzoo.LanguageModel(**{**sizes, **options})
+    randomize(model)
+    return model.double().eval()
+
+
+def continued(model: tfzoo.LanguageModel, prompt: Tensor, count: int) -> Tensor:
+    """By the most probable token, all computed anew for each."""
+    ids = prompt
+    for _ in range(count):
+        logits = model(ids)[:, -1]
+        logits[:, 0] = float("-inf")
+        ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], 1)
+    return ids[:, prompt.shape[1] :]
+
+
+def test_logits_are_the_decoders_states_times_the_embeddings() -> None:
+    model = small(position="rotary")
+    states = model.decoder(4**0.5 * 2**0.5 * model.embedding.weight[TEXT[:1]])
+    assert_close(model(TEXT[:1]), states @ model.embedding.weight.mT, rtol=1e-9, atol=1e-9)
+
+
+def test_an_untied_head_has_its_own_weight_and_bias() -> None:
+    model = small(tie=False, head_bias=True)
+    expected = model.hidden(TEXT) @ model.projection.mT + model.output_bias
+    assert_close(model(TEXT), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_cap_bounds_the_logits() -> None:
+    free, capped = small(tie=False), small(tie=False, logit_cap=0.5)
+    assert_close(capped(TEXT), 0.5 * torch.tanh(free(TEXT) / 0.5), rtol=1e-9, atol=1e-9)
+
+
+def test_init_std_is_what_matrices_start_with() -> None:
+    model = tfzoo.LanguageModel(200, dim=32, heads=2, layers=1, init_std=0.02, tie=False)
+    for name, weight in model.named_parameters():
+        if weight.dim() == 2:
+            torch.testing.assert_close(
+                weight.square().mean().sqrt().item(), 0.02, rtol=0.05, atol=0, msg=name
+            )
+
+
+@pytest.mark.parametrize("position", ["learned", "rotary", "alibi"])
+def test_a_cached_token_has_the_logits_of_the_whole_text(position: str) -> None:
+    model = small(position=position)
+    whole, cache = model(TEXT[:1]), model.init_cache()
+    steps = [model(TEXT[:1, :2], cache=cache)[:, -1]]
+    steps += [model.decode_step(TEXT[:1, i], cache) for i in range(2, 5)]
+    assert_close(torch.stack(steps, 1), whole[:, 1:], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("position", ["learned", "rotary"])
+def test_greedy_is_the_most_probable_token_whatever_the_padding(position: str) -> None:
+    model = small(position=position)
+    expected = torch.cat([continued(model, TEXT[:1], 6), continued(model, TEXT[1:, :3], 6)])
+    for prompt in (TEXT, LEFT):
+        assert tfzoo.generate(model, prompt, 6).tolist() == expected.tolist()
+
+
+def test_a_row_ends_with_the_stop_token_and_padding() -> None:
+    model = small()
+    free = tfzoo.generate(model, TEXT, 6)
+    stop = int(free[0, 1])
+    ended = tfzoo.generate(model, TEXT, 6, stop=stop)
+    for row, whole in zip(ended.tolist(), free.tolist(), strict=True):
+        end = whole.index(stop) + 1 if stop in whole else 6
+        assert row == (whole[:end] + [0] * 6)[: len(row)]
+    assert tfzoo.generate(model, TEXT[:1], 6, stop=stop).shape[1] <= 2
+
+
+def test_sampling_repeats_with_the_generators_seed_and_follows_the_probabilities() -> None:
+    model = small()
+    prompt = TEXT[:1].expand(4000, -1)
+
+    def draw(seed: int) -> Tensor:
+        random = torch.Generator().manual_seed(seed)
+        return tfzoo.generate(model, prompt, 1, temperature=2.0, generator=random)[:, 0]
+
+    assert draw(1).equal(draw(1))
+    assert not draw(1).equal(draw(2))
+    logits = model(TEXT[:1])[0, -1] / 2
+    logits[0] = float("-inf")
+    p = logits.softmax(-1)
+    found = draw(1).bincount(minlength=20) / 4000
+    assert bool(((found - p).abs() <= 4.5 * (p * (1 - p) / 4000).sqrt()).all())  # 4.5 sigma
+
+
+def test_filters_are_those_of_transformers() -> None:
+    logits = torch.randn(50, 30, dtype=torch.float64, generator=torch.manual_seed(0))
+    for temperature, k, p in ((0.7, 5, None), (1.3, None, 0.8), (1.0, 12, 0.5), (2.0, 99, 1.0)):
+        expected = logits_process.TemperatureLogitsWarper(temperature)(None, logits)
+        if k is not None:
+            expected = logits_process.TopKLogitsWarper(k)(None, expected)
+        if p is not None:
+            expected = logits_process.TopPLogitsWarper(p)(None, expected)
+        assert_close(filter_logits(logits, temperature, k, p), expected, rtol=0, atol=0)
+
+
+def test_padding_is_never_generated() -> None:
+    model = small(tie=False, head_bias=True)
+    with torch.no_grad():
+        model.output_bias[0] = 100.0
+    assert bool((tfzoo.generate(model, TEXT, 5) != 0).all())
+    assert bool((tfzoo.generate(model, TEXT, 5, temperature=1.0) != 0).all())
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_new_tokens": 0}, "max_new_tokens=0 must be a whole number at least 1"),
+        ({"temperature": -1.0}, "temperature=-1.0"),
+        ({"temperature": 1.0, "top_p": 0.0}, "top_p=0.0"),
+        ({"temperature": 1.0, "top_k": 0}, "top_k=0"),
+        ({"top_k": 5}, "set temperature over 0"),
+        ({"max_new_tokens": 8}, "5 tokens and 8 new ones, but the model has 10 positions"),
+        ({"prompt": torch.tensor([[5], [0]])}, "a prompt without tokens"),
+    ],
+)
+def test_what_cannot_be_generated_is_said(options: dict[str, Any], says: str) -> None:
+    model = small(position="learned", max_length=10)
+    with pytest.raises(BadOption, match=says):
+        tfzoo.generate(model, **{"prompt": TEXT, "max_new_tokens": 2, **options})
+
+
+def test_logits_that_are_no_numbers_are_an_error() -> None:
+    model = small(tie=False, head_bias=True)
+    with torch.no_grad():
+        model.output_bias[7] = float("nan")
+    with pytest.raises(NoNextToken):
+        tfzoo.generate(model, TEXT, 2)
