@@ -19,7 +19,8 @@ class Rotation:
     """The rotation of each position, as ``cos`` and ``sin`` of its angles: ``(b|1 1 n c/2)``, in
     fp32 or float64.
 
-    ``halves`` pairs channel ``i`` with ``i + c/2``; otherwise ``2i`` with ``2i + 1``.
+    ``halves`` pairs channel ``i`` with ``i + c/2``; otherwise ``2i`` with ``2i + 1``. Channels
+    beyond the first ``c`` pass unchanged.
     """
 
     cos: Tensor
@@ -30,6 +31,9 @@ class Rotation:
         """Queries or keys, rotated in fp32 or better and returned in their dtype: ``(b h n c) ->
         (b h n c)``.
         """
+        rotated = 2 * self.cos.shape[-1]
+        if rotated < x.shape[-1]:
+            return torch.cat((self(x[..., :rotated]), x[..., rotated:]), -1)
         rotate = rotate_halves if self.halves else rotate_pairs
         dtype = compute_dtype(x, self.cos)
         return rotate(x.to(dtype), self.cos.to(dtype), self.sin.to(dtype)).to(x.dtype)

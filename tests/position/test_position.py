@@ -29,14 +29,29 @@ def test_sinusoids_equal_joeynmt() -> None:
     )
 
 
-def test_sinusoids_are_marians_reordered() -> None:
+@pytest.mark.parametrize(
+    ("case_id", "first", "options"),
+    [
+        ("marian", 0, {"order": "concatenated"}),
+        ("fairseq_table", 0, {"order": "concatenated", "endpoint": True}),
+    ],
+)
+def test_sinusoids_equal_recorded_peers(
+    case_id: str, first: int, options: dict[str, object]
+) -> None:
+    _, arrays = load(f"pos/sinusoidal_{case_id}")
+    table = arrays["out.table"]
+    position = create("position", {"name": "sinusoidal", **options}, dim=table.shape[-1])
+    pos = torch.arange(first, first + len(table))[None]
+    assert_close(position.embed(torch.zeros(1, *table.shape), pos)[0], table, **LIMIT)
+
+
+def test_sinusoids_equal_marian() -> None:
     from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
     table = MarianSinusoidalPositionalEmbedding(40, 16).create_weight()
-    ours = create("position", "sinusoidal", dim=16).embed(
-        torch.zeros(1, 40, 16), torch.arange(40)[None]
-    )[0]
-    assert_close(torch.cat((ours[:, 0::2], ours[:, 1::2]), -1), table, **LIMIT)
+    position = create("position", {"name": "sinusoidal", "order": "concatenated"}, dim=16)
+    assert_close(position.embed(torch.zeros(1, 40, 16), torch.arange(40)[None])[0], table, **LIMIT)
 
 
 @pytest.mark.parametrize("name", ["sinusoidal", "learned", "index"])
@@ -143,14 +158,25 @@ def test_relative_bias_refuses_what_has_no_buckets(
 
 @pytest.mark.parametrize(
     "case_id",
-    ["rope_llama_half", "rope_llama_half_offset", "rope_llama_half_bf16", "rope_gptj_interleaved"],
+    [
+        "rope_llama_half",
+        "rope_llama_half_offset",
+        "rope_llama_half_bf16",
+        "rope_gptj_interleaved",
+        "rope_gptj_partial",
+    ],
 )
 def test_rotary_equals_recorded_peers(case_id: str) -> None:
     case, arrays = load(f"pos/{case_id}")
     config = case["config"]
     position = create(
         "position",
-        {"name": "rotary", "layout": config["layout"], "base": config["theta"]},
+        {
+            "name": "rotary",
+            "layout": config["layout"],
+            "base": config["theta"],
+            "fraction": config.get("rotary_dim", config["head_dim"]) / config["head_dim"],
+        },
         head_dim=config["head_dim"],
     )
     pos = arrays["in.position_ids"].view(-1, arrays["in.position_ids"].shape[-1])
@@ -183,9 +209,100 @@ def test_rotary_equals_llama() -> None:
         assert_close(got, right, **LIMIT)
 
 
+def test_rotary_over_a_fraction_equals_neox() -> None:
+    from transformers import GPTNeoXConfig
+    from transformers.models.gpt_neox.modeling_gpt_neox import (
+        GPTNeoXRotaryEmbedding,
+        apply_rotary_pos_emb,
+    )
+
+    config = GPTNeoXConfig(hidden_size=128, num_attention_heads=4)
+    config.rope_parameters["partial_rotary_factor"] = 0.25
+    peer = GPTNeoXRotaryEmbedding(config)
+    q, k, pos = torch.randn(2, 4, 9, 32), torch.randn(2, 4, 9, 32), torch.arange(3, 12)[None]
+    wanted = apply_rotary_pos_emb(q, k, *peer(q, pos))
+    spec = {"name": "rotary", "layout": "half", "fraction": 0.25}
+    rotate = create("position", spec, head_dim=32).angles(pos)
+    for got, right in zip((rotate(q), rotate(k)), wanted, strict=True):
+        assert_close(got, right, **LIMIT)
+
+
+SCALED = [
+    ("linear", {"factor": 4.0}),
+    ("ntk", {"factor": 4.0}),
+    ("yarn", {"factor": 40.0, "original_max_length": 64}),
+    ("yarn", {"factor": 32.0, "original_max_length": 256, "beta_fast": 16.0, "beta_slow": 2.0}),
+    ("yarn", {"factor": 32.0, "original_max_length": 256, "truncate": False}),
+    ("yarn", {"factor": 4.0, "original_max_length": 4096, "attention_factor": 0.75}),
+    ("yarn", {"original_max_length": 10**10, "beta_fast": 1e6}),  # a ramp beyond the last channel
+    ("llama3", {}),
+    ("llama3", {"factor": 32.0, "original_max_length": 512, "low_freq_factor": 2.0}),
+    ("llama3", {"original_max_length": 1024, "high_freq_factor": 8.0}),
+]
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+@pytest.mark.parametrize(("scaling", "options"), SCALED)
+def test_scaled_rotary_equals_transformers(
+    scaling: str, options: dict[str, float], fraction: float
+) -> None:
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    spec = {"name": "rotary", "layout": "half", "scaling": scaling, "fraction": fraction, **options}
+    position, factor = create("position", spec, head_dim=64), options.get("factor", 8.0)
+    given = {key.replace("max_length", "max_position_embeddings"): options[key] for key in options}
+    parameters = {
+        "rope_type": "dynamic" if scaling == "ntk" else scaling,
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": fraction,
+        **({"low_freq_factor": 1.0, "high_freq_factor": 4.0} if scaling == "llama3" else {}),
+        **{"factor": factor, "original_max_position_embeddings": 8192, **given},
+    }
+    config = LlamaConfig(
+        hidden_size=128,
+        num_attention_heads=2,
+        max_position_embeddings=1000,
+        rope_parameters=parameters,
+    )
+    # The dynamic one computes a factor from the length of the text: here it is ours.
+    length = 1000 * (2 * factor - 1) / factor if scaling == "ntk" else None
+    rope = ROPE_INIT_FUNCTIONS[parameters["rope_type"]]
+    frequencies, amplitude = rope(config, torch.device("cpu"), seq_len=length)
+    pos = torch.tensor([[0, 1, 2, 30]])
+    rotation, angles = position.double().angles(pos), pos[:, None, :, None] * frequencies.double()
+    assert_close(rotation.cos, amplitude * angles.cos(), atol=1e-5, rtol=0.0)  # theirs: in fp32
+    assert_close(rotation.sin, amplitude * angles.sin(), atol=1e-5, rtol=0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"factor": 2.0}, "factor has no effect with scaling 'none'.*linear, llama3, ntk, yarn"),
+        ({"scaling": "ntk", "beta_fast": 2.0}, "beta_fast has no effect.*yarn"),
+        ({"truncate": False}, "truncate has no effect"),
+        ({"scaling": "linear", "factor": 0.5}, "factor=0.5 must be .* at least 1"),
+        ({"scaling": "yarn", "beta_slow": 64.0}, "beta_slow=64.0 must be under beta_fast=32.0"),
+        ({"scaling": "llama3", "low_freq_factor": 4.0}, "must be under high_freq_factor=4.0"),
+        ({"scaling": "yarn", "base": 1.0}, "base=1.0 must be .* over 1"),
+        ({"fraction": 0.4}, "fraction=0.4, must be even, not 3"),
+        ({"fraction": 0.01}, "must be even, not 0"),
+    ],
+)
+def test_rotary_refuses_what_has_no_effect_or_no_sense(
+    options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(BadOption, match=message):
+        create("position", {"name": "rotary", **options}, head_dim=8)
+
+
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_rotary_products_depend_on_distance_alone(layout: str) -> None:
-    position = create("position", {"name": "rotary", "layout": layout}, head_dim=16).double()
+@pytest.mark.parametrize(
+    "options", [{}, {"fraction": 0.5}, {"scaling": "yarn"}, {"scaling": "llama3"}]
+)
+def test_rotary_products_depend_on_distance_alone(layout: str, options: dict[str, object]) -> None:
+    spec = {"name": "rotary", "layout": layout, **options}
+    position = create("position", spec, head_dim=16).double()
     q, k = torch.randn(2, 1, 2, 8, 16, dtype=torch.float64).unbind()
     near, far = position.angles(torch.arange(8)[None]), position.angles(torch.arange(8)[None] + 100)
     assert_close(near(q) @ near(k).mT, far(q) @ far(k).mT, atol=1e-9, rtol=1e-9)
@@ -193,17 +310,22 @@ def test_rotary_products_depend_on_distance_alone(layout: str) -> None:
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 @pytest.mark.parametrize("view", ["heads behind tokens", "odd strides"])
-def test_rotary_rotates_any_view_and_rotates_gradients_back(layout: str, view: str) -> None:
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_rotary_rotates_any_view_and_rotates_gradients_back(
+    layout: str, view: str, fraction: float
+) -> None:
     stored = (
         torch.randn(2, 5, 3, 8)
         if view == "heads behind tokens"
         else torch.randn(2, 5, 3, 9)[..., :8]
     )
     x = stored.transpose(1, 2).requires_grad_()
-    rotate = create("position", {"name": "rotary", "layout": layout}, head_dim=8).angles(
-        torch.arange(5)[None]
-    )
+    spec = {"name": "rotary", "layout": layout, "fraction": fraction}
+    rotate = create("position", spec, head_dim=8).angles(torch.arange(5)[None])
     assert_close(rotate(x), rotate(x.contiguous()))
+    assert_close(rotate(x).norm(dim=-1), x.norm(dim=-1))
+    rotated = int(fraction * 8)
+    assert torch.equal(rotate(x)[..., rotated:], x[..., rotated:])
     slope = torch.randn(x.shape)
     (grad,) = torch.autograd.grad(rotate(x), x, slope)
     assert_close(rotate(grad), slope)

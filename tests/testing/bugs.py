@@ -130,6 +130,48 @@ BUGS = (
         "return RotateHalvesFunction.apply(grad, cos, sin), None, None",
         "position rotary gradients_are_those_of_the_output",
     ),
+    Bug(
+        "channels beyond the rotated ones are dropped",
+        "rotation.py",
+        "return torch.cat((self(x[..., :rotated]), x[..., rotated:]), -1)",
+        "return torch.cat((self(x[..., :rotated]), 0 * x[..., rotated:]), -1)",
+        POSITION + "test_rotary_over_a_fraction_equals_neox",
+    ),
+    Bug(
+        "a fraction of a head is rotated as slowly as all of it",
+        "position/rotary.py",
+        "self.base ** (channel / -self.rotated)",
+        "self.base ** (channel / (-2 * self.rotated))",
+        POSITION + "test_rotary_over_a_fraction_equals_neox",
+    ),
+    Bug(
+        "the factor of YaRN multiplies scores once",
+        "position/_rotary_scaling.py",
+        "self.amplitude = 0.1 * math.log(self.factor) + 1.0",
+        "self.amplitude = (0.1 * math.log(self.factor) + 1.0) ** 0.5",
+        POSITION + "test_scaled_rotary_equals_transformers",
+    ),
+    Bug(
+        "fast pairs are scaled and slow ones stay",
+        "position/_rotary_scaling.py",
+        "frequencies * (stays + (1 - stays) / self.factor)",
+        "frequencies * ((1 - stays) + stays / self.factor)",
+        POSITION + "test_scaled_rotary_equals_transformers",
+    ),
+    Bug(
+        "sines and cosines are concatenated in the wrong order",
+        "position/sinusoidal.py",
+        "table = torch.cat(waves, -1)",
+        "table = torch.cat(waves[::-1], -1)",
+        POSITION + "test_sinusoids_equal_marian",
+    ),
+    Bug(
+        "fairseq's frequencies are the paper's",
+        "position/sinusoidal.py",
+        "self.span = max(dim - 2, 2) if endpoint else dim",
+        "self.span = dim",
+        "position sinusoidal every_option_changes_something",
+    ),
     # the cache
     Bug(
         "a key is cached before it is turned",

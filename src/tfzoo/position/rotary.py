@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
+from tfzoo.position._rotary_scaling import make_scaling
 from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 from tfzoo.rotation import Rotation
@@ -30,9 +31,25 @@ class Rotary(Position):
         base: the slowest pair has a period of about ``2 pi base`` tokens.
         layout: ``interleaved`` pairs channels ``2i, 2i+1`` (RoFormer, GPT-J), ``half`` pairs ``i, i
             + c/2`` (Llama, GPT-NeoX). Weights trained with one do not fit the other.
+        fraction: the share of channels that are rotated, the first ones (GPT-J and GPT-NeoX: 0.25);
+            ``c`` above is then their number, and the others pass unchanged.
+        scaling: slower rotation, for text longer than that of training: all pairs (``linear``), the
+            slow ones more than the fast ones (``ntk``), or only those that turn few times within
+            ``original_max_length`` tokens (``yarn``, ``llama3``). The options below belong to it;
+            None is the value in parentheses.
+        factor: how much slower (8).
+        original_max_length: the length of text in training (8192).
+        beta_fast, beta_slow: pairs with more turns stay, with fewer are scaled in full, in ``yarn``
+            (32 and 1).
+        truncate: the ramp between the two begins and ends at whole channels, in ``yarn``.
+        attention_factor: multiplies rotated queries and keys, so scores by its square, in ``yarn``
+            (``0.1 ln(factor) + 1``).
+        low_freq_factor, high_freq_factor: pairs with fewer turns are scaled in full, with more
+            stay, in ``llama3`` (1 and 4).
 
     Raises:
-        BadOption: ``base`` not over 0, or the width of a head is odd.
+        BadOption: an option is out of its range or has no effect with this ``scaling``, or the
+            number of rotated channels is odd.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -50,20 +67,53 @@ class Rotary(Position):
         *,
         base: float = 10000.0,
         layout: Literal["interleaved", "half"] = "interleaved",
+        fraction: float = 1.0,
+        scaling: Literal["none", "linear", "ntk", "yarn", "llama3"] = "none",
+        factor: float | None = None,
+        original_max_length: int | None = None,
+        beta_fast: float | None = None,
+        beta_slow: float | None = None,
+        truncate: bool = True,
+        attention_factor: float | None = None,
+        low_freq_factor: float | None = None,
+        high_freq_factor: float | None = None,
     ) -> None:
         super().__init__()
         check_range("position 'rotary': base", base, gt=0)
-        if head_dim % 2:
+        check_range("position 'rotary': fraction", fraction, gt=0, le=1)
+        self.rotated = round(head_dim * fraction)
+        if self.rotated % 2 or not self.rotated:
+            of = "" if fraction == 1 else f", times fraction={fraction},"
             raise BadOption(
-                f"position 'rotary' rotates pairs of channels, so the width of a head must be "
-                f"even, not {head_dim}: set head_dim"
+                f"position 'rotary' rotates pairs of channels, so the width of a head{of} must be "
+                f"even, not {self.rotated}: set head_dim" + (" or fraction" if of else "")
             )
-        self.head_dim, self.base, self.layout = head_dim, base, layout
+        self.base, self.layout = base, layout
+        self.scaling = make_scaling(
+            scaling,
+            base,
+            {
+                "factor": factor,
+                "original_max_length": original_max_length,
+                "beta_fast": beta_fast,
+                "beta_slow": beta_slow,
+                "truncate": None if truncate else False,
+                "attention_factor": attention_factor,
+                "low_freq_factor": low_freq_factor,
+                "high_freq_factor": high_freq_factor,
+            },
+        )
         # Empty; tells the dtype that the module was moved to.
         self.register_buffer("precision", torch.empty(0), persistent=False)
 
     def angles(self, pos: Tensor) -> Rotation:
         dtype = compute_dtype(self.precision)
-        channel = torch.arange(0, self.head_dim, 2, dtype=dtype, device=pos.device)
-        angles = pos[:, None, :, None] * self.base ** (channel / -self.head_dim)
-        return Rotation(angles.cos(), angles.sin(), halves=self.layout == "half")
+        channel = torch.arange(0, self.rotated, 2, dtype=dtype, device=pos.device)
+        frequencies = self.base ** (channel / -self.rotated)
+        if self.scaling is not None:
+            frequencies = self.scaling(frequencies, self.base)
+        angles = pos[:, None, :, None] * frequencies
+        cos, sin = angles.cos(), angles.sin()
+        if self.scaling is not None and self.scaling.amplitude != 1.0:
+            cos, sin = cos * self.scaling.amplitude, sin * self.scaling.amplitude
+        return Rotation(cos, sin, halves=self.layout == "half")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -20,11 +22,15 @@ class Sinusoidal(Position):
     Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``. Nothing is trained; there is no longest
     length.
 
-    Vaswani et al. 2017, section 3.5, sines and cosines interleaved as printed there. Angles in
-    fp32 or better.
+    Vaswani et al. 2017, section 3.5. Angles in fp32 or better.
 
     Options:
         base: the longest wavelength is about ``2 pi base`` tokens.
+        order: ``interleaved`` is the formula above, as printed in the paper (JoeyNMT);
+            ``concatenated`` has all sines in the first half of the channels and all cosines in the
+            second (Marian, fairseq).
+        endpoint: True spaces the frequencies so that the last one is ``1 / base``: ``1 / base^(i /
+            (d/2 - 1))`` (fairseq, tensor2tensor); False stops one step before it.
 
     Raises:
         BadOption: ``base`` not over 0, or ``dim`` is odd.
@@ -37,14 +43,27 @@ class Sinusoidal(Position):
              [0.8415, 0.5403]]])
     """
 
-    def __init__(self, dim: int, *, base: float = 10000.0) -> None:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        base: float = 10000.0,
+        order: Literal["interleaved", "concatenated"] = "interleaved",
+        endpoint: bool = False,
+    ) -> None:
         super().__init__()
         check_range("position 'sinusoidal': base", base, gt=0)
         if dim % 2:
             raise BadOption(f"position 'sinusoidal' pairs channels, so dim must be even, not {dim}")
-        self.dim, self.base = dim, base
+        self.dim, self.base, self.order = dim, base, order
+        self.span = max(dim - 2, 2) if endpoint else dim
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
         channel = torch.arange(0, self.dim, 2, dtype=compute_dtype(x), device=pos.device)
-        angles = pos[..., None] * self.base ** (channel / -self.dim)
-        return x + torch.stack((angles.sin(), angles.cos()), -1).flatten(-2).to(x.dtype)
+        angles = pos[..., None] * self.base ** (channel / -self.span)
+        waves = (angles.sin(), angles.cos())
+        if self.order == "interleaved":
+            table = torch.stack(waves, -1).flatten(-2)
+        else:
+            table = torch.cat(waves, -1)
+        return x + table.to(x.dtype)

@@ -17,7 +17,7 @@ from tfzoo.errors import BadOption
 from tfzoo.registry import Entry
 from tfzoo.testing.contract import Violation, assert_same, contract
 from tfzoo.testing.probes import PROBES, inputs, probe
-from tfzoo.testing.samples import COMPONENT_KINDS, build, build_randomized
+from tfzoo.testing.samples import COMPONENT_KINDS, build, build_randomized, variants
 from tfzoo.values import Option, members
 
 every_component = contract(*COMPONENT_KINDS)
@@ -60,15 +60,13 @@ def copies_compute_the_same(entry: Entry) -> None:
 
 @every_component
 def every_option_changes_something(entry: Entry) -> None:
-    """Every option changes the initial parameters or the output for some other value."""
-    before = fingerprint(entry)
+    """Every option changes the initial parameters or the output for some other value, with the
+    defaults of the other options or with another choice of one of them.
+    """
     for name, option in entry.options.items():
-        changes = []
-        for value in other_values(option):
-            try:
-                changes.append((value, differs(fingerprint(entry, {name: value}), before)))
-            except BadOption:
-                continue  # refused with a word is fine, as long as some value is not
+        tried = [(value, has_effect(entry, name, value)) for value in other_values(option)]
+        # refused with a word is fine, as long as some value is not
+        changes = [(value, changed) for value, changed in tried if changed is not None]
         if not any(changed for _, changed in changes):
             raise Violation(
                 f"option {name!r} is accepted and not used: "
@@ -147,6 +145,22 @@ def computes_something(entry: Entry, module: nn.Module) -> bool:
     )
 
 
+def has_effect(entry: Entry, name: str, value: Any) -> bool | None:
+    """Whether a value of an option changes anything, alone or beside another choice of one other
+    option; None if it is refused everywhere.
+    """
+    found = None
+    for others in variants(entry):
+        try:
+            changed = fingerprint(entry, {**others, name: value})
+        except BadOption:
+            continue
+        found = differs(changed, fingerprint(entry, {**others}))
+        if found:
+            break
+    return found
+
+
 def fingerprint(entry: Entry, options: dict[str, Any] | None = None) -> list[Tensor]:
     """What a component starts as and what it computes with random parameters, drawn alike each
     time.
@@ -180,7 +194,8 @@ def other_values(option: Option) -> Iterator[Any]:
                 if value != default
             )
         elif choice is float:
-            yield from (default + 0.1 if default is not None else 0.1, (default or 1.0) * 2)
+            size = default or 1.0
+            yield from (default + 0.1 if default is not None else 0.1, size * 2, size / 2)
         elif choice is str:
             yield "other"
         elif (choice is not type(None) and choice != default) or (
