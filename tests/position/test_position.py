@@ -4,6 +4,7 @@ distance.
 
 from __future__ import annotations
 
+import math
 from copy import deepcopy
 
 import pytest
@@ -360,7 +361,58 @@ def test_alibi_slopes_equal_mpt(heads: int) -> None:
     assert_close(bias.flatten(), arrays["out.mpt_bias"].flatten(), atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["relative_bias", "alibi"])
+@pytest.mark.parametrize("kernel", ["logarithmic", "power"])
+def test_kerple_is_its_formula(kernel: str) -> None:
+    """As in the authors' code, whose parameters are ``r1`` and ``r2`` themselves."""
+    torch.manual_seed(0)
+    position = create("position", {"name": "kerple", "kernel": kernel}, heads=64).double()
+    r1, r2 = position.raw_r1.exp(), position.raw_r2
+    r2 = (r2.exp() if kernel == "logarithmic" else 2 * r2.sigmoid())[:, None, None]
+    pos = torch.arange(7)[None]
+    distance = (pos - pos.T).abs()
+    kept = torch.log(1 + r2 * distance) if kernel == "logarithmic" else distance**r2
+    bias, wanted = position.bias(pos, pos), -r1[:, None, None] * kept
+    assert_close(bias[0], wanted, atol=1e-9, rtol=1e-9)
+    trained, slope = [position.raw_r1, position.raw_r2], torch.randn(bias.shape[1:])
+    for ours, theirs in zip(
+        torch.autograd.grad(bias[0], trained, slope),
+        torch.autograd.grad(wanted, trained, slope),
+        strict=True,
+    ):
+        assert_close(ours, theirs, atol=1e-9, rtol=1e-9)
+    largest = (2.0, 1.0) if kernel == "logarithmic" else (1.0, 2.0)
+    for start, limit in zip((r1, r2), largest, strict=True):
+        assert start.min() > 0
+        assert 0.8 * limit < start.max() < limit
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_continuous_bias_equals_the_network_of_swin_v2(causal: bool, scale: str) -> None:
+    """Along one axis of the picture."""
+    from transformers import Swinv2Config
+    from transformers.models.swinv2.modeling_swinv2 import Swinv2SelfAttention
+
+    config = Swinv2Config()
+    network = Swinv2SelfAttention(config, 32, 4, 7).continuous_position_bias_mlp.double()
+    spec = {"name": "continuous_bias", "hidden": 512, "max_distance": 20, "scale": scale}
+    position = create("position", spec, heads=4, causal=causal).double()
+    position.load_state_dict(
+        {
+            "inner.weight": network[0].weight[:, 1:],
+            "inner.bias": network[0].bias,
+            "outer.weight": network[2].weight,
+        }
+    )
+    q, k = torch.arange(30, 33)[None], torch.arange(33 if causal else 60)[None]
+    distance = (k[0] - q[0, :, None]).clamp(-20, 0 if causal else 20).double()
+    f = distance.sign() * torch.log2(1 + distance.abs()) / math.log2(21)
+    f = f if scale == "log" else distance / 20
+    wanted = network(torch.stack((torch.zeros_like(f), f), -1)).permute(2, 0, 1)
+    assert_close(position.bias(q, k)[0], wanted, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["relative_bias", "alibi", "kerple", "continuous_bias"])
 def test_bias_depends_on_distance_alone(name: str) -> None:
     position = create("position", name, dim=8, heads=3, causal=False)
     q, k = torch.arange(4)[None], torch.arange(6)[None]
@@ -371,7 +423,7 @@ def test_bias_depends_on_distance_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", registry("position").names())
 def test_numbers_are_as_exact_where_half_precision_is_the_default(name: str) -> None:
-    """As Lightning sets it for ``bf16-true``."""
+    """As Lightning sets it for ``bf16-true``, and under the autocast of ``bf16-mixed``."""
     torch.manual_seed(0)
     position = create("position", name, dim=8, heads=2, head_dim=4, max_length=300, causal=False)
     pos, x, length = torch.arange(251, 261)[None], torch.randn(1, 10, 8), torch.tensor([[261]])
@@ -391,7 +443,9 @@ def test_numbers_are_as_exact_where_half_precision_is_the_default(name: str) -> 
         got = computed()
     finally:
         torch.set_default_dtype(torch.float32)
-    for one, other in zip(got, wanted, strict=True):
+    with torch.autocast("cpu", torch.bfloat16):
+        got += computed()
+    for one, other in zip(got, wanted * 2, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             assert_close(one, other)

@@ -172,6 +172,34 @@ BUGS = (
         "self.span = dim",
         "position sinusoidal every_option_changes_something",
     ),
+    Bug(
+        "a trained penalty becomes a reward",
+        "position/kerple.py",
+        "return -r1.exp() * torch.log1p(r2.exp() * distance)",
+        "return -r1 * torch.log1p(r2.exp() * distance)",
+        POSITION + "test_kerple_is_its_formula[logarithmic]",
+    ),
+    Bug(
+        "a power of distance is not limited",
+        "position/kerple.py",
+        "distance.clamp(min=1) ** (2 * r2.sigmoid())",
+        "distance.clamp(min=1) ** r2.exp()",
+        POSITION + "test_kerple_is_its_formula[power]",
+    ),
+    Bug(
+        "a network of the distance sees no direction",
+        "position/continuous_bias.py",
+        "distance.sign() * distance.abs().log1p()",
+        "distance.abs().log1p()",
+        POSITION + "test_continuous_bias_equals_the_network_of_swin_v2",
+    ),
+    Bug(
+        "a network of the distance is computed in half precision",
+        "position/continuous_bias.py",
+        "with torch.autocast(device.type, enabled=False):",
+        "with torch.autocast(device.type):",
+        POSITION + "test_numbers_are_as_exact_where_half_precision_is_the_default[continuous_bias]",
+    ),
     # the cache
     Bug(
         "a key is cached before it is turned",

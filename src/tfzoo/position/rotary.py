@@ -33,19 +33,20 @@ class Rotary(Position):
             + c/2`` (Llama, GPT-NeoX). Weights trained with one do not fit the other.
         fraction: the share of channels that are rotated, the first ones (GPT-J and GPT-NeoX: 0.25);
             ``c`` above is then their number, and the others pass unchanged.
-        scaling: slower rotation, for text longer than that of training: all pairs (``linear``), the
-            slow ones more than the fast ones (``ntk``), or only those that turn few times within
-            ``original_max_length`` tokens (``yarn``, ``llama3``). The options below belong to it;
-            None is the value in parentheses.
+        scaling: slower rotation, for text longer than that of training: of all pairs (``linear``),
+            of the slow ones more than the fast ones (``ntk``), or only of those that turn few times
+            within ``original_max_length`` tokens (``yarn``, ``llama3``). The options below belong
+            to it; None is the value in parentheses.
         factor: how much slower (8).
         original_max_length: the length of text in training (8192).
-        beta_fast, beta_slow: pairs with more turns stay, with fewer are scaled in full, in ``yarn``
-            (32 and 1).
-        truncate: the ramp between the two begins and ends at whole channels, in ``yarn``.
+        beta_fast: pairs that turn more often stay, in ``yarn`` (32).
+        beta_slow: pairs that turn less often are slower by all of ``factor``, in ``yarn`` (1).
+        truncate: the ramp between these pairs begins and ends at whole ones, in ``yarn``.
         attention_factor: multiplies rotated queries and keys, so scores by its square, in ``yarn``
             (``0.1 ln(factor) + 1``).
-        low_freq_factor, high_freq_factor: pairs with fewer turns are scaled in full, with more
-            stay, in ``llama3`` (1 and 4).
+        low_freq_factor: pairs that turn less often are slower by all of ``factor``, in ``llama3``
+            (1).
+        high_freq_factor: pairs that turn more often stay, in ``llama3`` (4).
 
     Raises:
         BadOption: an option is out of its range or has no effect with this ``scaling``, or the

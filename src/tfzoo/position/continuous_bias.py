@@ -1,0 +1,82 @@
+"""A bias that a small network computes from the distance."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tfzoo.contracts import Position
+from tfzoo.precision import compute_dtype
+from tfzoo.registry import register
+from tfzoo.values import check_range
+
+
+@register("position", "continuous_bias", paper="arXiv:2111.09883, eq. 3 and 4")
+class ContinuousBias(Position):
+    """Add a network of one hidden layer over the signed logarithm of distance to the scores:
+    ``scores + W max(0, w f + b)``, ``f = sign(d) log(1 + |d|) / log(1 + m)``, ``d = k_pos -
+    q_pos``.
+
+    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; ``w`` and ``b`` are ``(f)``, ``W`` is
+    ``(h f)``, started as ``nn.Linear`` starts them.
+
+    Liu et al. 2022, section 3.3 (Swin v2), for text. The sign tells an encoder what comes before
+    and what after. The network computes a table with one row per distance up to ``m``, so its cost
+    does not depend on the length of the text; larger distances take the last row.
+
+    Options:
+        hidden: width ``f`` of the hidden layer; 512 in the paper.
+        max_distance: ``m``.
+        scale: ``log``, or ``linear``: ``f = d / m``.
+
+    Raises:
+        BadOption: ``hidden`` or ``max_distance`` under 1.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> position = create("position", "continuous_bias", heads=2, causal=False)
+    >>> position.bias(torch.arange(3)[None], torch.arange(5)[None]).shape
+    torch.Size([1, 2, 3, 5])
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        causal: bool,
+        *,
+        hidden: int = 64,
+        max_distance: int = 512,
+        scale: Literal["log", "linear"] = "log",
+    ) -> None:
+        super().__init__()
+        check_range("position 'continuous_bias': hidden", hidden, ge=1, whole=True)
+        check_range("position 'continuous_bias': max_distance", max_distance, ge=1, whole=True)
+        self.max_distance, self.scale = max_distance, scale
+        self.furthest_ahead = 0 if causal else max_distance
+        self.inner = nn.Linear(1, hidden)
+        # Without a bias: the softmax would cancel it.
+        self.outer = nn.Linear(hidden, heads, bias=False)
+
+    def table(self) -> Tensor:
+        """The bias of each distance from ``-max_distance`` on, ``(distances h)``."""
+        dtype, device = compute_dtype(self.inner.weight), self.inner.weight.device
+        distance = torch.arange(
+            -self.max_distance, self.furthest_ahead + 1, dtype=dtype, device=device
+        )
+        if self.scale == "log":
+            distance = distance.sign() * distance.abs().log1p() / math.log1p(self.max_distance)
+        else:
+            distance = distance / self.max_distance
+        with torch.autocast(device.type, enabled=False):
+            weight, bias = self.inner.weight.to(dtype), self.inner.bias.to(dtype)
+            hidden = F.relu(F.linear(distance[:, None], weight, bias))
+            return F.linear(hidden, self.outer.weight.to(dtype))
+
+    def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        distance = k_pos[:, None, :] - q_pos[:, :, None]
+        row = distance.clamp(-self.max_distance, self.furthest_ahead) + self.max_distance
+        return F.embedding(row, self.table()).permute(0, 3, 1, 2)
