@@ -17,9 +17,9 @@ FILES = sorted(ROOT.rglob("*.py"))
 FLOORS = {
     0: ("errors", "registry", "special_ids", "values", "__init__"),
     1: ("contracts", "masks", "dropout"),
-    2: ("attention", "norm", "position", "feedforward", "pooling"),
+    2: ("attention", "weighting", "norm", "position", "feedforward", "residual", "pooling"),
     3: ("blocks",),
-    4: ("models", "search", "generation", "swapping", "testing"),
+    4: ("mixer", "models", "search", "generation", "swapping", "testing"),
     5: ("data", "tasks", "runs"),
     6: ("config", "terminal"),
     7: ("training",),
@@ -88,7 +88,8 @@ def names() -> set[str]:
         "learned",
         "instance",
     }
-    ordinary |= {"mean", "sum", "first", "max", "word", "bytes"}
+    ordinary |= {"mean", "sum", "first", "max", "word", "bytes", "pre", "post", "identity"}
+    ordinary |= {"softmax"}  # also a trait
     return {name for kind in KINDS for name in registry(kind).names()} - ordinary
 
 

@@ -10,7 +10,7 @@ Masks are boolean and True means "real" or "may look". Positions are integers.
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -28,28 +28,62 @@ class Component(nn.Module):
     entry: ClassVar[Entry]
 
 
+CHANGED_IN_0_2 = {
+    "keys": "keys(k) is called prepare_keys(k) since tfzoo 0.2, and scores(q, k) takes plain keys: "
+    "write prepare_keys(k) and prepared_scores(q, k)",
+    "forward": "since tfzoo 0.2, a faster way is called softmax_attention, without keys_prepared, "
+    "and forward(...) chooses between it and other weightings",
+}
+"""Methods that an attention of tfzoo 0.1 may have, and what stands in their place."""
+
+
+class Weighting(Component):
+    """From scores to weights: ``(b h q k), mask -> (b h q k)``.
+
+    Scores are in fp32 or better, and so are weights. The attention has applied temperature, soft
+    cap and bias to them; a bias may be -inf, which hides a key as the mask does. Weights are
+    exactly 0 at hidden keys, and a query that may look at no key has weights of 0 and finite
+    gradients. Where a part divides by the number of keys, it is the number that the query may look
+    at. Traits:
+
+    - ``softmax``: weights are ``mask.softmax(scores)``; attention then uses its fastest way.
+    - ``sparse``: a key that a query may look at can have a weight of exactly 0.
+    - ``ignores_scores``: weights do not depend on the scores, which get no gradient.
+    - ``needs_positive_scores``: all weights are 0 where no score exceeds 0.
+    - ``discontinuous``: weights jump where two scores are equal.
+    - ``surrogate_gradient``: the gradient is not that of the weights.
+    """
+
+    def forward(self, scores: Tensor, mask: Mask) -> Tensor:
+        raise NotImplementedError
+
+
 class Attention(Component):
-    """Softmax attention: ``softmax(scores / temperature + bias) v``.
+    """Weighted sums of values: ``weighting(cap(scores / temperature) + bias) v``; the weighting is
+    a softmax by default, and ``cap(s) = cap * tanh(s / cap)`` (Gemma Team 2024, section 2) is the
+    identity.
 
     Projections, heads, cache, rotation and the choice of temperature and dropout belong to the
     block around it. A variant writes :meth:`scores`, or, where part of the work depends on the key
     alone, :meth:`prepare_keys` and :meth:`prepared_scores`, so that a decoder does this work once
-    per key. A variant with a faster way to the output overrides :meth:`forward`; a
-    test holds it to its own scores.
+    per key. A variant with a faster way to softmax attention overrides
+    :meth:`softmax_attention`; a test holds it to its own scores.
+
+    Traits: ``rotatable`` (rotating queries and keys alike changes no output), ``nonpositive`` (no
+    score exceeds 0), ``mixes_heads`` (:meth:`combine` combines the outputs of several heads).
 
     Raises:
-        BadComponent: a class overrides :meth:`prepare_keys` without :meth:`prepared_scores`.
+        BadComponent: a class overrides :meth:`prepare_keys` without :meth:`prepared_scores`, or
+            :meth:`forward`.
     """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        where = f"attention class {cls.__qualname__}"
-        if "keys" in vars(cls):
-            raise BadComponent(
-                f"{where}: keys(k) is called prepare_keys(k) since tfzoo 0.2, and scores(q, k) "
-                "takes plain keys: write prepare_keys(k) and prepared_scores(q, k)"
-            )
-        if "prepare_keys" in vars(cls) and "prepared_scores" not in vars(cls):
+        own, where = vars(cls), f"attention class {cls.__qualname__}"
+        for name, advice in CHANGED_IN_0_2.items():
+            if name in own:
+                raise BadComponent(f"{where}: {advice}")
+        if "prepare_keys" in own and "prepared_scores" not in own:
             raise BadComponent(
                 f"{where}: it overrides prepare_keys, so it must override prepared_scores too"
             )
@@ -80,17 +114,48 @@ class Attention(Component):
         mask: Mask,
         bias: Tensor | None = None,
         temperature: float = 1.0,
+        cap: float | None = None,
+        weighting: Weighting | None = None,
         keys_prepared: bool = False,
     ) -> Tensor:
-        """The attention map, ``softmax(scores / temperature + bias)`` in fp32 or better: ``-> (b h
-        q k)``; zeros for a query that may look at no key.
+        """The attention map, ``weighting(cap(scores / temperature) + bias)`` in fp32 or better:
+        ``-> (b h q k)``; zeros for a query that may look at no key.
         """
         check_type("mask", mask)
         scores = self.prepared_scores(q, k) if keys_prepared else self.scores(q, k)
         scores = at_least_fp32(scores)
         if temperature != 1.0:
             scores = scores / temperature
-        return mask.softmax(scores, bias)
+        if cap is not None:
+            scores = cap * (scores / cap).tanh()
+        if weighting is None:
+            return mask.softmax(scores, bias)
+        return weighting(scores if bias is None else scores + bias, mask)  # type: ignore[no-any-return]
+
+    def combine(self, weights: Tensor, v: Tensor) -> Tensor:
+        """The output from weights and values, ``weights v``: ``(b h q k), (b h k e) -> (b h q
+        e)``.
+        """
+        return weights @ v
+
+    def softmax_attention(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None,
+        temperature: float,
+        dropout: float,
+    ) -> Tensor:
+        """:meth:`forward` for softmax weights without a cap; ``k`` is what :meth:`prepare_keys`
+        returned. To be overridden where there is a faster way than weights and :meth:`combine`.
+        """
+        weights = self.weights(
+            q, k, mask=mask, bias=bias, temperature=temperature, keys_prepared=True
+        )
+        return self.combine(drop(weights.to(v.dtype), dropout), v)
 
     def forward(
         self,
@@ -102,6 +167,8 @@ class Attention(Component):
         bias: Tensor | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
+        cap: float | None = None,
+        weighting: Weighting | None = None,
         keys_prepared: bool = False,
     ) -> Tensor:
         """``(b h q c), (b h k c), (b h k e) -> (b h q e)``.
@@ -111,12 +178,26 @@ class Attention(Component):
             bias: added to the scores; broadcasts to ``(b h q k)``.
             temperature: divides the scores.
             dropout: probability in force, 0 outside training.
+            cap: the limit of a soft cap on the scores; None: no cap.
+            weighting: from scores to weights; None: softmax.
             keys_prepared: ``k`` is what :meth:`prepare_keys` returned, ``(b h k *)``.
         """
+        k = k if keys_prepared else self.prepare_keys(k)
+        if cap is None and weighting is None:
+            return self.softmax_attention(
+                q, k, v, mask=mask, bias=bias, temperature=temperature, dropout=dropout
+            )
         weights = self.weights(
-            q, k, mask=mask, bias=bias, temperature=temperature, keys_prepared=keys_prepared
+            q,
+            k,
+            mask=mask,
+            bias=bias,
+            temperature=temperature,
+            cap=cap,
+            weighting=weighting,
+            keys_prepared=True,
         )
-        return drop(weights.to(v.dtype), dropout) @ v
+        return self.combine(drop(weights.to(v.dtype), dropout), v)
 
 
 class Norm(Component):
@@ -130,6 +211,36 @@ class Norm(Component):
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        raise NotImplementedError
+
+
+class Residual(Component):
+    """A residual connection and a norm around a sublayer: ``(b n d), (b n) -> (b n d)``.
+
+    A part creates its norms (``create("norm", norm, dim=dim)``) and says where they stand; supplied
+    are also the index ``layer`` of the layer and the number of ``layers``. :meth:`branch` is ``f``
+    in formulas. Traits:
+
+    - ``final_norm``: a stack needs a norm after its last layer.
+    - ``ends_with_norm``: the output is that of a norm.
+    - ``parallel``: ``x + f(norm(x))``, so that attention and feed-forward layer may share it.
+
+    Args:
+        inner: the sublayer, called with the tokens and further arguments of :meth:`forward`.
+        dropout: dropout probability of the sublayer's output, in training mode.
+    """
+
+    def __init__(self, inner: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.inner = inner
+        self.dropout = dropout
+
+    def branch(self, x: Tensor, *args: Any) -> Tensor:
+        """The sublayer and its dropout: ``(b n d) -> (b n d)``."""
+        return drop(self.inner(x, *args), self.dropout if self.training else 0.0)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
+        """``args`` are passed to :meth:`branch`."""
         raise NotImplementedError
 
 
@@ -179,15 +290,3 @@ class Pooling(Component):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         raise NotImplementedError
-
-
-class Cache(Protocol):
-    """What a decoder keeps between steps. Models provide it, search uses it."""
-
-    def reorder(self, rows: Tensor) -> None:
-        """Keep these rows, in this order (may repeat): hypotheses that go on, beams that move."""
-
-    def keep_batch(self, sentences: Tensor) -> None:
-        """Keep these sentences of the source, in this order; called before rows of the others are
-        dropped.
-        """

@@ -44,7 +44,33 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "attention": Kind(
-        "tfzoo.attention", frozenset({"heads", "head_dim"}), frozenset({"rotatable"})
+        "tfzoo.attention",
+        frozenset({"heads", "head_dim", "layer", "layers"}),
+        frozenset({"rotatable", "nonpositive", "mixes_heads"}),
+    ),
+    "weighting": Kind(
+        "tfzoo.weighting",
+        frozenset({"heads"}),
+        frozenset(
+            {
+                "softmax",
+                "sparse",
+                "ignores_scores",
+                "needs_positive_scores",
+                "discontinuous",
+                "surrogate_gradient",
+            }
+        ),
+    ),
+    "mixer": Kind(
+        "tfzoo.mixer",
+        frozenset({"dim", "options", "causal", "layer", "layers"}),
+        frozenset({"attends", "identity", "ordered", "reach", "bidirectional"}),
+    ),
+    "residual": Kind(
+        "tfzoo.residual",
+        frozenset({"inner", "dropout", "dim", "norm", "layer", "layers"}),
+        frozenset({"final_norm", "ends_with_norm", "parallel"}),
     ),
     "norm": Kind(
         "tfzoo.norm",
@@ -320,6 +346,9 @@ class Slot:
 
 
 AttentionSpec = Annotated[str | dict[str, Any], Slot("attention")]
+WeightingSpec = Annotated[str | dict[str, Any], Slot("weighting")]
+MixerSpec = Annotated[str | dict[str, Any], Slot("mixer")]
+ResidualSpec = Annotated[str | dict[str, Any], Slot("residual")]
 NormSpec = Annotated[str | dict[str, Any], Slot("norm")]
 PositionSpec = Annotated[str | dict[str, Any], Slot("position")]
 FeedForwardSpec = Annotated[str | dict[str, Any], Slot("feedforward")]

@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from tfzoo.contracts import Cache
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.special_ids import BOS, EOS
 
@@ -20,6 +19,19 @@ MAX_RATIO = 1000
 """The largest value of ``max_length``, in target tokens per source token."""
 EXTRA_TOKENS = 10
 """Target tokens allowed in addition to ``max_length`` times the number of source tokens."""
+
+
+class Cache(Protocol):
+    """What a decoder keeps between steps. Models provide it, search uses it."""
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep these rows, in this order (may repeat): hypotheses that go on, beams that move."""
+
+    def keep_batch(self, sentences: Tensor) -> None:
+        """Keep these sentences of the source, in this order; called before rows of the others are
+        dropped.
+        """
+
 
 K = TypeVar("K", bound=Cache)
 

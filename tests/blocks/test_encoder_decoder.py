@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
-from tfzoo.blocks.standalone_layer import embeds
+from tfzoo.blocks.traits import embeds
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
 from tfzoo.registry import registry

@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 
 from tfzoo.blocks.context import Context
-from tfzoo.blocks.multihead import SelfAttention
 from tfzoo.blocks.options import StackOptions
 from tfzoo.masks import Mask
+from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.registry import registry
+
+POS = torch.arange(1)[None]  # read by positional encodings alone
 
 
 def test_a_block_calls_its_attention_on_projections_of_the_tokens() -> None:
@@ -21,8 +23,12 @@ def test_a_block_calls_its_attention_on_projections_of_the_tokens() -> None:
         for parameter in block.parameters():
             torch.nn.init.normal_(parameter)
         q, k, v = (
-            block.split_heads(part(x), 2) for part in (block.query, block.key, block.value) if part
+            part(x).unflatten(-1, (2, 3)).transpose(1, 2)
+            for part in (block.query, block.key, block.value)
+            if part
         )
         heads = block.attention(q, k, v, mask=mask)
         wanted = block.output(heads.transpose(1, 2).flatten(2))
-        torch.testing.assert_close(block(x, Context(mask), 0), wanted, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            block(x, Context(mask, POS, POS), 0), wanted, rtol=1e-9, atol=1e-9
+        )

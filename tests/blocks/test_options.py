@@ -10,10 +10,11 @@ import pytest
 from torch import nn
 
 import tfzoo
-from tfzoo.blocks.multihead import CrossAttention, SelfAttention
+from tfzoo.blocks.multihead import CrossAttention
 from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions, option_types
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
+from tfzoo.mixer.multihead import SelfAttention
 
 NAN, INF = float("nan"), float("inf")
 
@@ -23,7 +24,7 @@ NAN, INF = float("nan"), float("inf")
     [
         SelfAttention,
         CrossAttention,
-        lambda dim, options: TransformerLayer(dim, options, cross=False),
+        lambda dim, options: TransformerLayer(dim, options, causal=False, cross=False),
         lambda dim, options: tfzoo.Encoder(dim, options.heads),
         lambda dim, options: tfzoo.Decoder(dim, options.heads),
         lambda dim, options: tfzoo.EncoderLayer(dim, options.heads),
@@ -62,7 +63,14 @@ def test_every_block_refuses_heads_that_do_not_divide_its_width(build: Any) -> N
         {"layers": "two"},
         {"heads": 4, "kv_heads": 3},
         {"share_query_key": True, "kv_heads": 1},
-        {"residual": "middle"},
+        {"parallel": "middle"},
+        {"window": 0},
+        {"cap": 0.0},
+        {"query_key_norm": {"norm": "rms", "over": "row"}},
+        {"query_key_norm": "rms"},
+        {"pattern": []},
+        {"pattern": [{"layers": 2}]},
+        {"projections": "none", "kv_heads": 1},
     ],
     ids=str,
 )
@@ -84,7 +92,7 @@ def test_the_keywords_of_a_model_are_the_options_of_a_stack() -> None:
         key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
     }
     layer = get_type_hints(LayerKeywords, include_extras=True)
-    assert layer == {key: keywords[key] for key in keywords if key != "position"}
+    assert layer == {key: keywords[key] for key in keywords if key not in ("position", "pattern")}
 
 
 @pytest.mark.parametrize("model", [tfzoo.Transformer, tfzoo.TransformerClassifier])
@@ -113,11 +121,22 @@ def test_options_that_are_left_out_have_the_values_that_the_docs_name() -> None:
         head_dim=None,
         value_head_dim=None,
         kv_heads=None,
+        weighting="softmax",
         share_query_key=False,
+        projections="linear",
+        bias=True,
         temperature=1.0,
+        cap=None,
+        window=None,
+        query_key_norm=None,
+        gate=False,
+        head_scale=False,
         dropout=0.1,
         attention_dropout=0.0,
         feedforward_dropout=0.0,
+        mixer="multihead",
         residual="pre",
+        parallel=None,
+        pattern=None,
         max_length=1024,
     )

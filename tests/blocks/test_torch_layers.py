@@ -10,10 +10,13 @@ from torch import Tensor, nn
 
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.multihead import CrossAttention, SelfAttention, SelfOrCrossAttention
+from tfzoo.blocks.multihead import CrossAttention, SelfOrCrossAttention
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
+from tfzoo.mixer.multihead import SelfAttention
+
+POS = torch.arange(1)[None]  # read by positional encodings alone
 
 DIM, HEADS = 16, 4
 
@@ -80,7 +83,7 @@ def test_self_attention_is_pytorchs(causal: bool) -> None:
     x, valid = padded()
     hidden = nn.Transformer.generate_square_subsequent_mask(6).isinf() if causal else None
     wanted, _ = theirs(x, x, x, key_padding_mask=~valid, attn_mask=hidden, need_weights=False)
-    close(ours(x, Context(Mask(causal, valid)), 0), wanted)
+    close(ours(x, Context(Mask(causal, valid), POS, POS), 0), wanted)
 
 
 def test_cross_attention_is_pytorchs() -> None:
@@ -90,7 +93,9 @@ def test_cross_attention_is_pytorchs() -> None:
     memory, valid = padded()
     x = torch.randn(3, 4, DIM)
     wanted, _ = theirs(x, memory, memory, key_padding_mask=~valid, need_weights=False)
-    close(ours(x, Context(Mask(), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted)
+    close(
+        ours(x, Context(Mask(), POS, POS, memory=memory, memory_mask=Mask(keys=valid)), 0), wanted
+    )
 
 
 @pytest.mark.parametrize("residual", ["pre", "post"])
@@ -103,10 +108,13 @@ def test_an_encoder_layer_is_pytorchs(residual: str, activation: str) -> None:
     options = StackOptions(
         heads=HEADS, feedforward={"name": activation, "hidden": 32}, residual=residual
     )
-    ours = TransformerLayer(DIM, options, cross=False).eval()
+    ours = TransformerLayer(DIM, options, causal=False, cross=False).eval()
     copy_layer(ours, theirs)
     x, valid = padded()
-    got, wanted = ours(x, Context(Mask(keys=valid)), 0), theirs(x, src_key_padding_mask=~valid)
+    got, wanted = (
+        ours(x, Context(Mask(keys=valid), POS, POS), 0),
+        theirs(x, src_key_padding_mask=~valid),
+    )
     close(got[valid], wanted[valid])
 
 
@@ -118,13 +126,16 @@ def test_a_decoder_layer_is_pytorchs(residual: str) -> None:
     options = StackOptions(
         heads=HEADS, feedforward={"name": "relu", "hidden": 32}, residual=residual
     )
-    ours = TransformerLayer(DIM, options, cross=True).eval()
+    ours = TransformerLayer(DIM, options, causal=True, cross=True).eval()
     copy_layer(ours, theirs)
     memory, valid = padded()
     x = torch.randn(3, 5, DIM)
     hidden = nn.Transformer.generate_square_subsequent_mask(5)
     wanted = theirs(x, memory, tgt_mask=hidden, memory_key_padding_mask=~valid, tgt_is_causal=True)
-    close(ours(x, Context(Mask(True), memory=memory, memory_mask=Mask(keys=valid)), 0), wanted)
+    close(
+        ours(x, Context(Mask(True), POS, POS, memory=memory, memory_mask=Mask(keys=valid)), 0),
+        wanted,
+    )
 
 
 def test_a_pre_norm_stack_ends_with_a_norm_as_pytorchs() -> None:

@@ -13,6 +13,8 @@ from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
 
+POS = torch.arange(1)[None]  # read by positional encodings alone
+
 
 @torch.no_grad()
 def without_biases(module: nn.Module) -> None:
@@ -58,7 +60,7 @@ def test_llamas_layer_is_rms_rotary_and_swiglu() -> None:
     x = arrays["in.x"].double()
     valid = arrays["mask.key_valid"]
     rotation = stack.position.angles(torch.arange(x.shape[1])[None])
-    y = layer(x, Context(Mask(True, valid), rotation=rotation), 0)
+    y = layer(x, Context(Mask(True, valid), POS, POS, rotation=rotation), 0)
     seen = arrays["mask.attend"].any(-1)  # queries that may look at nothing are theirs to define
     # In its "float64" Llama still computes statistics and angles in fp32.
     wanted, fp32 = arrays["out64.y"][seen], arrays["out.y"][seen]

@@ -105,7 +105,6 @@ def test_the_sides_may_differ() -> None:
         ({"dropout": 1.0}, "dropout=1.0 must be a finite number at least 0 and under 1"),
         ({"kv_heads": 3, "heads": 4}, "kv_heads=3 do not divide heads=4"),
         ({"share_query_key": True, "kv_heads": 1}, "leave kv_heads unset"),
-        ({"residual": "middle"}, "residual must be 'pre' or 'post' or 'none', not 'middle'"),
         ({"dim": 0}, "dim=0 must be a whole number at least 1"),
         ({"init_std": 0.0}, "init_std=0.0 must be a finite number over 0"),
         ({"init_std": float("inf")}, "init_std=inf must be a finite number over 0"),

@@ -33,7 +33,7 @@ QUIET |= {
 
 
 def test_both_are_off_unless_asked_for() -> None:
-    layer = TransformerLayer(8, StackOptions(heads=2), cross=False)
+    layer = TransformerLayer(8, StackOptions(heads=2), causal=False, cross=False)
     assert (layer.compiled, layer.activation_checkpointing) == (False, False)
     Compute(activation_checkpointing=True).apply(layer)
     assert (layer.compiled, layer.activation_checkpointing) == (False, True)

@@ -22,7 +22,7 @@ from tests.testing.rules import (
     stacks,
     traits,
 )
-from tfzoo.blocks.clashes import RULES
+from tfzoo.blocks.rules import RULES
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import registry

@@ -40,17 +40,16 @@ class Bilinear(Attention):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         return q @ self.weight @ k.mT
 
-    def forward(
+    def softmax_attention(
         self,
         q: Tensor,
         k: Tensor,
         v: Tensor,
         *,
         mask: Mask,
-        bias: Tensor | None = None,
-        temperature: float = 1.0,
-        dropout: float = 0.0,
-        keys_prepared: bool = False,
+        bias: Tensor | None,
+        temperature: float,
+        dropout: float,
     ) -> Tensor:
         return inner_product_attention(
             q @ self.weight, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout

@@ -53,19 +53,17 @@ class Cosine(Attention):
     def prepared_scores(self, q: Tensor, k: Tensor) -> Tensor:
         return self.scale * (direction(q) @ k.mT)
 
-    def forward(
+    def softmax_attention(
         self,
         q: Tensor,
         k: Tensor,
         v: Tensor,
         *,
         mask: Mask,
-        bias: Tensor | None = None,
-        temperature: float = 1.0,
-        dropout: float = 0.0,
-        keys_prepared: bool = False,
+        bias: Tensor | None,
+        temperature: float,
+        dropout: float,
     ) -> Tensor:
-        k = k if keys_prepared else self.prepare_keys(k)
         scaled = (self.scale * direction(q)).to(k.dtype)
         return inner_product_attention(
             scaled, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout

@@ -14,7 +14,12 @@ from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 
 
-@register("attention", "euclidean", paper="arXiv:2006.04710, section 3.2", traits={"rotatable"})
+@register(
+    "attention",
+    "euclidean",
+    paper="arXiv:2006.04710, section 3.2",
+    traits={"rotatable", "nonpositive"},
+)
 class Euclidean(Attention):
     """Negative squared distance as score: ``softmax(-|q - k|^2 / sqrt(c)) v``.
 
@@ -42,17 +47,16 @@ class Euclidean(Attention):
             )
             return -squares / math.sqrt(q.shape[-1])
 
-    def forward(
+    def softmax_attention(
         self,
         q: Tensor,
         k: Tensor,
         v: Tensor,
         *,
         mask: Mask,
-        bias: Tensor | None = None,
-        temperature: float = 1.0,
-        dropout: float = 0.0,
-        keys_prepared: bool = False,
+        bias: Tensor | None,
+        temperature: float,
+        dropout: float,
     ) -> Tensor:
         scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
         with torch.autocast(q.device.type, enabled=False):

@@ -32,17 +32,16 @@ class ScaledDotProduct(Attention):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         return (q / math.sqrt(q.shape[-1])) @ k.mT
 
-    def forward(
+    def softmax_attention(
         self,
         q: Tensor,
         k: Tensor,
         v: Tensor,
         *,
         mask: Mask,
-        bias: Tensor | None = None,
-        temperature: float = 1.0,
-        dropout: float = 0.0,
-        keys_prepared: bool = False,
+        bias: Tensor | None,
+        temperature: float,
+        dropout: float,
     ) -> Tensor:
         scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
         return inner_product_attention(q, k, v, mask=mask, bias=bias, scale=scale, dropout=dropout)

@@ -13,18 +13,27 @@ from tfzoo.masks import Mask
 @dataclass
 class KeyValueCache:
     """Keys ``(r h|kv_heads t *)`` and values ``(r kv_heads t e)`` of one attention, for ``r`` rows
-    and ``t`` tokens seen so far; None before the first token. Keys are from
+    and the last ``t`` tokens that it may look at; None before the first token. Keys are from
     :meth:`tfzoo.blocks.multihead.SelfOrCrossAttention.prepare_keys`.
     """
 
     k: Tensor | None = None
     v: Tensor | None = None
 
-    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the keys and values of new tokens, and return those of all tokens."""
-        self.k = k if self.k is None else torch.cat([self.k, k], dim=2)
-        self.v = v if self.v is None else torch.cat([self.v, v], dim=2)
-        return self.k, self.v
+    @property
+    def length(self) -> int:
+        """The number of tokens that are kept."""
+        return 0 if self.k is None else self.k.shape[2]
+
+    def append(self, k: Tensor, v: Tensor, keep: int | None = None) -> tuple[Tensor, Tensor]:
+        """Append the keys and values of new tokens, and return them with those of earlier ones.
+        ``keep``: of all these, keep the last ``keep`` only.
+        """
+        k = k if self.k is None else torch.cat([self.k, k], dim=2)
+        v = v if self.v is None else torch.cat([self.v, v], dim=2)
+        first = 0 if keep is None else max(0, k.shape[2] - keep)
+        self.k, self.v = k[:, :, first:], v[:, :, first:]
+        return k, v
 
     def reorder(self, rows: Tensor) -> None:
         """Select rows by index; an index may occur several times."""

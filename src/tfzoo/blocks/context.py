@@ -23,18 +23,24 @@ class Context:
 
     Args:
         mask: the mask of self-attention.
+        pos: ``(b|1 n)``, the positions of the tokens.
+        k_pos: ``(b|1 k)``, those of all tokens, earlier ones in a cache included.
         valid: ``(b n)``, False at padding; None without padding, or if the norm does not need it.
         bias: ``(b|1 h q k)``, added to the scores of self-attention.
         rotation: rotary positional encoding of queries and keys of self-attention, or None.
+        kept: how many earlier tokens a cache keeps after this pass; None: all.
         memory: ``(b k d)``, the encoder's output; None if ``cache`` holds its keys and values.
         memory_mask: the padding mask of the encoder's output.
         cache: keys and values of earlier tokens and of the source; None in training.
     """
 
     mask: Mask
+    pos: Tensor
+    k_pos: Tensor
     valid: Tensor | None = None
     bias: Tensor | None = None
     rotation: Rotation | None = None
+    kept: int | None = None
     memory: Tensor | None = None
     memory_mask: Mask | None = None
     cache: DecoderCache | None = None

@@ -64,9 +64,9 @@ class WithCache(Positioned):
         positions: Tensor | None,
         padding: Padding | None,
         cache: DecoderCache | None,
-    ) -> tuple[Context, Tensor]:
-        """Check the arguments of a forward pass; return the :class:`Context` of the layers and the
-        positions of ``x``, ``(b|1 n)``. Errors are those of :meth:`Decoder.forward`.
+    ) -> Context:
+        """Check the arguments of a forward pass; return the :class:`Context` of the layers. Errors
+        are those of :meth:`Decoder.forward`.
         """
         check_tokens(x, self.dim, self.causal, mask, positions)
         if cache is None:
@@ -165,8 +165,8 @@ class Decoder(WithCache, Stack):
                 bounded positional encoding.
             Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
-        context, pos = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
-        y = self.run(x, mask, context, pos)
+        context = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
+        y = self.run(x, mask, context)
         if cache is not None:
             cache.length += x.shape[1]
         return y
@@ -232,7 +232,7 @@ class DecoderLayer(WithCache, StandaloneLayer):
         """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
         :meth:`Decoder.forward`.
         """
-        context, _ = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
+        context = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
         y = TransformerLayer.forward(self, x, context, 0)
         if cache is not None:
             cache.length += x.shape[1]

@@ -77,8 +77,7 @@ class Encoder(Stack):
             Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
         check_tokens(x, self.dim, self.causal, mask, positions)
-        context, pos = self.context(x, mask, positions, padding)
-        return self.run(x, mask, context, pos)
+        return self.run(x, mask, self.context(x, mask, positions, padding))
 
 
 class EncoderLayer(StandaloneLayer):
@@ -133,5 +132,5 @@ class EncoderLayer(StandaloneLayer):
     ) -> Tensor:
         """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
         check_tokens(x, self.dim, self.causal, mask, positions)
-        context, _ = self.context(x, mask, positions, padding)
+        context = self.context(x, mask, positions, padding)
         return TransformerLayer.forward(self, x, context, 0)

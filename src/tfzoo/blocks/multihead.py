@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
@@ -9,9 +13,9 @@ from tfzoo.blocks.cache import KeyValueCache
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackOptions
-from tfzoo.contracts import Attention
+from tfzoo.contracts import Attention, Norm, Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import create
+from tfzoo.registry import NormSpec, create
 
 
 def repeat_kv(x: Tensor, heads: int) -> Tensor:
@@ -23,33 +27,76 @@ def repeat_kv(x: Tensor, heads: int) -> Tensor:
 
 class SelfOrCrossAttention(nn.Module):
     """``concat(head_1, ..., head_h) W_o`` with ``head_i = attention(x W_q_i, y W_k_i, y W_v_i)``.
-    ``y`` is ``x`` in :class:`SelfAttention`, the encoder's output in :class:`CrossAttention`.
+    ``y`` is ``x`` in :class:`~tfzoo.mixer.multihead.SelfAttention`, the encoder's output in
+    :class:`CrossAttention`.
 
-    ``options.head_dim`` is the width of a query and a key of one head, ``value_head_dim`` that of a
-    value, and ``kv_heads`` the number of heads of keys and values.
+    ``options`` says what else is computed: a norm of queries and keys, a gate and a scale of each
+    head's output; see :class:`~tfzoo.blocks.options.StackOptions`.
 
     Raises:
         BadOption: ``dim`` is not divisible by ``options.heads``, and ``head_dim`` is not given.
     """
 
-    def __init__(self, dim: int, options: StackOptions) -> None:
+    def __init__(self, dim: int, options: StackOptions, layer: int = 0, layers: int = 1) -> None:
         super().__init__()
         self.heads = options.heads
         self.kv_heads = options.kv_heads or options.heads
         self.temperature = options.temperature
+        self.cap = options.cap
         self.dropout = options.attention_dropout
         head_dim = options.width_of_head(dim)
         value_dim = options.value_head_dim or head_dim
-        self.query = Linear(dim, self.heads * head_dim)
-        self.key = None if options.share_query_key else Linear(dim, self.kv_heads * head_dim)
-        self.value = Linear(dim, self.kv_heads * value_dim)
-        self.output = Linear(self.heads * value_dim, dim)
-        self.attention: Attention = create(
-            "attention", options.attention, heads=self.heads, head_dim=head_dim
-        )
 
-    def split_heads(self, x: Tensor, heads: int) -> Tensor:
-        """``(b n (h c)) -> (b h n c)``"""
+        def projection(width: int) -> Linear | None:
+            return Linear(dim, width, bias=options.bias) if options.projections != "none" else None
+
+        self.query = projection(self.heads * head_dim)
+        self.key = None if options.share_query_key else projection(self.kv_heads * head_dim)
+        self.value = projection(self.kv_heads * value_dim)
+        self.output = Linear(self.heads * value_dim, dim, bias=options.bias)
+        self.shares_query_key = options.share_query_key
+        self.attention: Attention = create(
+            "attention",
+            options.attention,
+            heads=self.heads,
+            head_dim=head_dim,
+            layer=layer,
+            layers=layers,
+        )
+        weighting: Weighting = create("weighting", options.weighting, heads=self.heads)
+        self.weighting = None if "softmax" in weighting.entry.traits else weighting
+        self.query_norm, self.key_norm = (
+            head_norm(options.query_key_norm, heads, head_dim)
+            for heads in (self.heads, self.kv_heads)
+        )
+        self.gate = Linear(dim, self.heads * value_dim, bias=options.bias) if options.gate else None
+        self.head_scale = nn.Parameter(torch.empty(self.heads)) if options.head_scale else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scales of heads start at 1. Submodules initialise their parameters themselves."""
+        if self.head_scale is not None:
+            nn.init.ones_(self.head_scale)
+
+    def queries(self, x: Tensor) -> Tensor:
+        """``(b n d) -> (b h n c)``"""
+        return self.project(x, self.query, self.query_norm, self.heads)
+
+    def keys(self, x: Tensor) -> Tensor:
+        """``(b n d) -> (b kv_heads n c)``"""
+        key = self.query if self.shares_query_key else self.key
+        return self.project(x, key, self.key_norm, self.kv_heads)
+
+    def values(self, x: Tensor) -> Tensor:
+        """``(b n d) -> (b kv_heads n e)``"""
+        return self.project(x, self.value, None, self.kv_heads)
+
+    def project(
+        self, x: Tensor, linear: Linear | None, norm: HeadNorm | None, heads: int
+    ) -> Tensor:
+        """Project, normalise and split into heads: ``(b n d) -> (b h n c)``."""
+        x = x if linear is None else linear(x)
+        x = x if norm is None else norm(x)
         return rearrange(x, "b n (h c) -> b h n c", h=heads)
 
     def prepare_keys(self, k: Tensor) -> Tensor:
@@ -64,40 +111,53 @@ class SelfOrCrossAttention(nn.Module):
         )
 
     def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None
+        self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None
     ) -> Tensor:
-        """Attention and output projection: ``(b h q c), (b h|kv_heads k *), (b kv_heads k e) ->
-        (b q d)``. Keys are from :meth:`prepare_keys`.
+        """Attention, gate and output projection: ``(b q d), (b h q c), (b h|kv_heads k *),
+        (b kv_heads k e) -> (b q d)``. ``x`` is the input of the block; keys are from
+        :meth:`prepare_keys`.
         """
-        dropout = self.dropout if self.training else 0.0
-        k, v = repeat_kv(k, self.heads), repeat_kv(v, self.heads)
         y = self.attention(
             q,
-            k,
-            v,
+            repeat_kv(k, self.heads),
+            repeat_kv(v, self.heads),
             mask=mask,
             bias=bias,
             temperature=self.temperature,
-            dropout=dropout,
+            dropout=self.dropout if self.training else 0.0,
+            cap=self.cap,
+            weighting=self.weighting,
             keys_prepared=True,
         )
-        return self.output(rearrange(y, "b h q e -> b q (h e)"))  # type: ignore[no-any-return]
+        if self.head_scale is not None:
+            y = y * self.head_scale[:, None, None].to(y.dtype)
+        y = rearrange(y, "b h q e -> b q (h e)")
+        if self.gate is not None:
+            y = y * self.gate(x).sigmoid()
+        return self.output(y)  # type: ignore[no-any-return]
 
 
-class SelfAttention(SelfOrCrossAttention):
-    """Queries, keys and values are projections of the same tokens."""
+class HeadNorm(nn.Module):
+    """A norm of queries or keys before they are split into heads: over the channels of each head
+    (``over="head"``; Qwen3, Gemma 3), or over those of all heads (``over="all"``; OLMo 2):
+    ``(b n (h c)) -> (b n (h c))``.
+    """
 
-    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
-        """``(b n d) -> (b n d)``"""
-        q = self.split_heads(self.query(x), self.heads)
-        k = q if self.key is None else self.split_heads(self.key(x), self.kv_heads)
-        v = self.split_heads(self.value(x), self.kv_heads)
-        if context.rotation is not None:
-            q, k = context.rotation(q), context.rotation(k)
-        k = self.prepare_keys(k)
-        if context.cache is not None:
-            k, v = context.cache.target[layer].append(k, v)
-        return self.attend(q, k, v, context.mask, context.bias)
+    def __init__(self, norm: NormSpec, over: str, heads: int, head_dim: int) -> None:
+        super().__init__()
+        self.width = head_dim if over == "head" else heads * head_dim
+        self.norm: Norm = create("norm", norm, dim=self.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(b n (h c)) -> (b n (h c))``"""
+        return self.norm(x.reshape(len(x), -1, self.width)).reshape(x.shape)  # type: ignore[no-any-return]
+
+
+def head_norm(option: Mapping[str, Any] | None, heads: int, head_dim: int) -> HeadNorm | None:
+    """The norm that the option ``query_key_norm`` names, or None."""
+    if option is None:
+        return None
+    return HeadNorm(option["norm"], option.get("over", "head"), heads, head_dim)
 
 
 class CrossAttention(SelfOrCrossAttention):
@@ -107,9 +167,7 @@ class CrossAttention(SelfOrCrossAttention):
         """Keys and values of the encoder's output: ``(b k d) -> (b h|kv_heads k *),
         (b kv_heads k e)``. Keys are from :meth:`prepare_keys`.
         """
-        k = self.query(memory) if self.key is None else self.key(memory)
-        k = self.prepare_keys(self.split_heads(k, self.kv_heads))
-        return k, self.split_heads(self.value(memory), self.kv_heads)
+        return self.prepare_keys(self.keys(memory)), self.values(memory)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b q d) -> (b q d)``
@@ -123,6 +181,6 @@ class CrossAttention(SelfOrCrossAttention):
             if context.memory is None:
                 raise ValueError("cross-attention needs a memory")
             k, v = cached.append(*self.keys_and_values(context.memory))
-        q = self.query(x).reshape(k.shape[0], -1, self.query.out_features)
-        q = self.split_heads(q, self.heads)
-        return self.attend(q, k, v, context.memory_mask or Mask()).reshape(x.shape)
+        queries = x.reshape(k.shape[0], -1, x.shape[-1])
+        y = self.attend(queries, self.queries(queries), k, v, context.memory_mask or Mask())
+        return y.reshape(x.shape)

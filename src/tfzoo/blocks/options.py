@@ -8,10 +8,17 @@ from functools import cache
 from typing import Any, Literal, TypedDict, get_type_hints
 
 from tfzoo.errors import BadOption, did_you_mean, listing
-from tfzoo.registry import AttentionSpec, FeedForwardSpec, NormSpec, PositionSpec
+from tfzoo.registry import (
+    AttentionSpec,
+    FeedForwardSpec,
+    MixerSpec,
+    NormSpec,
+    PositionSpec,
+    ResidualSpec,
+    WeightingSpec,
+    registry,
+)
 from tfzoo.values import check_range, convert, is_plain
-
-Residual = Literal["pre", "post", "none"]
 
 
 @dataclass(frozen=True)
@@ -21,8 +28,9 @@ class StackOptions:
     Args:
         layers: number of layers, at least 0.
         heads: number of attention heads.
-        attention, norm, position, feedforward: components, by name or as ``{name: ..., option:
-            ...}``.
+        attention, weighting, norm, position, feedforward, mixer, residual: components, by name or
+            as ``{name: ..., option: ...}``. ``mixer`` is what stands in self-attention's place,
+            ``residual`` says where norm and residual connection stand.
         head_dim: width of a query and a key of one head; ``dim / heads`` by default.
         value_head_dim: width of a value of one head; ``head_dim`` by default.
         kv_heads: number of heads of keys and values, each shared by ``heads / kv_heads`` heads of
@@ -30,12 +38,29 @@ class StackOptions:
             ``kv_heads`` heads, except that keys have ``heads`` if the attention overrides
             ``prepare_keys``.
         share_query_key: queries and keys have the same projection.
+        projections: ``none``: queries, keys and values are the tokens themselves, split into
+            heads; the output projection stays.
+        bias: the projections of queries, keys, values, output and gate have a bias.
         temperature: divides the scores of self-attention and cross-attention.
+        cap: soft cap of the scores, ``cap * tanh(scores / temperature / cap)`` (Gemma 2; Gemma Team
+            2024, arXiv:2408.00118, section 2); None: no cap.
+        window: a token attends only to tokens at a distance under ``window`` before it, itself
+            included; in encoders, at a distance of at most ``window // 2`` to each side (Beltagy et
+            al. 2020, arXiv:2004.05150). Of self-attention only; None: no limit.
+        query_key_norm: ``{norm: rms, over: head}``: a norm of queries and keys, over the channels
+            of each head, or with ``over: all`` over those of all heads (Henry et al. 2020,
+            arXiv:2010.04245; Qwen3, OLMo 2); None: no norm.
+        gate: the heads' outputs are multiplied by ``sigmoid(x W_g + b_g)``, elementwise; ``x`` is
+            the block's input (Qiu et al. 2025, arXiv:2505.06708).
+        head_scale: each head's output is multiplied by a trained number (Shleifer et al. 2021,
+            arXiv:2110.09456, section 2).
         dropout: dropout probability after the embeddings and after each sublayer.
         attention_dropout: dropout probability of the attention weights.
         feedforward_dropout: dropout probability of the hidden layer of the feed-forward sublayer.
-        residual: norm and residual connection: ``pre`` ``x + f(norm(x))``, ``post`` ``norm(x +
-            f(x))``, ``none`` ``f(norm(x))``.
+        parallel: attention and feed-forward layer read the same input, ``x + attention(norm(x)) +
+            feedforward(norm(x))``: ``one_norm`` (GPT-J) or ``two_norms``, one for each (GPT-NeoX).
+        pattern: layers that differ: a list of options that layers have instead of these, repeated
+            over the layers, such as ``[{window: 128}, {}]`` for a window in every other layer.
         max_length: number of positions of a positional encoding with the trait ``bounded``; others
             have no limit.
 
@@ -46,6 +71,7 @@ class StackOptions:
     layers: int = 6
     heads: int = 8
     attention: AttentionSpec = "scaled_dot_product"
+    weighting: WeightingSpec = "softmax"
     norm: NormSpec = "layer"
     position: PositionSpec = "sinusoidal"
     feedforward: FeedForwardSpec = "relu"
@@ -53,11 +79,21 @@ class StackOptions:
     value_head_dim: int | None = None
     kv_heads: int | None = None
     share_query_key: bool = False
+    projections: Literal["linear", "none"] = "linear"
+    bias: bool = True
     temperature: float = 1.0
+    cap: float | None = None
+    window: int | None = None
+    query_key_norm: dict[str, Any] | None = None
+    gate: bool = False
+    head_scale: bool = False
     dropout: float = 0.1
     attention_dropout: float = 0.0
     feedforward_dropout: float = 0.0
-    residual: Residual = "pre"
+    mixer: MixerSpec = "multihead"
+    residual: ResidualSpec = "pre"
+    parallel: Literal["one_norm", "two_norms"] | None = None
+    pattern: list[dict[str, Any]] | None = None
     max_length: int = 1024
 
     def __post_init__(self) -> None:
@@ -67,17 +103,27 @@ class StackOptions:
                     object.__setattr__(self, key, convert(getattr(self, key), hint))
                 except ValueError as error:
                     raise BadOption(f"{key} {error}") from None
-        for key in ("heads", "head_dim", "value_head_dim", "kv_heads", "max_length"):
+        for key in ("heads", "head_dim", "value_head_dim", "kv_heads", "window", "max_length"):
             optional = option_types()[key] == int | None
             check_range(key, getattr(self, key), ge=1, whole=True, optional=optional)
         check_range("layers", self.layers, ge=0, whole=True)
         check_range("temperature", self.temperature, gt=0)
+        check_range("cap", self.cap, gt=0, optional=True)
         for key in ("dropout", "attention_dropout", "feedforward_dropout"):
             check_range(key, getattr(self, key), ge=0, lt=1)
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise BadOption(f"kv_heads={self.kv_heads} do not divide heads={self.heads}")
         if self.share_query_key and self.kv_heads not in (None, self.heads):
             raise BadOption("share_query_key needs as many keys as queries: leave kv_heads unset")
+        if self.projections == "none":
+            set_too = ("head_dim", "value_head_dim", "kv_heads", "share_query_key")
+            for key in set_too:
+                if getattr(self, key):
+                    raise BadOption(f"projections: none leaves nothing for {key} to act on")
+        if self.query_key_norm is not None:
+            check_query_key_norm(self.query_key_norm)
+        if self.pattern is not None:
+            check_pattern(self.pattern)
 
     def updated(self, changes: Mapping[str, Any] | None, stack: str = "stack") -> StackOptions:
         """Return a copy with some options changed. ``stack`` is its name in messages.
@@ -95,6 +141,16 @@ class StackOptions:
             return replace(self, **(changes or {}))
         except BadOption as error:
             raise BadOption(f"{stack}: {error}") from None
+
+    def each_layer(self) -> list[StackOptions]:
+        """The options of each layer, as ``pattern`` changes them."""
+        if not self.pattern:
+            return [self] * self.layers
+        plain = replace(self, pattern=None)
+        entries = [
+            plain.updated(changes, f"pattern[{i}]") for i, changes in enumerate(self.pattern)
+        ]
+        return [entries[layer % len(entries)] for layer in range(self.layers)]
 
     def width_of_head(self, dim: int) -> int:
         """The width of one head in a model of width ``dim``: ``head_dim``, or ``dim / heads``.
@@ -114,6 +170,43 @@ class StackOptions:
         return dim // self.heads
 
 
+def check_query_key_norm(option: object) -> None:
+    """Check the option ``query_key_norm``.
+
+    Raises:
+        BadOption, UnknownName: it is not ``{norm: ..., over: head | all}``.
+    """
+    if (
+        not isinstance(option, Mapping)
+        or not option.keys() <= {"norm", "over"}
+        or "norm" not in option
+        or option.get("over", "head") not in ("head", "all")
+    ):
+        raise BadOption(
+            f"query_key_norm must be {{norm: NAME, over: head}} or {{norm: NAME, over: all}}, not "
+            f"{option!r}"
+        )
+    registry("norm").options(option["norm"])
+
+
+def check_pattern(pattern: object) -> None:
+    """Check the form of the option ``pattern``; the entries are checked where layers are built.
+
+    Raises:
+        BadOption: it is not a list of options.
+    """
+    if (
+        not isinstance(pattern, list)
+        or not pattern
+        or not all(isinstance(entry, Mapping) for entry in pattern)
+    ):
+        raise BadOption(f"pattern must be a list such as [{{window: 128}}, {{}}], not {pattern!r}")
+    for entry in pattern:
+        for key in ("layers", "pattern"):
+            if key in entry:
+                raise BadOption(f"pattern: {key} belongs to the stack, not to a layer")
+
+
 @cache
 def option_types() -> Mapping[str, Any]:
     """The type of each option of :class:`StackOptions`."""
@@ -126,17 +219,27 @@ class LayerKeywords(TypedDict, total=False):
     """
 
     attention: AttentionSpec
+    weighting: WeightingSpec
     norm: NormSpec
     feedforward: FeedForwardSpec
     head_dim: int | None
     value_head_dim: int | None
     kv_heads: int | None
     share_query_key: bool
+    projections: Literal["linear", "none"]
+    bias: bool
     temperature: float
+    cap: float | None
+    window: int | None
+    query_key_norm: dict[str, Any] | None
+    gate: bool
+    head_scale: bool
     dropout: float
     attention_dropout: float
     feedforward_dropout: float
-    residual: Residual
+    mixer: MixerSpec
+    residual: ResidualSpec
+    parallel: Literal["one_norm", "two_norms"] | None
     max_length: int
 
 
@@ -146,3 +249,4 @@ class StackKeywords(LayerKeywords, total=False):
     """
 
     position: PositionSpec
+    pattern: list[dict[str, Any]] | None

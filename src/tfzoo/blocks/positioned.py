@@ -5,18 +5,21 @@ each forward pass.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.clashes import check_clashes, mixes_tokens, norm_ignores_mask
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.context import Context, Padding
 from tfzoo.blocks.options import StackOptions
+from tfzoo.blocks.rules import norm_ignores_mask
+from tfzoo.blocks.traits import embeds, mixes_tokens, names_that_fit
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.registry import create, registry
+from tfzoo.registry import Spec, create, registry
 
 
 class Positioned(nn.Module):
@@ -27,6 +30,7 @@ class Positioned(nn.Module):
     position: Position
     max_positions: int | None
     """The number of positions; None: any number."""
+    window: int | None
 
     def add_position(
         self, dim: int, options: StackOptions, *, causal: bool, allow: Collection[str]
@@ -38,16 +42,8 @@ class Positioned(nn.Module):
             BadOption, UnknownName: an option that does not exist or has a wrong value.
         """
         check_clashes(options, causal, allow)
-        self.dim, self.causal = dim, causal
-        self.position = create(
-            "position",
-            options.position,
-            dim=dim,
-            heads=options.heads,
-            head_dim=options.width_of_head(dim),
-            max_length=options.max_length,
-            causal=causal,
-        )
+        self.dim, self.causal, self.window = dim, causal, options.window
+        self.position = create_position(dim, options, causal)
         traits = self.position.entry.traits
         self.needs_length = "needs_length" in traits
         self.max_positions = options.max_length if "bounded" in traits else None
@@ -55,6 +51,8 @@ class Positioned(nn.Module):
         self.norm_mixes_tokens = mixes_tokens(norm)
         leaks = "mixes_tokens:always" in norm.traits and "leaky-norm" not in allow
         self.leaky_norm = norm.name if leaks else None
+        mixer = registry("mixer").options(options.mixer)[0]
+        self.takes_any_mask = "attends" in mixer.traits or "identity" in mixer.traits
 
     def context(
         self,
@@ -66,33 +64,39 @@ class Positioned(nn.Module):
         memory: Tensor | None = None,
         memory_mask: Mask | None = None,
         cache: DecoderCache | None = None,
-    ) -> tuple[Context, Tensor]:
-        """The context of the layers, and the positions ``(b|1 n)`` of the tokens of ``x``.
+    ) -> Context:
+        """The context of layers with :attr:`position` and :attr:`window`.
 
         Raises:
             BadOption: a token has no position in a bounded positional encoding.
             Clash: ``mask.allowed`` hides tokens that the norm reads.
         """
-        if self.leaky_norm is not None and mask is not None and mask.allowed is not None:
-            raise norm_ignores_mask(self.leaky_norm)
+        if mask is not None and mask.allowed is not None:
+            self._check_any_mask()
         valid = None if mask is None else mask.keys
         pos, k_pos = self._positions(x, valid, positions, padding, cache)
-        start, keys = 0, valid
+        keys = valid
         if cache is not None:
-            start = cache.length
             keys = cache.append_non_padding(valid, x.shape[0], x.shape[1])
         elif self.causal and padding == "right":
             keys = None  # A causal mask already hides padding on the right from all tokens.
         context = Context(
-            mask=Mask(self.causal, keys, start, None if mask is None else mask.allowed),
+            mask=Mask(self.causal, keys, 0, None if mask is None else mask.allowed),
+            pos=pos,
+            k_pos=k_pos,
             valid=valid if self.norm_mixes_tokens else None,
-            bias=self.position.bias(pos, k_pos),
-            rotation=self.position.angles(pos),
             memory=memory,
             memory_mask=memory_mask,
             cache=cache,
         )
-        return context, pos
+        return view(context, self.position, self.window)
+
+    def _check_any_mask(self) -> None:
+        """Raise an error where a mask that hides tokens from one another would have no effect."""
+        if self.leaky_norm is not None:
+            raise norm_ignores_mask(self.leaky_norm)
+        if not self.takes_any_mask:
+            raise BadOption("mask.allowed hides tokens, but this mixer sees all: use multihead")
 
     def _positions(
         self,
@@ -150,3 +154,64 @@ class Positioned(nn.Module):
                 f"positions from {int(given.min())} to {int(given.max())}, but position "
                 f"{self.position.entry.name!r} has 0 to {limit - 1}: raise max_length"
             )
+
+
+def create_position(dim: int, options: StackOptions, causal: bool) -> Position:
+    """The positional encoding of a stack or of a layer."""
+    position: Position = create(
+        "position",
+        options.position,
+        dim=dim,
+        heads=options.heads,
+        head_dim=options.width_of_head(dim),
+        max_length=options.max_length,
+        causal=causal,
+    )
+    return position
+
+
+def view(context: Context, position: Position, window: int | None, layer: int = 0) -> Context:
+    """The context of layers with another position and window; ``layer`` is the first of them."""
+    mask, cache, k_pos = context.mask, context.cache, context.k_pos
+    start = 0 if cache is None else cache.length
+    keys, allowed, kept = mask.keys, mask.allowed, None
+    if window is not None:
+        if cache is not None:  # Tokens that left the window are no longer in it.
+            start = cache.target[layer].length
+            last = start + context.pos.shape[1]
+            keys = None if keys is None else keys[:, -last:]
+            allowed = None if allowed is None else allowed[..., -last:]
+            k_pos = k_pos[:, -last:]
+            # Padding has places in a cache too, so with padding more than a window is kept.
+            kept = window - 1 if keys is None and cache.positions is None else None
+        near = in_window(context.pos, k_pos, window, mask.causal)
+        allowed = near if allowed is None else allowed & near
+    return replace(
+        context,
+        mask=Mask(mask.causal, keys, start, allowed),
+        bias=position.bias(context.pos, k_pos),
+        rotation=position.angles(context.pos),
+        kept=kept,
+    )
+
+
+def in_window(pos: Tensor, k_pos: Tensor, window: int, causal: bool) -> Tensor:
+    """True where a key is in the window of a query: ``(b|1 q), (b|1 k) -> (b|1 1 q k)``."""
+    distance = pos[:, None, :, None] - k_pos[:, None, None, :]
+    return distance < window if causal else distance.abs() <= window // 2
+
+
+def check_no_embedding(spec: Spec) -> None:
+    """Check that the positional encoding of a layer acts on attention.
+
+    Raises:
+        BadOption: it adds to the embeddings.
+    """
+    position = registry("position").options(spec)[0]
+    if embeds(position):
+        raise BadOption(
+            f"position {position.name!r} adds to the embeddings, before the first layer. Give "
+            "it to tfzoo.Encoder or tfzoo.Decoder, or apply tfzoo.create('position', "
+            f"{position.name!r}, ...).embed to the layer's input. In a layer: "
+            + names_that_fit("position", lambda one: not embeds(one))
+        )

@@ -7,19 +7,20 @@ from collections.abc import Collection
 import torch
 from torch import Tensor, nn
 
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.positioned import Positioned
+from tfzoo.blocks.positioned import Positioned, check_no_embedding, create_position, view
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Norm
 from tfzoo.dropout import dropout
 from tfzoo.masks import Mask
-from tfzoo.registry import create
+from tfzoo.registry import create, registry
 
 
 class Stack(Positioned):
     """Positional encoding, ``layers`` times :class:`TransformerLayer`, and a final norm if
-    ``residual`` is ``pre``.
+    ``residual`` has the trait ``final_norm``.
 
     Args:
         dim: width of the model.
@@ -45,16 +46,61 @@ class Stack(Positioned):
         super().__init__()
         self.add_position(dim, options, causal=causal, allow=allow)
         self.dropout = options.dropout
+        each = options.each_layer()
         self.layers = nn.ModuleList(
-            TransformerLayer(dim, options, cross=cross) for _ in range(options.layers)
+            TransformerLayer(dim, one, causal=causal, cross=cross, layer=layer, layers=len(each))
+            for layer, one in enumerate(each)
         )
+        self.add_views(dim, options, each, causal=causal, allow=allow)
+        residual = registry("residual").options(options.residual)[0]
         self.final_norm: Norm | None = (
-            create("norm", options.norm, dim=dim) if options.residual == "pre" else None
+            create("norm", options.norm, dim=dim) if "final_norm" in residual.traits else None
         )
 
-    def run(self, x: Tensor, mask: Mask | None, context: Context, pos: Tensor) -> Tensor:
+    def add_views(
+        self,
+        dim: int,
+        options: StackOptions,
+        each: list[StackOptions],
+        *,
+        causal: bool,
+        allow: Collection[str],
+    ) -> None:
+        """Create the positional encodings of layers that a ``pattern`` gives another one.
+
+        Raises:
+            BadOption: one that adds to the embeddings.
+            Clash: components that cannot work together.
+        """
+        self.layer_positions = nn.ModuleDict()
+        self.views: list[tuple[str, int | None]] = []
+        """For each layer, the name of its position in ``layer_positions``, ``""`` for that of the
+        stack, and its window.
+        """
+        names = {position_key(options): ""}
+        for layer, one in enumerate(each):
+            key = position_key(one)
+            if key not in names:
+                check_clashes(one, causal, allow)
+                check_no_embedding(one.position)
+                names[key] = str(layer)
+                self.layer_positions[names[key]] = create_position(dim, one, causal)
+            elif one != options:
+                check_clashes(one, causal, allow)
+            self.views.append((names[key], one.window))
+
+    def contexts(self, context: Context) -> list[Context]:
+        """The context of each layer; each distinct one is computed once."""
+        computed = {("", self.window): context}
+        for layer, (name, window) in enumerate(self.views):
+            if (name, window) not in computed:
+                position = self.layer_positions[name] if name else self.position
+                computed[name, window] = view(context, position, window, layer)  # type: ignore[arg-type]  # a ModuleDict of positions
+        return [computed[one] for one in self.views]
+
+    def run(self, x: Tensor, mask: Mask | None, context: Context) -> Tensor:
         """Positional encoding, layers and final norm: ``(b n d) -> (b n d)``. ``mask`` is that of
-        the forward pass; ``context`` and ``pos`` are from :meth:`context`.
+        the forward pass; ``context`` is from :meth:`context`.
         """
         length = None
         if self.needs_length:
@@ -63,7 +109,14 @@ class Stack(Positioned):
                 if mask is None or mask.keys is None
                 else mask.keys.sum(1, keepdim=True)
             )
-        x = dropout(self.position.embed(x, pos, length), self.dropout if self.training else 0.0)
+        x = self.position.embed(x, context.pos, length)
+        x = dropout(x, self.dropout if self.training else 0.0)
+        contexts = self.contexts(context)
         for index, layer in enumerate(self.layers):
-            x = layer(x, context, index)
+            x = layer(x, contexts[index], index)
         return x if self.final_norm is None else self.final_norm(x, context.valid)
+
+
+def position_key(options: StackOptions) -> tuple[object, ...]:
+    """Options by which a positional encoding differs from others."""
+    return repr(options.position), options.heads, options.head_dim, options.max_length

@@ -4,47 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.activation_checkpointing import checkpoint_activations
 from tfzoo.blocks.context import Context
-from tfzoo.blocks.multihead import CrossAttention, SelfAttention
-from tfzoo.blocks.options import Residual, StackOptions
-from tfzoo.contracts import FeedForward, Norm
-from tfzoo.dropout import dropout
-from tfzoo.registry import create
-
-
-class Sublayer(nn.Module):
-    """A norm, a dropout and a residual connection around ``inner``.
-
-    ``pre``: ``x + f(norm(x))`` (Xiong et al. 2020); ``post``: ``norm(x + f(x))`` (Vaswani et al.
-    2017, section 3.1); ``none``: ``f(norm(x))``, no residual connection.
-    """
-
-    def __init__(self, inner: nn.Module, norm: Norm, residual: Residual, p: float) -> None:
-        super().__init__()
-        self.inner = inner
-        self.norm = norm
-        self.residual = residual
-        self.p = p
-
-    def forward(self, x: Tensor, valid: Tensor | None, *args: Any) -> Tensor:
-        """``(b n d), (b n) -> (b n d)``; ``args`` go to ``inner``."""
-        p = self.p if self.training else 0.0
-        if self.residual == "post":
-            return self.norm(x + dropout(self.inner(x, *args), p), valid)  # type: ignore[no-any-return]
-        y = dropout(self.inner(self.norm(x, valid), *args), p)
-        return y if self.residual == "none" else x + y
+from tfzoo.blocks.mixer import Mixer
+from tfzoo.blocks.multihead import CrossAttention
+from tfzoo.blocks.options import StackOptions
+from tfzoo.blocks.parallel import Parallel, check_parallel
+from tfzoo.contracts import FeedForward, Residual
+from tfzoo.registry import NormSpec, create
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention, cross-attention if ``cross``, and a feed-forward sublayer.
+    """Self-attention or another mixer, cross-attention if ``cross``, and a feed-forward sublayer.
+    It is layer ``layer`` of ``layers``, counted from 0.
 
-    A feed-forward component with the trait ``identity`` is left out. ``compiled`` and
+    A mixer and a feed-forward component with the trait ``identity`` are left out. ``compiled`` and
     ``activation_checkpointing`` have an effect only in training mode with gradients enabled and
     without a cache.
     """
@@ -52,19 +30,40 @@ class TransformerLayer(nn.Module):
     compiled = False
     activation_checkpointing = False
 
-    def __init__(self, dim: int, options: StackOptions, *, cross: bool) -> None:
+    def __init__(
+        self,
+        dim: int,
+        options: StackOptions,
+        *,
+        causal: bool,
+        cross: bool,
+        layer: int = 0,
+        layers: int = 1,
+    ) -> None:
         super().__init__()
+        depth = {"layer": layer, "layers": layers}
 
-        def sublayer(inner: nn.Module) -> Sublayer:
-            return Sublayer(
-                inner, create("norm", options.norm, dim=dim), options.residual, options.dropout
-            )
+        def sublayer(inner: nn.Module, norm: NormSpec = options.norm) -> Residual:
+            supplied = {"inner": inner, "dropout": options.dropout, "dim": dim, "norm": norm}
+            wrapped: Residual = create("residual", options.residual, **supplied, **depth)
+            return wrapped
 
-        self.self_attention = sublayer(SelfAttention(dim, options))
-        self.cross_attention = sublayer(CrossAttention(dim, options)) if cross else None
+        def unless_identity(part: Mixer | FeedForward) -> Residual | None:
+            return None if "identity" in part.entry.traits else sublayer(part)
+
+        mixer: Mixer = create(
+            "mixer", options.mixer, dim=dim, options=options, causal=causal, **depth
+        )
         feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
         self.feedforward_dropout = options.feedforward_dropout
-        self.feedforward = None if "identity" in feedforward.entry.traits else sublayer(feedforward)
+        if options.parallel is None:
+            self.self_attention = unless_identity(mixer)
+        else:
+            check_parallel(options, cross)
+            norm = options.norm if options.parallel == "one_norm" else "none"
+            self.self_attention = sublayer(Parallel(dim, options, mixer, feedforward), norm)
+        self.cross_attention = sublayer(CrossAttention(dim, options, **depth)) if cross else None
+        self.feedforward = unless_identity(feedforward) if options.parallel is None else None
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
@@ -79,7 +78,8 @@ class TransformerLayer(nn.Module):
 
     def sublayers(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """Apply the sublayers; ``layer`` is the index of this layer in the cache."""
-        x = self.self_attention(x, context.valid, context, layer)
+        if self.self_attention is not None:
+            x = self.self_attention(x, context.valid, context, layer)
         if self.cross_attention is not None:
             x = self.cross_attention(x, context.valid, context, layer)
         if self.feedforward is not None:

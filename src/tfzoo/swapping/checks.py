@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from torch import nn
 
-from tfzoo.blocks import clashes
+from tfzoo.blocks import clashes, traits
 from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import BadOption, listing
 from tfzoo.registry import Spec, registry
@@ -18,7 +18,7 @@ from tfzoo.swapping.padding import ATTRIBUTE, Valid
 
 def mixes_tokens(norm: Spec) -> bool:
     """Whether the norm of a spec mixes tokens."""
-    return clashes.mixes_tokens(registry("norm").options(norm)[0])
+    return traits.mixes_tokens(registry("norm").options(norm)[0])
 
 
 def check_norm_fits(

@@ -12,7 +12,8 @@ import lightning.pytorch as L
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.multihead import SelfAttention, SelfOrCrossAttention
+from tfzoo.blocks.mixer import Mixer
+from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
 from tfzoo.masks import Mask
@@ -151,7 +152,7 @@ def recorded(model: nn.Module, found: Found) -> Iterator[None]:
             hook(stack, partial(record_stack, name, found, valid))
             for block in stack.modules():
                 if isinstance(block, SelfOrCrossAttention):
-                    is_self = isinstance(block, SelfAttention)
+                    is_self = isinstance(block, Mixer)
                     side = name if is_self else "cross"
                     hook(block.attention, partial(record_attention, side, is_self, found, valid))
         yield
@@ -189,9 +190,8 @@ def record_attention(
     """
     q, k = args[:2]
     mask, temperature = kwargs["mask"], kwargs["temperature"]
-    weights = attention.weights(
-        q, k, mask=mask, bias=kwargs["bias"], temperature=temperature, keys_prepared=True
-    )
+    options = {name: value for name, value in kwargs.items() if name != "dropout"}
+    weights = attention.weights(q, k, **options)
     counted = weights.new_ones(weights.shape[:-1])
     if valid[0] is not None:
         counted = valid[0][:, None].expand(weights.shape[:-1]).float()

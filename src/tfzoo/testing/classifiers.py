@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from tfzoo.blocks.options import Residual
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.registry import Entry, registry
 from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
@@ -31,7 +30,7 @@ class Choice:
     attention: str
     norm: str
     position: str
-    residual: Residual
+    residual: str
     pooling: str
     feedforward: str = CLASSIFIER["feedforward"]
 
@@ -70,17 +69,17 @@ def choices() -> Iterator[Choice]:
     axes = [registry(kind).names() for kind in ("attention", "norm", "position")]
     ends = [registry(kind).names() for kind in ("pooling", "feedforward")]
     for chosen in product(*axes, RESIDUALS, *ends):
-        yield Choice(*chosen)  # type: ignore[arg-type]
+        yield Choice(*chosen)
 
 
 def neighbours(entry: Entry, partners: str = "own") -> Iterator[Choice]:
     """Those in which a component meets each other one, the rest being the defaults."""
     base = Choice(residual="pre", **{**CLASSIFIER, entry.kind: entry.name})
     yield base
-    for residual in RESIDUALS[1:]:
+    for residual in RESIDUALS:
         yield replace(base, residual=residual)
     for kind, name in others(entry, CLASSIFIER, partners):
-        yield replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the residual placement
+        yield replace(base, **{kind: name})
 
 
 def in_classifiers(entry: Entry, partners: str = "own") -> Iterator[Result]:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.multihead import SelfAttention, SelfOrCrossAttention
+from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Attention, FeedForward, Norm
 from tfzoo.masks import Mask
+from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.testing.contract import EXACT, Violation, assert_finite
 from tfzoo.testing.samples import SIZES
 from tfzoo.testing.subject import TEXT, Subject, hooks
@@ -110,9 +111,7 @@ def _of_shifts(stack: Stack) -> dict[str, str]:
     norms = [part for part in stack.modules() if isinstance(part, Norm)]
     if not norms or not subtracts_mean_over_tokens(norms[0]):
         return {}
-    last_is_read = (
-        first_layer(stack).self_attention.residual == "none"
-    )  # no norm follows the last sublayer
+    last_is_read = residual_of(stack) == "none"  # no norm follows the last sublayer
     constant = [
         parameter
         for block in _constants(stack)[: -1 if last_is_read else None]
@@ -124,11 +123,20 @@ def _of_shifts(stack: Stack) -> dict[str, str]:
 
 
 def first_layer(stack: Stack) -> TransformerLayer:
-    """The first layer; all layers of a stack have the same components."""
+    """The first layer."""
     layer = stack.layers[0]
     if not isinstance(layer, TransformerLayer):
         raise TypeError(f"a stack of {type(layer).__name__}")
     return layer
+
+
+def residual_of(stack: Stack) -> str:
+    """The name of the residual connection; all layers of a stack have the same components."""
+    layer = first_layer(stack)
+    for sublayer in (layer.self_attention, layer.cross_attention, layer.feedforward):
+        if sublayer is not None:
+            return sublayer.entry.name
+    return "none"
 
 
 def _constants(stack: Stack) -> list[list[str]]:
@@ -153,12 +161,13 @@ def _of_memory(encoder: Stack, decoder: Stack) -> dict[str, str]:
         or not common_shift_cancels(cross.inner.attention)
     ):
         return {}
-    if not subtracts_mean_over_tokens(cross.norm):
+    norm = cross.norm
+    if not isinstance(norm, Norm) or not subtracts_mean_over_tokens(norm):
         return {}
-    if cross.residual == "none" and first_layer(decoder).feedforward is None:
+    if residual_of(decoder) == "none" and first_layer(decoder).feedforward is None:
         return {}  # the last cross-attention is read as it is
     norms = [f"{name}.bias" for name, part in encoder.named_modules() if isinstance(part, Norm)]
-    names = _constants(encoder)[-1] if cross.residual == "none" else norms[-1:]
+    names = _constants(encoder)[-1] if residual_of(decoder) == "none" else norms[-1:]
     return dict.fromkeys(
         [f"encoder.{name}" for name in names],
         "a vector added to all of the memory is taken off by the decoder's norms",

@@ -15,7 +15,6 @@ import torch
 
 from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.options import Residual
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
@@ -31,7 +30,7 @@ from tfzoo.testing.subject import VOCABULARY, Subject
 
 Side = Literal["encoder", "decoder", "translator"]
 SIDES: tuple[Side, ...] = get_args(Side)
-RESIDUALS: tuple[Residual, ...] = get_args(Residual)
+RESIDUALS = registry("residual").own_names()
 PLAIN: Mapping[str, str] = {
     kind: inspect.signature(Transformer).parameters[kind].default
     for kind in ("attention", "norm", "position", "feedforward")
@@ -53,7 +52,7 @@ class Combination:
     attention: str
     norm: str
     position: str
-    residual: Residual
+    residual: str
     feedforward: str = PLAIN["feedforward"]
 
     def __str__(self) -> str:
@@ -99,7 +98,7 @@ def neighbours(entry: Entry, partners: str = "own") -> Iterator[Combination]:
     for side in SIDES:
         base = Combination(side, residual="pre", **{**PLAIN, entry.kind: entry.name})
         yield base
-        for residual in RESIDUALS[1:]:
+        for residual in RESIDUALS:
             yield replace(base, residual=residual)
         for kind, name in others(entry, PLAIN, partners):
             yield replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the side

@@ -1,0 +1,59 @@
+"""Attention and feed-forward layer side by side."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.mixer import Mixer
+from tfzoo.blocks.options import StackOptions
+from tfzoo.contracts import FeedForward, Norm
+from tfzoo.errors import BadOption
+from tfzoo.registry import create, registry
+
+
+class Parallel(nn.Module):
+    """``mixer(x) + feedforward(x)`` (Wang and Komatsuzaki 2021, GPT-J), or with norms
+    ``mixer(norm_1(x)) + feedforward(norm_2(x))`` (Black et al. 2022, arXiv:2204.06745, section
+    2.1.2).
+
+    Raises:
+        BadOption: nothing is parallel, as the mixer or the feed-forward layer is the identity.
+    """
+
+    def __init__(
+        self, dim: int, options: StackOptions, mixer: Mixer, feedforward: FeedForward
+    ) -> None:
+        super().__init__()
+        for part in (mixer, feedforward):
+            if "identity" in part.entry.traits:
+                raise BadOption(f"parallel needs a {part.entry.kind} other than {part.entry.name}")
+        self.mixer, self.feedforward = mixer, feedforward
+        self.feedforward_dropout = options.feedforward_dropout
+        norm = options.norm if options.parallel == "two_norms" else "none"
+        self.mixer_norm: Norm = create("norm", norm, dim=dim)
+        self.feedforward_norm: Norm = create("norm", norm, dim=dim)
+
+    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        """``(b n d) -> (b n d)``"""
+        mixed: Tensor = self.mixer(self.mixer_norm(x, context.valid), context, layer)
+        dropout = self.feedforward_dropout if self.training else 0.0
+        fed: Tensor = self.feedforward(self.feedforward_norm(x, context.valid), dropout)
+        return mixed + fed
+
+
+def check_parallel(options: StackOptions, cross: bool) -> None:
+    """Check whether a layer can be parallel.
+
+    Raises:
+        BadOption: with cross-attention, or with a residual connection that is not ``x +
+            f(norm(x))``.
+    """
+    if cross:
+        raise BadOption("parallel does not go with cross-attention, which reads self-attention")
+    residual = registry("residual").options(options.residual)[0]
+    if "parallel" not in residual.traits:
+        raise BadOption(
+            f"parallel is x + attention(norm(x)) + feedforward(norm(x)), which residual "
+            f"{residual.name!r} is not: use residual: pre"
+        )

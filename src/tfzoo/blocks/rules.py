@@ -1,0 +1,232 @@
+"""The rules by which components clash, each with its reason.
+
+The alternatives that an error message lists are computed from the traits of all registered
+components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tfzoo.blocks.traits import acts_on_scores, mixes_tokens, names_that_fit, rotates
+from tfzoo.errors import Clash
+from tfzoo.registry import Entry
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The components that a rule looks at.
+
+    ``query_key_norm``: the norm of queries and keys, or None.
+    ``causal``: the stack is a decoder. ``ends_with_norm``: the last operation of the stack is a
+    norm. ``pooling``: the pooling of a classifier, otherwise None.
+    """
+
+    attention: Entry
+    weighting: Entry
+    norm: Entry
+    position: Entry
+    mixer: Entry
+    query_key_norm: Entry | None
+    causal: bool
+    ends_with_norm: bool
+    pooling: Entry | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``reason`` returns why components clash, or None if they do not; ``remedy`` lists alternative
+    components; ``allowable`` is whether a model runs if ``allow`` names the rule.
+    """
+
+    name: str
+    reason: Callable[[Parts], str | None]
+    remedy: Callable[[Parts], str]
+    allowable: Callable[[Parts], bool]
+
+
+def leaky_norm(parts: Parts) -> str | None:
+    """A norm over several tokens gives a decoder information about the tokens to predict."""
+    if not (parts.causal and mixes_tokens(parts.norm)):
+        return None
+    if "mixes_tokens:always" in parts.norm.traits:
+        return (
+            f"norm {parts.norm.name!r} computes its statistics over all tokens of a sentence, "
+            "so no token can be decoded before the last is known"
+        )
+    return (
+        f"norm {parts.norm.name!r} mixes tokens while training, "
+        "so a decoder with it sees later tokens in training, but not when it decodes"
+    )
+
+
+def norm_ignores_mask(norm: str) -> Clash:
+    """The error for ``Mask(allowed=...)`` with a norm that computes statistics over each row, such
+    as instance norm. Batch norm is not affected: its statistics are over the whole batch.
+    """
+    others = names_that_fit("norm", lambda one: not mixes_tokens(one))
+    return Clash(
+        "leaky-norm",
+        f"norm {norm!r} computes its statistics over all tokens of a row, also over those that "
+        "mask.allowed hides.",
+        f"Norms that mix no tokens: {others}. To run it anyway: allow: [leaky-norm]",
+    )
+
+
+def unknown_length(parts: Parts) -> str | None:
+    """A decoder does not know the length of the sequence that it generates."""
+    if parts.causal and "needs_length" in parts.position.traits:
+        return (
+            f"position {parts.position.name!r} needs the sentence's length, "
+            "which a decoder does not know before its end"
+        )
+    return None
+
+
+def unrotatable_attention(parts: Parts) -> str | None:
+    """With rotary positions, scores depend on relative position alone if rotating q and k by the
+    same angle does not change them (Su et al. 2021, eq. 11).
+    """
+    if rotates(parts.position) and "rotatable" not in parts.attention.traits:
+        return (
+            f"position {parts.position.name!r} rotates queries and keys, "
+            f"but the scores of attention {parts.attention.name!r} change when both are rotated "
+            "alike, so they would depend on absolute position"
+        )
+    return None
+
+
+def constant_pooling(parts: Parts) -> str | None:
+    """The pooling depends only on the mean and the number of a sequence's tokens, and the norm
+    before it gives all sequences the same mean. The logits then depend only on the length.
+    """
+    if parts.pooling is None or not parts.ends_with_norm:
+        return None
+    if "averages" in parts.pooling.traits and "centres_texts" in parts.norm.traits:
+        return (
+            f"pooling {parts.pooling.name!r} depends only on mean and number of a text's tokens, "
+            f"and norm {parts.norm.name!r} before it gives every text the same mean, so that "
+            "all texts of one length would get the same class"
+        )
+    return None
+
+
+def bidirectional_mixer(parts: Parts) -> str | None:
+    """A decoder must not read later tokens."""
+    if parts.causal and "bidirectional" in parts.mixer.traits:
+        return (
+            f"mixer {parts.mixer.name!r} reads later tokens, "
+            "so no token can be decoded before the last is known"
+        )
+    return None
+
+
+def unread_position(parts: Parts) -> str | None:
+    """A positional encoding acts on scores, and nothing reads them."""
+    if not acts_on_scores(parts.position):
+        return None
+    if "attends" not in parts.mixer.traits:
+        reader = f"mixer {parts.mixer.name!r} has none"
+    elif "ignores_scores" in parts.weighting.traits:
+        reader = f"weighting {parts.weighting.name!r} does not read them"
+    else:
+        return None
+    return f"position {parts.position.name!r} acts on the scores of self-attention, but {reader}"
+
+
+def zero_weights(parts: Parts) -> str | None:
+    """All weights are 0 where no score exceeds 0, and then nothing is learned."""
+    if (
+        "needs_positive_scores" in parts.weighting.traits
+        and "nonpositive" in parts.attention.traits
+    ):
+        return (
+            f"weighting {parts.weighting.name!r} gives weights to scores over 0 alone, "
+            f"and those of attention {parts.attention.name!r} never are"
+        )
+    return None
+
+
+def mixing_query_key_norm(parts: Parts) -> str | None:
+    """Queries and keys are computed token by token: a cache has only those of earlier tokens."""
+    if parts.query_key_norm is not None and mixes_tokens(parts.query_key_norm):
+        return (
+            f"query_key_norm has norm {parts.query_key_norm.name!r}, which mixes tokens, but "
+            "queries and keys are normalised token by token, without a mask"
+        )
+    return None
+
+
+def norms_that_mix_nothing(parts: Parts) -> str:
+    """The remedy for a norm that mixes tokens."""
+    return "Norms that mix no tokens: " + names_that_fit("norm", lambda one: not mixes_tokens(one))
+
+
+RULES = (
+    Rule(
+        "leaky-norm",
+        leaky_norm,
+        norms_that_mix_nothing,
+        lambda parts: "mixes_tokens:always" not in parts.norm.traits,
+    ),
+    Rule(
+        "unknown-length",
+        unknown_length,
+        lambda parts: (
+            "Positions that need no length: "
+            + names_that_fit("position", lambda position: "needs_length" not in position.traits)
+        ),
+        lambda parts: False,
+    ),
+    Rule(
+        "unrotatable-attention",
+        unrotatable_attention,
+        lambda parts: (
+            "Rotatable: " + names_that_fit("attention", lambda one: "rotatable" in one.traits)
+        ),
+        lambda parts: True,
+    ),
+    Rule(
+        "constant-pooling",
+        constant_pooling,
+        lambda parts: (
+            "Poolings that depend on more: "
+            + names_that_fit("pooling", lambda pooling: "averages" not in pooling.traits)
+        ),
+        lambda parts: False,
+    ),
+    Rule(
+        "bidirectional-mixer",
+        bidirectional_mixer,
+        lambda parts: (
+            "Mixers for decoders: "
+            + names_that_fit("mixer", lambda mixer: "bidirectional" not in mixer.traits)
+        ),
+        lambda parts: False,
+    ),
+    Rule(
+        "unread-position",
+        unread_position,
+        lambda parts: (
+            "Positions that act elsewhere: "
+            + names_that_fit("position", lambda position: not acts_on_scores(position))
+        ),
+        lambda parts: False,
+    ),
+    Rule(
+        "zero-weights",
+        zero_weights,
+        lambda parts: (
+            "Weightings for such scores: "
+            + names_that_fit("weighting", lambda one: "needs_positive_scores" not in one.traits)
+        ),
+        lambda parts: False,
+    ),
+    Rule(
+        "mixing-query-key-norm",
+        mixing_query_key_norm,
+        norms_that_mix_nothing,
+        lambda parts: False,
+    ),
+)

@@ -1,0 +1,1 @@
+"""What mixes the tokens of a layer, one per file."""

@@ -1,0 +1,38 @@
+"""The Transformer's own mixer, multi-head self-attention."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.mixer import Mixer
+from tfzoo.blocks.multihead import SelfOrCrossAttention
+from tfzoo.registry import register
+
+
+@register("mixer", "multihead", paper="arXiv:1706.03762, section 3.2.2", traits={"attends"})
+class SelfAttention(SelfOrCrossAttention, Mixer):
+    """Multi-head self-attention: ``concat(head_1, ..., head_h) W_o`` with ``head_i = attention(x
+    W_q_i, x W_k_i, x W_v_i)``.
+
+    Shapes: ``(b n d) -> (b n d)``. Options: none; those of the stack (``heads``, ``attention``,
+    ``weighting``, ``head_dim`` and so on) say what a head is.
+
+    >>> import torch
+    >>> from tfzoo.blocks.context import Context
+    >>> from tfzoo.blocks.options import StackOptions
+    >>> from tfzoo.masks import Mask
+    >>> mixer, pos = SelfAttention(8, StackOptions(heads=2)), torch.arange(3)[None]
+    >>> mixer(torch.randn(2, 3, 8), Context(Mask(), pos, pos), 0).shape
+    torch.Size([2, 3, 8])
+    """
+
+    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        q, v = self.queries(x), self.values(x)
+        k = q if self.shares_query_key and self.key_norm is None else self.keys(x)
+        if context.rotation is not None:
+            q, k = context.rotation(q), context.rotation(k)
+        k = self.prepare_keys(k)
+        if context.cache is not None:
+            k, v = context.cache.target[layer].append(k, v, context.kept)
+        return self.attend(x, q, k, v, context.mask, context.bias)

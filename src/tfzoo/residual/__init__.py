@@ -1,0 +1,1 @@
+"""Norm and residual connection around a sublayer, one per file."""

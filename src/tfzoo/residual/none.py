@@ -1,0 +1,33 @@
+"""No residual connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from tfzoo.contracts import Norm, Residual
+from tfzoo.registry import NormSpec, create, register
+
+
+@register("residual", "none")
+class NoResidual(Residual):
+    """No residual connection: ``f(norm(x))``.
+
+    Shapes: ``(b n d) -> (b n d)``. Options: none. To measure what residual connections do: without
+    them, tokens become alike from layer to layer (Dong et al. 2021, arXiv:2103.03404).
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> wrapped = create("residual", "none", inner=torch.nn.Identity(), dropout=0.0, dim=2,
+    ...                  norm="none", layer=0, layers=1)
+    >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 2.]]])
+    """
+
+    def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
+        super().__init__(inner, dropout)
+        self.norm: Norm = create("norm", norm, dim=dim)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
+        return self.branch(self.norm(x, valid), *args)

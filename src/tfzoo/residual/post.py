@@ -1,0 +1,32 @@
+"""The norm after the residual connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from tfzoo.contracts import Norm, Residual
+from tfzoo.registry import NormSpec, create, register
+
+
+@register("residual", "post", paper="arXiv:1706.03762, section 3.1", traits={"ends_with_norm"})
+class Post(Residual):
+    """The norm comes after the residual connection: ``norm(x + f(x))``.
+
+    Shapes: ``(b n d) -> (b n d)``. Options: none. The Transformer's own (Vaswani et al. 2017).
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> wrapped = create("residual", "post", inner=torch.nn.Identity(), dropout=0.0, dim=2,
+    ...                  norm="none", layer=0, layers=1)
+    >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[2., 4.]]])
+    """
+
+    def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
+        super().__init__(inner, dropout)
+        self.norm: Norm = create("norm", norm, dim=dim)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
+        return self.norm(x + self.branch(x, *args), valid)  # type: ignore[no-any-return]

@@ -1,0 +1,40 @@
+"""The norm inside the residual branch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from tfzoo.contracts import Norm, Residual
+from tfzoo.registry import NormSpec, create, register
+
+
+@register(
+    "residual",
+    "pre",
+    paper="arXiv:2002.04745, section 3.1",
+    traits={"final_norm", "parallel"},
+)
+class Pre(Residual):
+    """The norm comes before the sublayer: ``x + f(norm(x))``.
+
+    Shapes: ``(b n d) -> (b n d)``. Options: none. A stack ends in a norm of its own.
+
+    Xiong et al. 2020: at the start of training, gradients are of about the same size in all layers,
+    so that a Transformer trains without warm-up.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> wrapped = create("residual", "pre", inner=torch.nn.Identity(), dropout=0.0, dim=2,
+    ...                  norm="none", layer=0, layers=1)
+    >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[2., 4.]]])
+    """
+
+    def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
+        super().__init__(inner, dropout)
+        self.norm: Norm = create("norm", norm, dim=dim)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
+        return x + self.branch(self.norm(x, valid), *args)

@@ -1,0 +1,28 @@
+"""The Transformer's own weights."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tfzoo.contracts import Weighting
+from tfzoo.masks import Mask
+from tfzoo.registry import register
+
+
+@register("weighting", "softmax", paper="arXiv:1706.03762, eq. 1", traits={"softmax"})
+class Softmax(Weighting):
+    """Exponentials that sum to one: ``exp(s_j) / sum_k exp(s_k)`` over the keys that a query may
+    look at.
+
+    Shapes: ``(b h q k) -> (b h q k)``. Options: none. Nothing is trained. Attention computes it
+    with PyTorch's fused kernels where they are faster.
+
+    >>> import torch
+    >>> from tfzoo.masks import Mask
+    >>> from tfzoo.registry import create
+    >>> create("weighting", "softmax")(torch.zeros(1, 1, 1, 4), Mask())
+    tensor([[[[0.2500, 0.2500, 0.2500, 0.2500]]]])
+    """
+
+    def forward(self, scores: Tensor, mask: Mask) -> Tensor:
+        return mask.softmax(scores)
