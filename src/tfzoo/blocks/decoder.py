@@ -233,7 +233,7 @@ class DecoderLayer(WithCache, StandaloneLayer):
         :meth:`Decoder.forward`.
         """
         context = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
-        y = TransformerLayer.forward(self, x, context, 0)
+        y = self.alone(x, context)
         if cache is not None:
             cache.length += x.shape[1]
         return y

@@ -12,7 +12,6 @@ from tfzoo.blocks.inputs import check_tokens
 from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions
 from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.standalone_layer import StandaloneLayer
-from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
 from tfzoo.registry import PositionSpec
 
@@ -133,4 +132,4 @@ class EncoderLayer(StandaloneLayer):
         """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
         check_tokens(x, self.dim, self.causal, mask, positions)
         context = self.context(x, mask, positions, padding)
-        return TransformerLayer.forward(self, x, context, 0)
+        return self.alone(x, context)

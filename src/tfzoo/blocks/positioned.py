@@ -41,18 +41,29 @@ class Positioned(nn.Module):
             Clash: components that cannot work together.
             BadOption, UnknownName: an option that does not exist or has a wrong value.
         """
-        check_clashes(options, causal, allow)
         self.dim, self.causal, self.window = dim, causal, options.window
+        self.norm_mixes_tokens, self.takes_any_mask = False, True
+        self.leaky_norm: str | None = None
+        self.check_layer(options, causal, allow)
         self.position = create_position(dim, options, causal)
         traits = self.position.entry.traits
         self.needs_length = "needs_length" in traits
         self.max_positions = options.max_length if "bounded" in traits else None
+
+    def check_layer(self, options: StackOptions, causal: bool, allow: Collection[str]) -> None:
+        """Check the components of a layer, and note what its norm and its mixer need of masks.
+
+        Raises:
+            Clash: components that cannot work together.
+            BadOption, UnknownName: an option that does not exist or has a wrong value.
+        """
+        check_clashes(options, causal, allow)
         norm = registry("norm").options(options.norm)[0]
-        self.norm_mixes_tokens = mixes_tokens(norm)
-        leaks = "mixes_tokens:always" in norm.traits and "leaky-norm" not in allow
-        self.leaky_norm = norm.name if leaks else None
+        self.norm_mixes_tokens |= mixes_tokens(norm)
+        if "mixes_tokens:always" in norm.traits and "leaky-norm" not in allow:
+            self.leaky_norm = norm.name
         mixer = registry("mixer").options(options.mixer)[0]
-        self.takes_any_mask = "attends" in mixer.traits or "identity" in mixer.traits
+        self.takes_any_mask &= bool(mixer.traits & {"attends", "identity"})
 
     def context(
         self,
@@ -65,7 +76,8 @@ class Positioned(nn.Module):
         memory_mask: Mask | None = None,
         cache: DecoderCache | None = None,
     ) -> Context:
-        """The context of layers with :attr:`position` and :attr:`window`.
+        """What is the same for all layers; :func:`layer_context` adds what a layer's position and
+        window say.
 
         Raises:
             BadOption: a token has no position in a bounded positional encoding.
@@ -80,8 +92,9 @@ class Positioned(nn.Module):
             keys = cache.append_non_padding(valid, x.shape[0], x.shape[1])
         elif self.causal and padding == "right":
             keys = None  # A causal mask already hides padding on the right from all tokens.
-        context = Context(
-            mask=Mask(self.causal, keys, 0, None if mask is None else mask.allowed),
+        start = 0 if cache is None else cache.length
+        return Context(
+            mask=Mask(self.causal, keys, start, None if mask is None else mask.allowed),
             pos=pos,
             k_pos=k_pos,
             valid=valid if self.norm_mixes_tokens else None,
@@ -89,7 +102,6 @@ class Positioned(nn.Module):
             memory_mask=memory_mask,
             cache=cache,
         )
-        return view(context, self.position, self.window)
 
     def _check_any_mask(self) -> None:
         """Raise an error where a mask that hides tokens from one another would have no effect."""
@@ -170,12 +182,14 @@ def create_position(dim: int, options: StackOptions, causal: bool) -> Position:
     return position
 
 
-def view(context: Context, position: Position, window: int | None, layer: int = 0) -> Context:
-    """The context of layers with another position and window; ``layer`` is the first of them."""
+def layer_context(
+    context: Context, position: Position, window: int | None, layer: int = 0
+) -> Context:
+    """The context of layers with this position and window; ``layer`` is the first of them."""
     mask, cache, k_pos = context.mask, context.cache, context.k_pos
-    start = 0 if cache is None else cache.length
-    keys, allowed, kept = mask.keys, mask.allowed, None
+    kept = None
     if window is not None:
+        start, keys, allowed = mask.start, mask.keys, mask.allowed
         if cache is not None:  # Tokens that left the window are no longer in it.
             start = cache.target[layer].length
             last = start + context.pos.shape[1]
@@ -186,9 +200,10 @@ def view(context: Context, position: Position, window: int | None, layer: int = 
             kept = window - 1 if keys is None and cache.positions is None else None
         near = in_window(context.pos, k_pos, window, mask.causal)
         allowed = near if allowed is None else allowed & near
+        mask = Mask(mask.causal, keys, start, allowed)
     return replace(
         context,
-        mask=Mask(mask.causal, keys, start, allowed),
+        mask=mask,
         bias=position.bias(context.pos, k_pos),
         rotation=position.angles(context.pos),
         kept=kept,

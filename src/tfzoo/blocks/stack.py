@@ -7,10 +7,9 @@ from collections.abc import Collection
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.positioned import Positioned, check_no_embedding, create_position, view
+from tfzoo.blocks.positioned import Positioned, check_no_embedding, create_position, layer_context
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Norm
 from tfzoo.dropout import dropout
@@ -79,23 +78,22 @@ class Stack(Positioned):
         """
         names = {position_key(options): ""}
         for layer, one in enumerate(each):
+            if one not in each[:layer]:
+                self.check_layer(one, causal, allow)
             key = position_key(one)
             if key not in names:
-                check_clashes(one, causal, allow)
                 check_no_embedding(one.position)
                 names[key] = str(layer)
                 self.layer_positions[names[key]] = create_position(dim, one, causal)
-            elif one != options:
-                check_clashes(one, causal, allow)
             self.views.append((names[key], one.window))
 
     def contexts(self, context: Context) -> list[Context]:
         """The context of each layer; each distinct one is computed once."""
-        computed = {("", self.window): context}
+        computed: dict[tuple[str, int | None], Context] = {}
         for layer, (name, window) in enumerate(self.views):
             if (name, window) not in computed:
                 position = self.layer_positions[name] if name else self.position
-                computed[name, window] = view(context, position, window, layer)  # type: ignore[arg-type]  # a ModuleDict of positions
+                computed[name, window] = layer_context(context, position, window, layer)  # type: ignore[arg-type]  # a ModuleDict of positions
         return [computed[one] for one in self.views]
 
     def run(self, x: Tensor, mask: Mask | None, context: Context) -> Tensor:

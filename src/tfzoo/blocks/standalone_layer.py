@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from torch import Tensor
+
+from tfzoo.blocks.context import Context
 from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.positioned import Positioned, check_no_embedding
+from tfzoo.blocks.positioned import Positioned, check_no_embedding, layer_context
 from tfzoo.blocks.transformer_layer import TransformerLayer
 
 
@@ -23,3 +26,8 @@ class StandaloneLayer(Positioned, TransformerLayer):
         check_no_embedding(options.position)
         TransformerLayer.__init__(self, dim, options, causal=causal, cross=cross)
         self.add_position(dim, options, causal=causal, allow=allow)
+
+    def alone(self, x: Tensor, context: Context) -> Tensor:
+        """:meth:`TransformerLayer.forward` with its own position and window."""
+        context = layer_context(context, self.position, self.window)
+        return TransformerLayer.forward(self, x, context, 0)
