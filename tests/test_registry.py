@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from tfzoo.commands.main import main
@@ -68,3 +69,8 @@ def test_what_cannot_be_imported_is_named_and_the_others_are_listed(
         Transformer(8, dim=4, heads=1, layers=1, norm="batch")
     assert main(["show", "norm", "gone"]) == 2
     assert capsys.readouterr().err.startswith("tfzoo: norm 'gone': cannot import")
+
+
+def test_a_class_of_another_kind_is_refused_when_it_is_registered() -> None:
+    with pytest.raises(BadComponent, match=r"norm 'layerlike' .*subclass of tfzoo.contracts.Norm"):
+        Registry("norm").add(torch.nn.LayerNorm, "layerlike")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tfzoo.blocks.context import Padding
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.values import check_range
@@ -50,7 +51,7 @@ def generate(
     """
     check_options(max_new_tokens, temperature, top_k, top_p)
     cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
-    padding = "right" if bool((prompt == model.pad).any()) else "none"
+    padding: Padding = "right" if bool((prompt == model.pad).any()) else "none"
     hidden = model.hidden(prompt, padding=padding, cache=cache)
     logits = model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
     finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)

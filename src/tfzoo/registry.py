@@ -33,11 +33,13 @@ class Kind:
 
     Args:
         package: the package of its files.
+        base: the class that components of this kind subclass; empty where any class will do.
         supplied: the arguments that a model supplies.
         traits: the traits that a component may declare.
     """
 
     package: str
+    base: str = ""
     supplied: frozenset[str] = frozenset()
     traits: frozenset[str] = frozenset()
 
@@ -45,11 +47,13 @@ class Kind:
 KINDS: Mapping[str, Kind] = {
     "attention": Kind(
         "tfzoo.attention",
+        "tfzoo.contracts.Attention",
         frozenset({"heads", "head_dim", "layer", "layers"}),
         frozenset({"rotatable", "nonpositive", "mixes_heads"}),
     ),
     "weighting": Kind(
         "tfzoo.weighting",
+        "tfzoo.contracts.Weighting",
         frozenset({"heads"}),
         frozenset(
             {
@@ -64,28 +68,42 @@ KINDS: Mapping[str, Kind] = {
     ),
     "mixer": Kind(
         "tfzoo.mixer",
+        "tfzoo.blocks.mixer.Mixer",
         frozenset({"dim", "options", "causal", "layer", "layers"}),
         frozenset({"attends", "identity", "ordered", "reach", "bidirectional"}),
     ),
     "residual": Kind(
         "tfzoo.residual",
+        "tfzoo.contracts.Residual",
         frozenset({"inner", "dropout", "dim", "norm", "layer", "layers"}),
         frozenset({"final_norm", "ends_with_norm", "parallel"}),
     ),
     "norm": Kind(
         "tfzoo.norm",
+        "tfzoo.contracts.Norm",
         frozenset({"dim"}),
         frozenset({"mixes_tokens:training", "mixes_tokens:always", "centres_texts"}),
     ),
     "position": Kind(
         "tfzoo.position",
+        "tfzoo.contracts.Position",
         frozenset({"dim", "heads", "head_dim", "max_length", "causal"}),
         frozenset({"needs_length", "bounded"}),
     ),
-    "feedforward": Kind("tfzoo.feedforward", frozenset({"dim"}), frozenset({"identity"})),
-    "pooling": Kind("tfzoo.pooling", frozenset({"dim"}), frozenset({"ordered", "averages"})),
-    "schedule": Kind("tfzoo.tasks.schedules", frozenset({"max_steps"})),
-    "optimizer": Kind("tfzoo.tasks.optimizers", frozenset({"betas", "eps"})),
+    "feedforward": Kind(
+        "tfzoo.feedforward",
+        "tfzoo.contracts.FeedForward",
+        frozenset({"dim"}),
+        frozenset({"identity"}),
+    ),
+    "pooling": Kind(
+        "tfzoo.pooling",
+        "tfzoo.contracts.Pooling",
+        frozenset({"dim"}),
+        frozenset({"ordered", "averages"}),
+    ),
+    "schedule": Kind("tfzoo.tasks.schedules", supplied=frozenset({"max_steps"})),
+    "optimizer": Kind("tfzoo.tasks.optimizers", supplied=frozenset({"betas", "eps"})),
     "tokenizer": Kind("tfzoo.data.tokenizers"),
     "dataset": Kind("tfzoo.data.sets"),
 }
@@ -173,6 +191,9 @@ class Registry:
             raise BadComponent(
                 f"{where}: the name is taken. Choose another: a name means one component everywhere"
             )
+        base = KINDS[self.kind].base
+        if base and base not in (f"{one.__module__}.{one.__qualname__}" for one in cls.__mro__):
+            raise BadComponent(f"{where}: it must be a subclass of {base}")
         unknown = set(traits) - KINDS[self.kind].traits
         if unknown:
             known = listing(KINDS[self.kind].traits)
