@@ -110,9 +110,9 @@ BUGS = (
     ),
     Bug(
         "the bias is not added",
-        "blocks/multihead.py",
-        "return self.attend(q, k, v, context.mask, context.bias)",
-        "return self.attend(q, k, v, context.mask)",
+        "mixer/multihead.py",
+        "return self.attend(x, q, k, v, context.mask, context.bias)",
+        "return self.attend(x, q, k, v, context.mask)",
         "stack encoder-scaled_dot_product-layer-relative_bias-pre "
         "order_matters_if_and_only_if_there_are_positions",
     ),
@@ -203,15 +203,15 @@ BUGS = (
     # the cache
     Bug(
         "a key is cached before it is turned",
-        "blocks/multihead.py",
+        "mixer/multihead.py",
         """        if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
         k = self.prepare_keys(k)
         if context.cache is not None:
-            k, v = context.cache.target[layer].append(k, v)
+            k, v = context.cache.target[layer].append(k, v, context.kept)
 """,
         """        if context.cache is not None:
-            k, v = context.cache.target[layer].append(k, v)
+            k, v = context.cache.target[layer].append(k, v, context.kept)
         if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
         k = self.prepare_keys(k)
@@ -220,17 +220,17 @@ BUGS = (
     ),
     Bug(
         "keys are made of what keys made",
-        "blocks/multihead.py",
-        "k, v = context.cache.target[layer].append(k, v)",
-        "k, v = context.cache.target[layer].append(k, v)\n"
+        "mixer/multihead.py",
+        "k, v = context.cache.target[layer].append(k, v, context.kept)",
+        "k, v = context.cache.target[layer].append(k, v, context.kept)\n"
         "            k = self.attention.prepare_keys(k)",
         "stack decoder-additive-layer-sinusoidal-pre one_token_at_a_time_equals_all_at_once",
     ),
     Bug(
         "the cache does not know how far decoding has come",
         "blocks/decoder.py",
-        "context, pos)\nif cache is not None:\n    cache.length += x.shape[1]",
-        "context, pos)",
+        "self.run(x, mask, context)\nif cache is not None:\n    cache.length += x.shape[1]",
+        "self.run(x, mask, context)",
         f"stack translator-{PLAIN} one_token_at_a_time_equals_all_at_once",
     ),
     Bug(
@@ -341,9 +341,9 @@ BUGS = (
     ),
     Bug(
         "a norm after the residual connection is not told what is padding",
-        "blocks/transformer_layer.py",
-        "return self.norm(x + dropout(self.inner(x, *args), p), valid)",
-        "return self.norm(x + dropout(self.inner(x, *args), p))",
+        "residual/post.py",
+        "return self.norm(x + self.branch(x, *args), valid)",
+        "return self.norm(x + self.branch(x, *args))",
         "stack encoder-scaled_dot_product-batch-sinusoidal-post "
         "padding_has_no_influence_while_training",
     ),
@@ -363,7 +363,7 @@ BUGS = (
     ),
     Bug(
         "a decoder may have a norm that sees the future",
-        "blocks/clashes.py",
+        "blocks/rules.py",
         "if not (parts.causal and mixes_tokens(parts.norm)):",
         "if True:",
         "tests/testing/test_stacks.py::test_a_stack_is_refused_exactly_where_the_traits_say_so[decoder]",
@@ -456,9 +456,9 @@ BUGS = (
     # blocks
     Bug(
         "the residual connection is dropped",
-        "blocks/transformer_layer.py",
-        'return y if self.residual == "none" else x + y',
-        "return y",
+        "residual/pre.py",
+        "return x + self.branch(self.norm(x, valid), *args)",
+        "return self.branch(self.norm(x, valid), *args)",
         OPTIONS
         + "test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection[pre]",
     ),
@@ -471,9 +471,9 @@ BUGS = (
     ),
     Bug(
         "dropout goes on outside training",
-        "blocks/transformer_layer.py",
-        "p = self.p if self.training else 0.0",
-        "p = self.p",
+        "contracts.py",
+        "drop(self.inner(x, *args), self.dropout if self.training else 0.0)",
+        "drop(self.inner(x, *args), self.dropout)",
         OPTIONS + "test_dropout_acts_in_training_and_nowhere_else[dropout]",
     ),
     Bug(
@@ -577,7 +577,7 @@ BUGS = (
     ),
     Bug(
         "a classifier may average what a norm has made all alike",
-        "blocks/clashes.py",
+        "blocks/rules.py",
         "if parts.pooling is None or not parts.ends_with_norm:",
         "if parts:",
         "tests/testing/test_classifiers.py::test_a_classifier_is_refused_exactly_where_the_traits_say_so",

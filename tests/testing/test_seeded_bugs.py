@@ -46,6 +46,9 @@ IDLE = {
 
 DEFINING = {
     "attention": ("scores", "prepared_scores"),
+    "weighting": ("forward",),
+    "mixer": ("forward",),
+    "residual": ("forward",),
     "norm": ("forward",),
     "feedforward": ("forward",),
     "pooling": ("forward",),

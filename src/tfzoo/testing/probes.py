@@ -11,8 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.mixer import Mixer
+from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position, Residual, Weighting
 from tfzoo.masks import Mask
+from tfzoo.precision import at_least_fp32
 from tfzoo.testing.contract import Violation
 from tfzoo.testing.samples import SIZES, lengths_to_valid
 
@@ -29,6 +32,7 @@ def inputs() -> Mapping[str, Tensor]:
 def _inputs(dtype: torch.dtype) -> Mapping[str, Tensor]:
     draw = torch.Generator().manual_seed(7)
     found = {name: torch.randn(B, HEADS, N, WIDTH, generator=draw, dtype=dtype) for name in "qkv"}
+    found["scores"] = torch.randn(B, HEADS, N, N, generator=draw, dtype=dtype)
     found["x"] = torch.randn(B, N, DIM, generator=draw, dtype=dtype)
     found["valid"] = lengths_to_valid([7, 5, 2], N)
     found["length"] = torch.tensor([[7], [5], [2]])
@@ -44,6 +48,25 @@ def of_attention(attention: Attention, given: Mapping[str, Tensor]) -> list[Tens
         attention.forward(given["q"], given["k"], given["v"], **named),
         attention.weights(given["q"], given["k"], **named),
     ]
+
+
+def of_weighting(weighting: Weighting, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """Weights under a mask, in the dtype of the scores."""
+    scores = given["scores"]
+    weights = weighting(at_least_fp32(scores), Mask(causal=True, keys=given["valid"]))
+    return [weights.to(scores.dtype)]
+
+
+def of_mixer(mixer: Mixer, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """The output at real tokens, of a mixer that is not causal."""
+    valid, pos = given["valid"], given["pos"]
+    out: Tensor = mixer(given["x"], Context(Mask(keys=valid), pos, pos), 0)
+    return [out.masked_fill(~valid[..., None], 0.0)]
+
+
+def of_residual(residual: Residual, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """The output."""
+    return [residual(given["x"], given["valid"])]
 
 
 def of_norm(norm: Norm, given: Mapping[str, Tensor]) -> list[Tensor]:
@@ -84,6 +107,9 @@ def of_pooling(pooling: Pooling, given: Mapping[str, Tensor]) -> list[Tensor]:
 
 PROBES: Mapping[str, Callable[..., list[Tensor]]] = {
     "attention": of_attention,
+    "weighting": of_weighting,
+    "mixer": of_mixer,
+    "residual": of_residual,
     "norm": of_norm,
     "position": of_position,
     "feedforward": of_feedforward,

@@ -8,10 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.blocks.options import StackOptions
 from tfzoo.registry import KINDS, Entry, create
 from tfzoo.values import members
 
-COMPONENT_KINDS = ("attention", "norm", "position", "feedforward", "pooling")
+COMPONENT_KINDS = (
+    "attention",
+    "weighting",
+    "mixer",
+    "residual",
+    "norm",
+    "position",
+    "feedforward",
+    "pooling",
+)
 """The kinds that are modules of a model."""
 
 SIZES: Mapping[str, Any] = {
@@ -20,6 +30,11 @@ SIZES: Mapping[str, Any] = {
     "head_dim": 8,
     "max_length": 48,
     "causal": False,
+    "options": StackOptions(layers=2, heads=2, max_length=48, dropout=0.0),
+    "layer": 1,
+    "layers": 2,
+    "dropout": 0.0,
+    "norm": "layer",
     "max_steps": 100,
     "betas": (0.9, 0.98),
     "eps": 1e-9,
@@ -36,9 +51,10 @@ def build_randomized(entry: Entry, options: Mapping[str, Any] | None = None, **s
 
 def build(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) -> Any:
     """A component as its constructor leaves it."""
-    supplied = {
-        key: value for key, value in {**SIZES, **sizes}.items() if key in KINDS[entry.kind].supplied
-    }
+    known = KINDS[entry.kind].supplied
+    supplied = {key: value for key, value in {**SIZES, **sizes}.items() if key in known}
+    if "inner" in known:  # a part may change how its sublayer starts, so each has its own
+        supplied.setdefault("inner", nn.Linear(SIZES["dim"], SIZES["dim"]))
     return create(entry.kind, {"name": entry.name, **(options or {})}, **supplied)
 
 
