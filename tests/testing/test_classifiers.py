@@ -160,6 +160,15 @@ OTHER: dict[str, Any] = {
     "attention_dropout": 0.3,
     "feedforward_dropout": 0.3,
     "pooled_dropout": 0.3,
+    "cap": 2.0,
+    "window": 3,
+    "query_key_norm": {"norm": "rms"},
+    "bias": False,
+    "gate": True,
+    "head_scale": True,
+    "projections": "none",
+    "parallel": "two_norms",
+    "pattern": [{"attention": "cosine"}, {}],
     "residual": "post",
     "max_length": 30,
     "scale_embeddings": False,
@@ -182,6 +191,8 @@ def test_every_option_of_a_classifier_is_tried() -> None:
     assert set(inspect.signature(TransformerClassifier).parameters) - OTHER.keys() == {
         "allow",
         "init_std",
+        "weighting",  # one value so far
+        "mixer",  # likewise
     }
 
 

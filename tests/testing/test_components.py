@@ -20,8 +20,12 @@ def test_a_component_holds_the_contract(held: tuple[Contract, Entry]) -> None:
 
 
 def flips() -> list[tuple[Entry, str]]:
+    pending = {"weighting", "mixer", "residual"}  # until they have contracts of their own
     entries = [
-        registry(kind).entry(name) for kind in COMPONENT_KINDS for name in registry(kind).names()
+        registry(kind).entry(name)
+        for kind in COMPONENT_KINDS
+        if kind not in pending
+        for name in registry(kind).names()
     ]
     return [(entry, trait) for entry in entries for trait in sorted(KINDS[entry.kind].traits)]
 
