@@ -16,7 +16,7 @@ ROOT = Path(tfzoo.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOORS = {
     0: ("errors", "registry", "special_ids", "values", "__init__"),
-    1: ("contracts", "masks", "dropout"),
+    1: ("contracts", "masks", "dropout", "architectures"),
     2: ("attention", "weighting", "norm", "position", "feedforward", "residual", "pooling"),
     3: ("blocks",),
     4: ("mixer", "models", "search", "generation", "swapping", "testing"),

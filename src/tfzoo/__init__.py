@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tfzoo.masks import Mask
     from tfzoo.models.classifier import TransformerClassifier
     from tfzoo.models.language_model import LanguageModel
+    from tfzoo.models.masked_language_model import MaskedLanguageModel
     from tfzoo.models.transformer import Transformer
     from tfzoo.registry import create, describe, list_components, register
     from tfzoo.search import Search
@@ -45,6 +46,7 @@ _WHERE = {
     "LanguageModel": "tfzoo.models.language_model",
     "Loss": "tfzoo.tasks.loss",
     "Mask": "tfzoo.masks",
+    "MaskedLanguageModel": "tfzoo.models.masked_language_model",
     "MultiheadAttention": "tfzoo.blocks.torch_attention",
     "Optim": "tfzoo.tasks.optim",
     "ParallelBatch": "tfzoo.data.parallel_batch",
@@ -75,6 +77,7 @@ __all__ = [
     "LanguageModel",
     "Loss",
     "Mask",
+    "MaskedLanguageModel",
     "MultiheadAttention",
     "Optim",
     "ParallelBatch",

@@ -11,7 +11,13 @@ from torch import nn
 
 import tfzoo
 from tfzoo.blocks.multihead import CrossAttention
-from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions, option_types
+from tfzoo.blocks.options import (
+    STACK_KEYS,
+    LayerKeywords,
+    StackKeywords,
+    StackOptions,
+    option_types,
+)
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
 from tfzoo.mixer.multihead import SelfAttention
@@ -92,7 +98,8 @@ def test_the_keywords_of_a_model_are_the_options_of_a_stack() -> None:
         key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
     }
     layer = get_type_hints(LayerKeywords, include_extras=True)
-    assert layer == {key: keywords[key] for key in keywords if key not in ("position", "pattern")}
+    of_stack = {"position", *STACK_KEYS}
+    assert layer == {key: keywords[key] for key in keywords if key not in of_stack}
 
 
 @pytest.mark.parametrize("model", [tfzoo.Transformer, tfzoo.TransformerClassifier])
@@ -140,3 +147,19 @@ def test_options_that_are_left_out_have_the_values_that_the_docs_name() -> None:
         pattern=None,
         max_length=1024,
     )
+
+
+def test_the_norm_of_embeddings_mixes_no_tokens() -> None:
+    with pytest.raises(BadOption, match=r"embedding_norm must mix no tokens: .*layer"):
+        tfzoo.Encoder(8, 2, 1, embedding_norm="batch")
+
+
+@pytest.mark.parametrize("key", STACK_KEYS)
+def test_layers_of_a_pattern_differ_in_options_of_layers(key: str) -> None:
+    with pytest.raises(BadOption, match=f"pattern: {key} belongs to the stack"):
+        tfzoo.Encoder(8, 2, 1, pattern=[{key: None}])
+
+
+def test_parallel_sublayers_keep_their_first_norm() -> None:
+    with pytest.raises(BadOption, match="first_norm"):
+        tfzoo.Encoder(8, 2, 1, parallel="one_norm", first_norm=False)

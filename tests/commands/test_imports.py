@@ -10,7 +10,15 @@ from tests import forked
 HEAVY = ("lightning", "wandb", "transformers", "jsonargparse", "torchmetrics")
 
 
-LIGHT = [["--help"], ["--version"], ["list"], ["show", "norm", "rms"], ["recipes"], ["cache"]]
+LIGHT = [
+    ["--help"],
+    ["--version"],
+    ["list"],
+    ["show", "norm", "rms"],
+    ["recipes"],
+    ["architectures"],
+    ["cache"],
+]
 HELP = [["fit", "--help"], ["sweep", "--help"], ["report", "--help"]]
 
 

@@ -109,7 +109,7 @@ def test_the_sides_may_differ() -> None:
         ({"init_std": 0.0}, "init_std=0.0 must be a finite number over 0"),
         ({"init_std": float("inf")}, "init_std=inf must be a finite number over 0"),
         ({"temperature": float("inf")}, "temperature must be a finite number, not inf"),
-        ({"tie": "both"}, "tie must be 'all' or 'target' or 'none', not 'both'"),
+        ({"tie": "both"}, "tie must be 'all' or 'target' or 'embeddings' or 'none', not 'both'"),
         ({"tie": "none", "source_vocab_size": 0}, "source_vocab_size=0 must be"),
     ],
 )

@@ -541,6 +541,20 @@ BUGS = (
         "pooling first padding_has_no_influence",
     ),
     Bug(
+        "the pooler reads the first place of a text that begins later",
+        "pooling/pooler.py",
+        "self.linear(self.first(x, valid))",
+        "self.linear(x[:, 0])",
+        "pooling pooler padding_has_no_influence",
+    ),
+    Bug(
+        "the pooler answers to a text of no token",
+        "pooling/pooler.py",
+        "return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)",
+        "return pooled",
+        "pooling pooler texts_of_no_token_are_harmless",
+    ),
+    Bug(
         "runs of tokens reach into what stands in the padding",
         "pooling/convolution.py",
         "x = x.masked_fill(~valid[..., None], 0.0)",
@@ -564,8 +578,8 @@ BUGS = (
     Bug(
         "the pooling is not told what is padding",
         "models/classifier.py",
-        "self.pooling(self.encode(text, padding=padding), self.valid(text, padding))",
-        "self.pooling(self.encode(text, padding=padding))",
+        "self.pooling(self.encode(text, types, padding=padding), self.valid(text, padding))",
+        "self.pooling(self.encode(text, types, padding=padding))",
         f"classifier {CLASSIFIER} padding_has_no_influence",
     ),
     Bug(

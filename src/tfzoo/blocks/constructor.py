@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ParamSpec, cast, get_args, get_type_hints
 
+from tfzoo.architectures import options_like
 from tfzoo.blocks.options import StackOptions, option_types
 from tfzoo.errors import did_you_mean
 
@@ -20,6 +21,8 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
 
     - The decorated signature lists each of these options with type and default. ``help`` shows it,
       and recipes are checked against it.
+    - An argument ``like`` is the name of an architecture. Its options are used where the call
+      gives none.
     - ``self.config`` is set to the arguments of the call, defaults included. Checkpoints store it;
       ``type(self)(**self.config)`` builds a module of the same structure.
     """
@@ -31,6 +34,8 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
                 f"{type(self).__name__} has no argument {name!r}."
                 f"{did_you_mean(name, signature.parameters)}"
             )
+        if kwargs.get("like") is not None:
+            kwargs = {**options_like(kwargs["like"], type(self)), **kwargs, "like": None}
         call = signature.bind(self, *args, **kwargs)
         call.apply_defaults()
         _, *given = call.arguments.items()

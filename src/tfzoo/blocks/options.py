@@ -54,6 +54,11 @@ class StackOptions:
             the block's input (Qiu et al. 2025, arXiv:2505.06708).
         head_scale: each head's output is multiplied by a trained number (Shleifer et al. 2021,
             arXiv:2110.09456, section 2).
+        embedding_norm: a norm after the embeddings and what the positional encoding adds to them
+            (BERT); None: none.
+        embedding_projection: a linear layer after the embeddings and their norm (FNet).
+        first_norm: False leaves out the norm of the first sublayer of the first layer, as where
+            the embeddings are normalised already (ModernBERT).
         dropout: dropout probability after the embeddings and after each sublayer.
         attention_dropout: dropout probability of the attention weights.
         feedforward_dropout: dropout probability of the hidden layer of the feed-forward sublayer.
@@ -87,6 +92,9 @@ class StackOptions:
     query_key_norm: dict[str, Any] | None = None
     gate: bool = False
     head_scale: bool = False
+    embedding_norm: NormSpec | None = None
+    embedding_projection: bool = False
+    first_norm: bool = True
     dropout: float = 0.1
     attention_dropout: float = 0.0
     feedforward_dropout: float = 0.0
@@ -120,6 +128,8 @@ class StackOptions:
             for key in set_too:
                 if getattr(self, key):
                     raise BadOption(f"projections: none leaves nothing for {key} to act on")
+        if self.parallel and not self.first_norm:
+            raise BadOption("first_norm: false leaves out the norm that parallel sublayers share")
         if self.query_key_norm is not None:
             check_query_key_norm(self.query_key_norm)
         if self.pattern is not None:
@@ -189,6 +199,10 @@ def check_query_key_norm(option: object) -> None:
     registry("norm").options(option["norm"])
 
 
+STACK_KEYS = ("layers", "pattern", "embedding_norm", "embedding_projection", "first_norm")
+"""Options that no layer has for itself."""
+
+
 def check_pattern(pattern: object) -> None:
     """Check the form of the option ``pattern``; the entries are checked where layers are built.
 
@@ -202,7 +216,7 @@ def check_pattern(pattern: object) -> None:
     ):
         raise BadOption(f"pattern must be a list such as [{{window: 128}}, {{}}], not {pattern!r}")
     for entry in pattern:
-        for key in ("layers", "pattern"):
+        for key in STACK_KEYS:
             if key in entry:
                 raise BadOption(f"pattern: {key} belongs to the stack, not to a layer")
 
@@ -250,3 +264,6 @@ class StackKeywords(LayerKeywords, total=False):
 
     position: PositionSpec
     pattern: list[dict[str, Any]] | None
+    embedding_norm: NormSpec | None
+    embedding_projection: bool
+    first_norm: bool

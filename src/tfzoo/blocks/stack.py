@@ -8,18 +8,22 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.context import Context
+from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.positioned import Positioned, check_no_embedding, create_position, layer_context
+from tfzoo.blocks.traits import mixes_tokens, names_that_fit
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Norm
 from tfzoo.dropout import dropout
+from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.registry import create, registry
+from tfzoo.registry import Spec, create, registry
 
 
 class Stack(Positioned):
-    """Positional encoding, ``layers`` times :class:`TransformerLayer`, and a final norm if
-    ``residual`` has the trait ``final_norm``.
+    """Positional encoding, ``embedding_norm`` and ``embedding_projection`` if they are set,
+    ``layers`` times :class:`TransformerLayer`, and a final norm if ``residual`` has the trait
+    ``final_norm``.
 
     Args:
         dim: width of the model.
@@ -45,6 +49,8 @@ class Stack(Positioned):
         super().__init__()
         self.add_position(dim, options, causal=causal, allow=allow)
         self.dropout = options.dropout
+        self.embedding_norm = embedding_norm(options.embedding_norm, dim)
+        self.embedding_projection = Linear(dim, dim) if options.embedding_projection else None
         each = options.each_layer()
         self.layers = nn.ModuleList(
             TransformerLayer(dim, one, causal=causal, cross=cross, layer=layer, layers=len(each))
@@ -108,11 +114,29 @@ class Stack(Positioned):
                 else mask.keys.sum(1, keepdim=True)
             )
         x = self.position.embed(x, context.pos, length)
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        if self.embedding_projection is not None:
+            x = self.embedding_projection(x)
         x = dropout(x, self.dropout if self.training else 0.0)
         contexts = self.contexts(context)
         for index, layer in enumerate(self.layers):
             x = layer(x, contexts[index], index)
         return x if self.final_norm is None else self.final_norm(x, context.valid)
+
+
+def embedding_norm(spec: Spec | None, dim: int) -> Norm | None:
+    """The norm of the embeddings.
+
+    Raises:
+        BadOption: it mixes tokens, so that a decoder would see later ones.
+    """
+    if spec is None:
+        return None
+    if mixes_tokens(registry("norm").options(spec)[0]):
+        others = names_that_fit("norm", lambda one: not mixes_tokens(one))
+        raise BadOption(f"embedding_norm must mix no tokens: {others}")
+    return create("norm", spec, dim=dim)  # type: ignore[no-any-return]
 
 
 def position_key(options: StackOptions) -> tuple[object, ...]:

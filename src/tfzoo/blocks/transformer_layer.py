@@ -48,8 +48,10 @@ class TransformerLayer(nn.Module):
             wrapped: Residual = create("residual", options.residual, **supplied, **depth)
             return wrapped
 
-        def unless_identity(part: Mixer | FeedForward) -> Residual | None:
-            return None if "identity" in part.entry.traits else sublayer(part)
+        def unless_identity(
+            part: Mixer | FeedForward, norm: NormSpec = options.norm
+        ) -> Residual | None:
+            return None if "identity" in part.entry.traits else sublayer(part, norm)
 
         mixer: Mixer = create(
             "mixer", options.mixer, dim=dim, options=options, causal=causal, **depth
@@ -57,7 +59,8 @@ class TransformerLayer(nn.Module):
         feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
         self.feedforward_dropout = options.feedforward_dropout
         if options.parallel is None:
-            self.self_attention = unless_identity(mixer)
+            first = options.norm if layer or options.first_norm else "none"
+            self.self_attention = unless_identity(mixer, first)
         else:
             check_parallel(options, cross)
             norm = options.norm if options.parallel == "one_norm" else "none"

@@ -7,6 +7,7 @@ import re
 from contextlib import redirect_stdout
 from importlib import import_module
 
+from tfzoo import architectures
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config import packaged
 from tfzoo.registry import KINDS, registry
@@ -44,6 +45,7 @@ _tfzoo() {
     case ${COMP_WORDS[1]} in
       fit) found="%(recipes)s" ;;
       recipes) found="%(recipes)s %(sweeps)s" ;;
+      architectures) found="%(architectures)s" ;;
       sweep) found="%(sweeps)s" ;;
       list | show | check) [[ $COMP_CWORD == 2 ]] && found="%(kinds)s" ;;
       completion) found="%(shells)s" ;;
@@ -83,11 +85,13 @@ def script() -> str:
 
     kinds = {kind: " ".join(registry(kind).names()) for kind in KINDS}
     values = [f'    --*.{kind} | {kind}) found="{names}" ;;' for kind, names in kinds.items()]
+    values.append(f'    --model.like) found="{" ".join(architectures.names())}" ;;')
     options = [f'      {name}) found="{" ".join(options_of(name))}" ;;' for name in COMMANDS]
     return SCRIPT % {
         "commands": " ".join(COMMANDS),
         "values": "\n".join(values),
         "options": "\n".join(options),
+        "architectures": " ".join(architectures.names()),
         "recipes": " ".join(packaged.recipes()),
         "sweeps": " ".join(packaged.sweeps()),
         "kinds": " ".join(KINDS),

@@ -16,6 +16,7 @@ COMMANDS = {
     "list": "list components, one per line",
     "show": "describe one component",
     "check": "run a component's contract tests",
+    "architectures": "list published architectures, or print one",
     "recipes": "list, print or copy the packaged recipes",
     "fit": "train a recipe",
     "validate": "score a trained run on its validation text",
@@ -40,7 +41,7 @@ def usage() -> str:
         "Compose, train and compare Transformers from any parts.",
         "",
     ]
-    lines += [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
+    lines += [f"  {name:<13} {text}" for name, text in COMMANDS.items()]
     lines += ["", "tfzoo COMMAND --help says more. To begin: tfzoo fit translation/numbers"]
     return "\n".join(lines)
 

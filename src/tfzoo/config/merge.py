@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfzoo.architectures import options_like
 from tfzoo.config.arguments import Option
 from tfzoo.config.data_paths import SPLITS, absolute_path, splits_have_names
 from tfzoo.config.sections import TOP, Section, misplaced, union_members
 from tfzoo.config.security import CLASS_KEYS
-from tfzoo.errors import BadRecipe
+from tfzoo.errors import BadRecipe, TfzooError
 from tfzoo.values import is_plain
 
 
@@ -60,6 +61,8 @@ class Merged:
     def add(self, values: Mapping[str, Any], origin: str) -> None:
         """Merge nested values, which override earlier ones.
 
+        ``like`` in ``model`` comes first: it replaces the options of an architecture's parts.
+
         Raises:
             BadRecipe: a key that is unknown, or in the wrong section.
         """
@@ -71,8 +74,11 @@ class Merged:
             elif not isinstance(value, Mapping | None):
                 raise BadRecipe(f"{origin}: {key} is a section of keys, not {value!r}")
             else:
-                for name, inner in (value or {}).items():
-                    self._add_key(key, str(name), inner, origin)
+                given = {str(name): inner for name, inner in (value or {}).items()}
+                if "like" in given and key == "model":
+                    self._add_architecture(given.pop("like"), origin)
+                for name, inner in given.items():
+                    self._add_key(key, name, inner, origin)
 
     def add_options(self, options: Sequence[Option]) -> None:
         """Merge command-line options.
@@ -86,7 +92,12 @@ class Merged:
         """
         have_names = splits_have_names(self.values.get("data", {}), options)
         by_depth = sorted(
-            options, key=lambda o: 0 if o.key.startswith("trainer.callbacks") else o.key.count(".")
+            options,
+            key=lambda o: (
+                0
+                if o.key.startswith("trainer.callbacks") or o.key == "model.like"
+                else o.key.count(".")
+            ),
         )
         for option in by_depth:
             first, *inner = option.key.split(".")
@@ -119,6 +130,17 @@ class Merged:
         if is_plain(hint):
             return value if type(value) in kinds and not isinstance(value, str | None) else text
         return text if str in kinds and not isinstance(value, list | dict) else value
+
+    def _add_architecture(self, name: Any, origin: str) -> None:
+        """Set the options of ``like: NAME`` in the section ``model``."""
+        if name is None:
+            return
+        try:
+            options = options_like(name, self.sections["model"].cls)
+        except TfzooError as error:
+            raise BadRecipe(f"{origin}: model.like: {error}") from None
+        self.values.setdefault("model", {}).update(options)
+        self.origins.update({f"model.{key}": f"{origin} (like: {name})" for key in options})
 
     def _add_key(self, section: str, key: str, value: Any, origin: str) -> None:
         known, values = self.sections[section], self.values.setdefault(section, {})

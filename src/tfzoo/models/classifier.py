@@ -36,9 +36,13 @@ class TransformerClassifier(nn.Module):
         classes: number of classes, at least 2.
         dim: width of the model.
         heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        like: the name of an architecture (``tfzoo architectures``). Its options are used where none
+            are given here: those of its layers, and for the class of its own model all of them.
         pooling: the pooling over a text's tokens, by name or with options; see ``tfzoo list
             pooling``.
         pooled_dropout: dropout probability of the pooled vector.
+        token_types: number of types of tokens, such as 2 for the two texts of a pair; a vector of
+            the type is added to the embedding (BERT). 0: none.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
         init_std: scale the initial weights of each embedding and linear layer to this root mean
             square; None: keep the initialisation of each.
@@ -61,8 +65,10 @@ class TransformerClassifier(nn.Module):
         heads: int = 8,
         layers: int = 6,
         *,
+        like: str | None = None,
         pooling: PoolingSpec = "mean",
         pooled_dropout: float = 0.0,
+        token_types: int = 0,
         scale_embeddings: bool = True,
         init_std: float | None = None,
         allow: list[str] | None = None,
@@ -76,7 +82,7 @@ class TransformerClassifier(nn.Module):
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
         check_clashes(options, causal=False, allow=allow or (), pooling=pooling)
-        self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
+        self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, token_types=token_types)
         self.encoder = Encoder(dim, **vars(options), allow=allow)
         self.pooling: Pooling = create("pooling", pooling, dim=dim)
         self.pooled_dropout = pooled_dropout
@@ -99,17 +105,21 @@ class TransformerClassifier(nn.Module):
         """The maximum number of tokens; None: any number."""
         return self.encoder.max_positions
 
-    def forward(self, text: Tensor, *, padding: Padding = "right") -> Tensor:
+    def forward(
+        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+    ) -> Tensor:
         """Logits: ``(b n) -> (b classes)``. Ids equal to ``pad`` are padding; ``padding`` is its
-        side.
+        side. ``types`` ``(b n)`` are the tokens' types, by default 0.
         """
-        pooled = self.pooling(self.encode(text, padding=padding), self.valid(text, padding))
+        pooled = self.pooling(self.encode(text, types, padding=padding), self.valid(text, padding))
         return self.head(dropout(pooled, self.pooled_dropout if self.training else 0.0))  # type: ignore[no-any-return]
 
-    def encode(self, text: Tensor, *, padding: Padding = "right") -> Tensor:
+    def encode(
+        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+    ) -> Tensor:
         """The encoder's last hidden states: ``(b n) -> (b n d)``."""
         mask = Mask(keys=self.valid(text, padding))
-        return self.encoder(self.embedding(text), mask=mask, padding=padding)  # type: ignore[no-any-return]
+        return self.encoder(self.embedding(text, types), mask=mask, padding=padding)  # type: ignore[no-any-return]
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""

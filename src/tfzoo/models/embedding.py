@@ -6,22 +6,43 @@ import math
 
 from torch import Tensor, nn
 
+from tfzoo.errors import BadOption
+from tfzoo.values import check_range
+
 
 class Embedding(nn.Embedding):
     """One vector per token, times ``sqrt(dim)`` if ``scale`` (Vaswani et al. 2017, section 3.4).
+    With ``token_types``, a vector of the token's type is added (BERT's segments; Devlin et al.
+    2019, section 3.2).
 
     Initialised from ``N(0, 1/dim)``, so that the logits of a tied output layer initially have
     variance 1 if the components of the hidden states have variance 1.
+
+    Raises:
+        BadOption: ``token_types`` under 0.
     """
 
-    def __init__(self, vocab_size: int, dim: int, *, scale: bool = True) -> None:
+    def __init__(
+        self, vocab_size: int, dim: int, *, scale: bool = True, token_types: int = 0
+    ) -> None:
         super().__init__(vocab_size, dim)
+        check_range("token_types", token_types, ge=0, whole=True)
         self.factor = math.sqrt(dim) if scale else 1.0
+        self.types = Embedding(token_types, dim, scale=False) if token_types else None
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """``(b n) -> (b n d)``"""
+    def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
+        """``(b n) -> (b n d)``; ``types`` ``(b n)`` are 0 to ``token_types - 1``, by default 0.
+
+        Raises:
+            BadOption: ``types``, but no ``token_types``.
+        """
         x = super().forward(ids)
-        return x if self.factor == 1.0 else x * self.factor
+        x = x if self.factor == 1.0 else x * self.factor
+        if self.types is not None:
+            return x + (self.types.weight[0] if types is None else self.types(types))  # type: ignore[no-any-return]
+        if types is not None:
+            raise BadOption("types for a model without them: set token_types")
+        return x

@@ -35,6 +35,8 @@ class LanguageModel(nn.Module):
         vocab_size: number of token ids.
         dim: width of the model.
         heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        like: the name of an architecture (``tfzoo architectures``). Its options are used where none
+            are given here: those of its layers, and for the class of its own model all of them.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (Vaswani et al. 2017, section 3.4).
         tie: the embedding and the output projection are one matrix (Press and Wolf 2017).
         head_bias: add a trained bias to the logits.
@@ -60,6 +62,7 @@ class LanguageModel(nn.Module):
         heads: int = 8,
         layers: int = 6,
         *,
+        like: str | None = None,
         scale_embeddings: bool = True,
         tie: bool = True,
         head_bias: bool = False,

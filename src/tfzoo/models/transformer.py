@@ -20,7 +20,7 @@ from tfzoo.models.initialise import rescale
 from tfzoo.special_ids import PAD
 from tfzoo.values import check_range, type_name
 
-Tie = Literal["all", "target", "none"]
+Tie = Literal["all", "target", "embeddings", "none"]
 
 
 class Transformer(nn.Module):
@@ -36,9 +36,12 @@ class Transformer(nn.Module):
             ``source_vocab_size`` is given.
         dim: width of the model.
         heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        like: the name of an architecture (``tfzoo architectures``). Its options are used where none
+            are given here: those of its layers, and for the class of its own model all of them.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
         tie: which embeddings are one matrix: ``all`` (source, target and output; Press and Wolf
-            2017), ``target`` (target and output) or ``none``.
+            2017), ``target`` (target and output), ``embeddings`` (source and target; T5 v1.1) or
+            ``none``.
         init_std: scale the initial weights of each embedding and linear layer to this root mean
             square, such as 0.02 (Devlin et al. 2019); None: keep the initialisation of each.
         source_vocab_size: number of token ids of the source; ``vocab_size`` by default.
@@ -62,6 +65,7 @@ class Transformer(nn.Module):
         heads: int = 8,
         layers: int = 6,
         *,
+        like: str | None = None,
         scale_embeddings: bool = True,
         tie: Tie = "all",
         init_std: float | None = None,
@@ -78,9 +82,10 @@ class Transformer(nn.Module):
         check_range("init_std", init_std, gt=0, optional=True)
         if tie not in get_args(Tie):
             raise BadOption(f"tie must be {type_name(Tie)}, not {tie!r}")
-        if tie == "all" and source_vocab_size is not None:
+        joint = tie in ("all", "embeddings")
+        if joint and source_vocab_size is not None:
             raise BadOption(
-                "tie: all shares one matrix between source and target embeddings, but "
+                f"tie: {tie} shares one matrix between source and target embeddings, but "
                 "source_vocab_size is given. Use tie: target"
             )
         common = StackOptions(layers, heads, **stack)
@@ -94,10 +99,11 @@ class Transformer(nn.Module):
         shared = self.target_embedding
         self.source_embedding = (
             shared
-            if tie == "all"
+            if joint
             else Embedding(source_vocab_size or vocab_size, dim, scale=scale_embeddings)
         )
-        self.projection = None if tie != "none" else nn.Parameter(torch.empty(vocab_size, dim))
+        tied = tie in ("all", "target")
+        self.projection = None if tied else nn.Parameter(torch.empty(vocab_size, dim))
         self.init_std = init_std
         self.reset_parameters()
 

@@ -1,0 +1,30 @@
+"""tfzoo architectures [NAME]: published architectures as sums of parts."""
+
+from __future__ import annotations
+
+from tfzoo import architectures
+from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.terminal import print_result
+
+
+def run(args: list[str]) -> int:
+    """List architectures with their model and paper, or print one."""
+    parser = CommandParser(
+        "architectures",
+        "List published architectures with their model and paper, or print the parts of one.",
+        "Use one by `like: NAME` under `model:` in a recipe, --model.like NAME, or "
+        'tfzoo.Transformer(..., like="NAME").',
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="print this architecture")
+    given = parser.parse(args)
+    if given is None:
+        return 0
+    if given.name is not None:
+        print_result(architectures.text(given.name).rstrip())
+        return 0
+    names = architectures.names()
+    found = {name: architectures.architecture(name) for name in names}
+    width, models = max(map(len, names)), max(len(one.model) for one in found.values())
+    for name, one in found.items():
+        print_result(f"{name:<{width}}  {one.model:<{models}}  {one.title}  [{one.paper}]")
+    return 0

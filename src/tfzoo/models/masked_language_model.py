@@ -1,0 +1,122 @@
+"""A masked language model (Devlin et al. 2019), built from components."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.context import Padding
+from tfzoo.blocks.encoder import Encoder
+from tfzoo.blocks.linear import Linear
+from tfzoo.blocks.options import StackKeywords, StackOptions
+from tfzoo.contracts import Norm
+from tfzoo.masks import Mask
+from tfzoo.models.embedding import Embedding
+from tfzoo.models.initialise import rescale
+from tfzoo.registry import create
+from tfzoo.special_ids import PAD
+from tfzoo.values import check_range
+
+
+class MaskedLanguageModel(nn.Module):
+    """An embedding ``E``, an encoder, and the logits of the token that stands, or was masked, at
+    each place: ``E norm(gelu(W x + b)) + c`` (BERT, RoBERTa).
+
+    >>> import torch
+    >>> model = MaskedLanguageModel(8000, dim=64, heads=4, layers=2, position="learned")
+    >>> text = torch.randint(4, 8000, (2, 7))
+    >>> model(text).shape, model.encode(text).shape
+    (torch.Size([2, 7, 8000]), torch.Size([2, 7, 64]))
+
+    Args:
+        vocab_size: number of token ids.
+        dim: width of the model.
+        heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        like: the name of an architecture (``tfzoo architectures``). Its options are used where none
+            are given here: those of its layers, and for the class of its own model all of them.
+        token_types: number of types of tokens, such as 2 for the two texts of a pair; a vector of
+            the type is added to the embedding. 0: none.
+        scale_embeddings: multiply embeddings by ``sqrt(dim)`` (Vaswani et al. 2017, section 3.4).
+        init_std: scale the initial weights of each embedding and linear layer to this root mean
+            square, such as 0.02 (Devlin et al. 2019); None: keep the initialisation of each.
+        allow: names of clash rules to ignore.
+
+    Raises:
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value.
+        Clash: components that cannot work together.
+    """
+
+    config: dict[str, Any]
+    """The arguments of the constructor."""
+
+    @with_stack_options
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int = 512,
+        heads: int = 8,
+        layers: int = 6,
+        *,
+        like: str | None = None,
+        token_types: int = 0,
+        scale_embeddings: bool = True,
+        init_std: float | None = None,
+        allow: list[str] | None = None,
+        **stack: Unpack[StackKeywords],
+    ) -> None:
+        super().__init__()
+        check_range("dim", dim, ge=1, whole=True)
+        check_range("vocab_size", vocab_size, ge=1, whole=True)
+        check_range("init_std", init_std, gt=0, optional=True)
+        options = StackOptions(layers, heads, **stack)
+        self.encoder = Encoder(dim, **vars(options), allow=allow)
+        self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, token_types=token_types)
+        self.head = Linear(dim, dim, bias=options.bias)
+        self.head_norm: Norm = create("norm", options.norm, dim=dim)
+        self.output_bias = nn.Parameter(torch.empty(vocab_size))
+        self.init_std = init_std
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The bias of the logits starts at 0; apply ``init_std`` to all other modules."""
+        nn.init.zeros_(self.output_bias)
+        if self.init_std is not None:
+            rescale(self, self.init_std)
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        return PAD
+
+    @property
+    def max_positions(self) -> int | None:
+        """The maximum number of tokens; None: any number."""
+        return self.encoder.max_positions
+
+    def forward(
+        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+    ) -> Tensor:
+        """Logits: ``(b n) -> (b n v)``.
+
+        ``types`` ``(b n)`` are the tokens' types, by default 0. Ids equal to ``pad`` are padding;
+        ``padding`` is its side, ``none``: no padding.
+        """
+        valid = self.valid(text, padding)
+        hidden = nn.functional.gelu(self.head(self.encode(text, types, padding=padding)))
+        return nn.functional.linear(
+            self.head_norm(hidden, valid), self.embedding.weight, self.output_bias
+        )
+
+    def encode(
+        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+    ) -> Tensor:
+        """The encoder's last hidden states: ``(b n) -> (b n d)``."""
+        mask = Mask(keys=self.valid(text, padding))
+        return self.encoder(self.embedding(text, types), mask=mask, padding=padding)  # type: ignore[no-any-return]
+
+    def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
+        """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
+        return None if padding == "none" else ids != self.pad

@@ -1,0 +1,38 @@
+"""The pooler of BERT."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.contracts import Pooling
+from tfzoo.pooling.first import First
+from tfzoo.registry import register
+
+
+@register("pooling", "pooler", paper="arXiv:1810.04805, section 3; its code", traits={"ordered"})
+class Pooler(Pooling):
+    """A layer on the first real token (BERT): ``tanh(W x_1 + b)``.
+
+    Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A sequence of no token
+    gives zeros. ``W`` starts uniform by Glorot's rule, ``b`` at zero. Options: none.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> create("pooling", "pooler", dim=8)(torch.randn(3, 7, 8)).shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.first = First()
+        self.linear = nn.Linear(dim, dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        pooled = torch.tanh(self.linear(self.first(x, valid)))
+        return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)

@@ -1,0 +1,62 @@
+"""The command, and ``like`` in a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tfzoo import architectures
+from tfzoo.commands.main import main
+from tfzoo.config.arguments import parse_arguments
+from tfzoo.config.resolve import load_recipe, resolve
+from tfzoo.errors import BadRecipe
+
+
+def test_the_command_lists_architectures_with_model_and_paper(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["architectures"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == architectures.names()
+    assert all(architectures.architecture(line.split()[0]).model in line for line in lines)
+
+
+def test_it_prints_one_which_is_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["architectures", "t5"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["stack"]["position"]["name"] == "relative_bias"
+    assert main(["architectures", "lama"]) == 2
+    assert "Did you mean 'llama'?" in capsys.readouterr().err
+
+
+def resolved(folder: Path, model: str, *words: str) -> dict[str, object]:
+    """The section ``model`` of a recipe on built-in data."""
+    path = folder / "mine.yaml"
+    path.write_text(f"base: translation/numbers\nmodel: {model}\n", "utf-8")
+    found = resolve(load_recipe(str(path)), parse_arguments(words), make_data=False)
+    section: dict[str, object] = found.recipe["model"]
+    return section
+
+
+def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(
+    tmp_path: Path,
+) -> None:
+    """It replaces what the base says of parts, and keeps its sizes."""
+    found = resolved(tmp_path, "{like: t5, norm: {eps: 1.0e-5}, dropout: 0.0}")
+    assert found["norm"] == {"name": "rms", "eps": 1e-5}
+    assert found["attention"] == "dot_product"
+    assert found["feedforward"] == {"name": "relu", "bias": False}
+    assert (found["dim"], found["dropout"], found["like"]) == (128, 0.0, None)
+
+
+def test_like_on_the_command_line_comes_before_its_options(tmp_path: Path) -> None:
+    words = ("--model.norm.eps", "1e-4", "--model.like", "llama")
+    found = resolved(tmp_path, "{norm: batch}", *words)
+    assert found["norm"] == {"name": "rms", "eps": 1e-4}
+    assert found["position"] == {"name": "rotary", "layout": "half"}
+
+
+def test_an_unknown_architecture_in_a_recipe_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(BadRecipe, match=r"mine.yaml: model.like: no architecture named 'lama'"):
+        resolved(tmp_path, "{like: lama}")

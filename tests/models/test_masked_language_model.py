@@ -1,0 +1,60 @@
+"""The masked language model's own options; tests/models/test_architectures.py holds it to BERT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import gelu, layer_norm
+from torch.testing import assert_close
+
+import tfzoo
+from tfzoo.errors import BadOption
+from tfzoo.testing.samples import randomize
+
+TEXT = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
+TYPES = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 0]])
+
+
+def small(**options: Any) -> tfzoo.MaskedLanguageModel:
+    torch.manual_seed(1)
+    model = tfzoo.MaskedLanguageModel(20, dim=8, heads=2, layers=1, **options)
+    randomize(model)
+    return model.double().eval()
+
+
+def test_logits_are_a_transformed_state_times_the_embeddings() -> None:
+    model = small()
+    x = gelu(model.encode(TEXT) @ model.head.weight.mT + model.head.bias)
+    x = layer_norm(x, (8,), model.head_norm.weight, model.head_norm.bias, model.head_norm.eps)
+    expected = x @ model.embedding.weight.mT + model.output_bias
+    assert_close(model(TEXT), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_type_adds_its_vector_and_none_is_type_0() -> None:
+    model = small(token_types=2, scale_embeddings=False)
+    expected = model.embedding.weight[TEXT] + model.embedding.types.weight[TYPES]
+    assert_close(model.embedding(TEXT, TYPES), expected, rtol=0, atol=0)
+    assert_close(model(TEXT), model(TEXT, torch.zeros_like(TEXT)), rtol=1e-9, atol=1e-9)
+    assert not torch.equal(model(TEXT), model(TEXT, TYPES))
+
+
+def test_a_classifier_reads_types_too() -> None:
+    model = tfzoo.TransformerClassifier(
+        20, 3, like="bert", dim=8, heads=2, layers=1, dropout=0.0
+    ).eval()
+    assert not torch.equal(model(TEXT), model(TEXT, TYPES))
+
+
+def test_types_that_a_model_does_not_have_are_refused() -> None:
+    with pytest.raises(BadOption, match="set token_types"):
+        small()(TEXT, TYPES)
+    with pytest.raises(BadOption, match="token_types=-1"):
+        small(token_types=-1)
+
+
+def test_padding_on_either_side_changes_nothing() -> None:
+    model = small(position="learned")
+    left = model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left")
+    assert_close(left[1, 1:], model(TEXT)[1, :3], rtol=1e-9, atol=1e-9)
