@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
 
 from tests.docs.pages import ROOT
-from tfzoo.registry import KINDS, Entry, describe, list_components
+from tfzoo.registry import KINDS, Entry, describe, list_components, registry
 
 PAGE = (ROOT / "docs/components.md").read_text("utf-8")
 
@@ -36,3 +37,10 @@ def test_each_component_has_its_line(kind: str) -> None:
 
 def test_the_page_has_the_kinds_and_no_others() -> None:
     assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == list(KINDS)
+
+
+@pytest.mark.parametrize("spec", re.findall(r"`(\{name: [^`]*\})`", PAGE))
+def test_a_spec_on_the_page_names_a_component_and_options_of_its(spec: str) -> None:
+    given = yaml.safe_load(spec)
+    (kind,) = (kind for kind, names in list_components().items() if given["name"] in names)
+    registry(kind).options(given)

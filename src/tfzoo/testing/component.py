@@ -118,17 +118,21 @@ def a_value_that_cannot_be_is_refused(entry: Entry) -> None:
 @every_component
 def compiled_in_one_graph_it_computes_the_same(entry: Entry) -> None:
     """``torch.compile(fullgraph=True)`` succeeds and gives the same output."""
-    module = build_randomized(entry)
-    expected = probe(entry.kind, deepcopy(module))
-    torch.compiler.reset()
-    try:
-        compiled = torch.compile(
-            lambda given: PROBES[entry.kind](module, given), fullgraph=True, backend="eager"
-        )
-        for number, (one, other) in enumerate(zip(compiled(dict(inputs())), expected, strict=True)):
-            assert_same(one, other, f"compiled, output {number}")
-    finally:
+    for options in variants(entry):
+        module = build_randomized(entry, options)
+        expected = probe(entry.kind, deepcopy(module))
         torch.compiler.reset()
+        try:
+            compiled = torch.compile(
+                lambda given, module=module: PROBES[entry.kind](module, given),
+                fullgraph=True,
+                backend="eager",
+            )
+            found = compiled(dict(inputs()))
+        finally:
+            torch.compiler.reset()
+        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_same(one, other, f"compiled, output {number} {options or ''}".rstrip())
 
 
 def assert_same_probe(entry: Entry, module: nn.Module, other: nn.Module, what: str) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.options import StackOptions
+from tfzoo.errors import BadOption
 from tfzoo.registry import KINDS, Entry, create
 from tfzoo.values import members
 
@@ -59,12 +60,20 @@ def build(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) 
 
 
 def variants(entry: Entry) -> Iterator[dict[str, Any]]:
-    """The default, and each option's other choices where it has a few to choose from."""
+    """The default, and each option's other choices where it has a few to choose from and the
+    component takes them without another option.
+    """
     yield {}
     for name, option in entry.options.items():
         for choice in members(option.annotation):
-            if not isinstance(choice, type) and choice != option.default:
-                yield {name: choice}
+            value = not option.default if choice is bool else choice
+            if isinstance(value, type) or value == option.default:
+                continue
+            try:
+                build(entry, {name: value})
+            except BadOption:
+                continue
+            yield {name: value}
 
 
 @torch.no_grad()
