@@ -25,6 +25,7 @@ CLASSIFIER = "scaled_dot_product-layer-sinusoidal-pre-mean"
 OPTIONS = "tests/testing/test_options.py::"
 NORM = "tests/norm/test_norm.py::"
 POSITION = "tests/position/test_position.py::"
+RESIDUAL = "tests/residual/test_residual.py::"
 FORMULA = "tests/feedforward/test_feedforward.py::test_is_its_formula"
 ALONE = "tests/blocks/test_encoder_decoder.py::"
 
@@ -653,5 +654,76 @@ BUGS = (
         "cache.reorder((rows[:, None] * width + parent).flatten()"
         "[: rows.numel() * parent.shape[1]])",
         "tests/test_search.py::test_a_sentence_is_decoded_alike_in_any_company",
+    ),
+    # residual connections
+    Bug(
+        "a sandwich has one norm twice",
+        "residual/sandwich.py",
+        "self.output_norm(",
+        "self.norm(",
+        RESIDUAL + "test_is_its_formula[sandwich]",
+    ),
+    Bug(
+        "the outer norm of a sandwich is not told what is padding",
+        "residual/sandwich.py",
+        "*args), valid)",
+        "*args))",
+        "residual sandwich padding_has_no_influence",
+    ),
+    Bug(
+        "the norm of a sublayer's output takes the sum",
+        "residual/post_sublayer.py",
+        "x + self.norm(self.branch(x, *args), valid)",
+        "self.norm(x + self.branch(x, *args), valid)",
+        "residual post_sublayer ends_with_norm_says_the_truth",
+    ),
+    Bug(
+        "the norm of a sublayer's output takes its input",
+        "residual/post_sublayer.py",
+        "self.norm(self.branch(x, *args), valid)",
+        "self.branch(self.norm(x, valid), *args)",
+        "residual post_sublayer parallel_says_the_truth",
+    ),
+    Bug(
+        "the weight of a deep residual connection does not grow with depth",
+        "residual/deepnorm.py",
+        "(2 * layers) ** 0.25",
+        "2**0.25",
+        RESIDUAL + "test_deepnorm_has_the_numbers_of_its_paper",
+    ),
+    Bug(
+        "deep stacks scale the start of queries and keys too",
+        "residual/deepnorm.py",
+        '("query", "key", "gate", "attention")',
+        '("gate", "attention")',
+        RESIDUAL + "test_deepnorm_scales_the_start_of_values_outputs_and_feedforward_alone",
+    ),
+    Bug(
+        "a branch that should start at zero starts at one",
+        "residual/rezero.py",
+        "nn.init.zeros_",
+        "nn.init.ones_",
+        RESIDUAL + "test_a_layer_with_rezero_starts_as_the_identity_and_learns",
+    ),
+    Bug(
+        "the weight of a branch is not trained",
+        "residual/rezero.py",
+        "self.alpha * self.branch",
+        "self.alpha.detach() * self.branch",
+        "residual rezero gradients_reach_everything",
+    ),
+    Bug(
+        "a gate has no rectifier before it",
+        "residual/gated.py",
+        "*args).relu()",
+        "*args)",
+        RESIDUAL + "test_is_its_formula[gated]",
+    ),
+    Bug(
+        "a gate starts open",
+        "residual/gated.py",
+        "- self.bias).sigmoid()",
+        "+ self.bias).sigmoid()",
+        RESIDUAL + "test_a_gate_starts_close_to_the_identity_as_its_bias_says",
     ),
 )

@@ -17,6 +17,7 @@ MODULES = (
     "dtypes",
     "derivatives",
     "attention",
+    "residual",
     "norm",
     "position",
     "feedforward",

@@ -1,0 +1,33 @@
+"""The norm of what the sublayer adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from tfzoo.contracts import Norm, Residual
+from tfzoo.registry import NormSpec, create, register
+
+
+@register("residual", "post_sublayer", paper="arXiv:2501.00656, section 2.1", traits={"final_norm"})
+class PostSublayer(Residual):
+    """The norm comes after the sublayer, inside the residual branch: ``x + norm(f(x))``.
+
+    Shapes: ``(b n d) -> (b n d)``. Options: none. A stack ends in a norm of its own. OLMo 2's,
+    and before it Swin v2's (Liu et al. 2021, arXiv:2111.09883, section 3.2).
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> wrapped = create("residual", "post_sublayer", inner=torch.nn.Identity(), dropout=0.0, dim=2,
+    ...                  norm="none", layer=0, layers=1)
+    >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[2., 4.]]])
+    """
+
+    def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
+        super().__init__(inner, dropout)
+        self.norm: Norm = create("norm", norm, dim=dim)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
+        return x + self.norm(self.branch(x, *args), valid)

@@ -1,0 +1,134 @@
+"""Contracts of every residual connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from tfzoo.contracts import Norm, Residual
+from tfzoo.registry import Entry
+from tfzoo.testing.contract import EXACT, Violation, assert_differs, assert_same, contract
+from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.samples import SIZES, build, build_randomized, lengths_to_valid, randomize
+
+B, N, D = 3, 6, SIZES["dim"]
+LARGE = 1e4
+
+
+@contract("residual")
+def each_token_by_itself(entry: Entry) -> None:
+    """With a norm and a sublayer that mix no tokens, each token is transformed by itself: ``(b n d)
+    -> (b n d)``.
+    """
+    wrapped, x = build_randomized(entry), torch.randn(B, N, D)
+    for training in (True, False):
+        out = wrapped.train(training)(x)
+        if out.shape != x.shape:
+            raise Violation(f"(b n d) in, {tuple(out.shape)} out")
+        for place in range(N):
+            here = slice(place, place + 1)
+            assert_same(wrapped(x[:, here]), out[:, here], f"token {place} alone")
+
+
+@contract("residual")
+def the_sublayer_is_called_once_with_all_arguments(entry: Entry) -> None:
+    """The sublayer is called once, with tokens ``(b n d)`` and the further arguments."""
+    calls: list[tuple[Any, ...]] = []
+
+    class Watched(nn.Linear):
+        def forward(self, x: Tensor, *args: Any) -> Tensor:
+            calls.append((x.shape, *args))
+            return super().forward(x)
+
+    wrapped = randomize(build(entry, inner=Watched(D, D)))
+    x, context = torch.randn(B, N, D), object()
+    out = wrapped(x, None, context, 7)
+    if calls != [(x.shape, context, 7)]:
+        raise Violation(f"the sublayer is called with {calls}")
+    changed = wrapped.inner
+    with torch.no_grad():
+        changed.weight.neg_()
+    assert_differs(wrapped(x), out, "another sublayer")
+
+
+@contract("residual")
+def dropout_acts_on_the_sublayer_in_training_alone(entry: Entry) -> None:
+    """``dropout`` zeroes channels of the sublayer's output, in training mode alone."""
+    wrapped, x = build_randomized(entry, dropout=0.5), torch.randn(1, 1, D).expand(200, 1, D)
+    kept = wrapped.eval()(x)
+    assert_same(kept[1:], kept[:-1], "dropout outside training")
+    dropped = wrapped.train()(x)
+    assert_differs(dropped[1:], dropped[:-1], "dropout 0.5, in training mode")
+    wrapped.dropout = 0.0
+    assert_same(wrapped(x), kept, "dropout 0, in training mode")
+
+
+@contract("residual")
+def padding_has_no_influence(entry: Entry) -> None:
+    """Every norm is told what is padding: with one that mixes tokens, other and more padding change
+    no output of a real token.
+    """
+    x, valid = torch.randn(B, N, D), lengths_to_valid([6, 4, 2], N)
+    other = torch.where(valid[..., None], x, LARGE * torch.randn_like(x))
+    longer = pad(other, (0, 0, 2, 3), value=LARGE), pad(valid, (2, 3))
+    for norm in ("instance", "batch"):
+        wrapped = build_randomized(entry, norm=norm)
+        out = wrapped(x, valid)[valid]
+        assert_same(wrapped(other, valid)[valid], out, f"other padding, norm {norm}")
+        assert_same(wrapped(*longer)[longer[1]], out, f"more padding, norm {norm}")
+
+
+@contract("residual")
+def final_norm_says_the_truth(entry: Entry) -> None:
+    """The output grows with the input, past every norm, exactly where ``final_norm`` is declared: a
+    stack of such layers needs a norm at its end.
+    """
+    wrapped, x = build_randomized(entry), torch.randn(B, N, D)
+    growth = (wrapped(LARGE * x).std() / wrapped(x).std()).item()
+    if "final_norm" in entry.traits and growth < LARGE**0.5:
+        raise Violation("claims to need a final norm, but the output does not grow with the input")
+    if "final_norm" not in entry.traits and growth > LARGE**0.5:
+        raise Violation("the output grows with the input, but no final norm is claimed")
+
+
+@contract("residual")
+def ends_with_norm_says_the_truth(entry: Entry) -> None:
+    """The output is that of a norm exactly where ``ends_with_norm`` is declared."""
+    wrapped, x = randomize(build(entry)), 3 * torch.randn(B, N, D) + 1
+    for part in wrapped.modules():
+        if isinstance(part, Norm):
+            part.reset_parameters()  # type: ignore[operator]  # norm: layer
+    out = wrapped(x)
+    moments = torch.stack([out.mean(-1), out.var(-1, unbiased=False) - 1])
+    near = 1e-3  # the norm adds an eps to variances
+    if "ends_with_norm" in entry.traits:
+        assert_same(moments, torch.zeros_like(moments), "claims to end with a norm", near)
+    else:
+        assert_differs(moments, 0 * moments, "ends with a norm, but does not claim it", near)
+
+
+@contract("residual")
+def parallel_says_the_truth(entry: Entry) -> None:
+    """The output is ``x + f(norm(x))`` exactly where ``parallel`` is declared."""
+    wrapped, x = build_randomized(entry), torch.randn(B, N, D)
+    outs = [x + wrapped.inner(norm(x)) for norm in wrapped.modules() if isinstance(norm, Norm)]
+    off = min(((wrapped(x) - out).abs().max().item() for out in outs), default=1.0)
+    if ("parallel" in entry.traits) != (off <= EXACT and len(outs) == 1):
+        claim = "claimed" if "parallel" in entry.traits else "not claimed"
+        raise Violation(f"parallel is {claim}, and the output is off x + f(norm(x)) by {off:.2g}")
+
+
+@contract("residual")
+def gradients_reach_everything(entry: Entry) -> None:
+    """Gradients reach the input and every parameter, also those of the sublayer."""
+    wrapped: Residual = build_randomized(entry)
+    x = torch.randn(B, N, D, requires_grad=True)
+    out = wrapped(x)
+    named = {"the input": x, **dict(wrapped.named_parameters())}
+    found = torch.autograd.grad(
+        (out * torch.randn_like(out)).sum(), list(named.values()), allow_unused=True
+    )
+    assert_gradients(dict(zip(named, found, strict=True)))
