@@ -8,12 +8,9 @@ import importlib
 import pytest
 
 from tfzoo.registry import registry
+from tfzoo.testing.samples import COMPONENT_KINDS
 
-COMPONENTS = [
-    (kind, name)
-    for kind in ("attention", "norm", "position", "feedforward", "pooling")
-    for name in registry(kind).names()
-]
+COMPONENTS = [(kind, name) for kind in COMPONENT_KINDS for name in registry(kind).names()]
 
 
 @pytest.mark.parametrize(("kind", "name"), COMPONENTS)

@@ -27,7 +27,11 @@ every_component = contract(*COMPONENT_KINDS)
 
 @every_component
 def gradients_are_those_of_the_output(entry: Entry) -> None:
-    """``torch.autograd.gradcheck`` holds in float64 for all inputs and parameters."""
+    """``torch.autograd.gradcheck`` holds in float64 for all inputs and parameters, unless
+    ``surrogate_gradient`` is declared.
+    """
+    if "surrogate_gradient" in entry.traits:
+        return
     for options in variants(entry):
         for function, tensors in _functions(entry, options):
             _gradcheck(torch.autograd.gradcheck, function, tensors, options)
@@ -36,8 +40,10 @@ def gradients_are_those_of_the_output(entry: Entry) -> None:
 @every_component
 def second_derivatives_are_right_or_refused(entry: Entry) -> None:
     """``torch.autograd.gradgradcheck`` holds, or a RuntimeError says that it cannot be
-    differentiated twice.
+    differentiated twice; unless ``surrogate_gradient`` is declared.
     """
+    if "surrogate_gradient" in entry.traits:
+        return
     for function, tensors in _functions(entry, {}):
         try:
             _gradcheck(torch.autograd.gradgradcheck, function, tensors, {})

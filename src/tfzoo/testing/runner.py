@@ -18,6 +18,7 @@ MODULES = (
     "derivatives",
     "attention",
     "residual",
+    "weighting",
     "norm",
     "position",
     "feedforward",

@@ -7,6 +7,7 @@ from torch import Tensor
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
 from tfzoo.registry import register
+from tfzoo.weighting._visible import softmax_over, visible_keys
 
 
 @register("weighting", "softmax", paper="arXiv:1706.03762, eq. 1", traits={"softmax"})
@@ -25,4 +26,4 @@ class Softmax(Weighting):
     """
 
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
-        return mask.softmax(scores)
+        return softmax_over(scores, visible_keys(scores, mask))

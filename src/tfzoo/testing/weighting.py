@@ -1,0 +1,251 @@
+"""Contracts of every weighting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from tfzoo.contracts import Weighting
+from tfzoo.masks import Mask
+from tfzoo.registry import Entry
+from tfzoo.testing.attention_calls import MIDDLE, B, H, K, Q, calls
+from tfzoo.testing.contract import (
+    CLEAR,
+    Violation,
+    assert_differs,
+    assert_finite,
+    assert_same,
+    contract,
+)
+from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.samples import build_randomized, lengths_to_valid
+
+
+def cases() -> Iterator[tuple[str, Tensor, Mask, Tensor]]:
+    """Scores ``(b h q k)``, a mask, and True where it shows a key, ``(b h q k)``; by name."""
+    for name, call in calls():
+        if call.bias is None and call.k.shape[2] <= MIDDLE:
+            yield name, call.q @ call.k.mT, call.mask, call.visible()
+
+
+def scores(k: int = MIDDLE) -> Tensor:
+    """Random scores of a few units: ``(b h q k)``."""
+    return 2.0 * torch.randn(B, H, Q, k)
+
+
+def gradient(weighting: Weighting, given: Tensor, mask: Mask, upstream: Tensor) -> Tensor:
+    """The gradient of the scores, for this one of the weights; zeros where there is none."""
+    given = given.detach().requires_grad_()
+    weights = weighting(given, mask)
+    if not weights.requires_grad:
+        return torch.zeros_like(given)
+    found = torch.autograd.grad(weights, given, upstream, allow_unused=True)[0]
+    return torch.zeros_like(given) if found is None else found
+
+
+@contract("weighting")
+def a_weight_for_each_score(entry: Entry) -> None:
+    """Weights have the shape and the dtype of the scores, fp32 or float64, also under autocast."""
+    weighting = build_randomized(entry)
+    for name, given, mask, _ in cases():
+        if weighting(given, mask).shape != given.shape:
+            raise Violation(f"(b h q k) in, {tuple(weighting(given, mask).shape)} out, {name}")
+    weighting, single = weighting.float(), scores().float()
+    with torch.autocast("cpu", torch.bfloat16):
+        weights = weighting(single, Mask())
+    if weights.dtype != torch.float32:
+        raise Violation(f"fp32 in, {weights.dtype} out under autocast")
+    assert_same(weights, weighting(single, Mask()), "autocast", 0.0)
+
+
+@contract("weighting")
+def hidden_keys_have_no_weight(entry: Entry) -> None:
+    """A hidden key has a weight of exactly 0, and its score no influence and no gradient."""
+    weighting = build_randomized(entry)
+    for name, given, mask, visible in cases():
+        weights, upstream = weighting(given, mask), torch.randn_like(given)
+        if bool(weights[~visible].ne(0).any()):
+            raise Violation(f"a hidden key has a weight, {name}")
+        for other in (1e5, -1e5, float("-inf")):
+            changed = weighting(given.masked_fill(~visible, other), mask)
+            assert_same(changed, weights, f"hidden scores of {other}, {name}", 0.0)
+        if bool(gradient(weighting, given, mask, upstream)[~visible].ne(0).any()):
+            raise Violation(f"a hidden score has a gradient, {name}")
+
+
+@contract("weighting")
+def a_score_of_minus_infinity_hides_as_the_mask_does(entry: Entry) -> None:
+    """A score of -inf, which a bias gave, is the same as a key hidden by the mask."""
+    weighting = build_randomized(entry)
+    for name, given, mask, visible in cases():
+        upstream = torch.randn_like(given)
+        shown = given.masked_fill(~visible, float("-inf"))
+        assert_same(weighting(shown, Mask()), weighting(given, mask), name)
+        found = gradient(weighting, shown, Mask(), upstream)
+        assert_same(found, gradient(weighting, given, mask, upstream), f"gradient, {name}")
+
+
+@contract("weighting")
+def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
+    """A fully masked row gives zeros and finite gradients."""
+    weighting, given = build_randomized(entry), scores(K).requires_grad_()
+    nothing = torch.zeros(B, 1, Q, K, dtype=torch.bool)
+    valid = lengths_to_valid([7, 3, 0], K)
+    for mask, blind in ((Mask(allowed=nothing), slice(None)), (Mask(keys=valid), slice(2, None))):
+        weights = weighting(given, mask)
+        if bool(weights[blind].ne(0).any()):
+            raise Violation("not zero where nothing is visible")
+        if not weights.requires_grad:
+            continue
+        through = [given, *weighting.parameters()]
+        for found in torch.autograd.grad(weights.square().sum(), through, allow_unused=True):
+            if found is not None:
+                assert_finite(found, "gradient where nothing is visible")
+
+
+@contract("weighting")
+def padding_has_no_influence(entry: Entry) -> None:
+    """More padding on either side changes no weight: a number of keys that divides is that of the
+    keys that the query may look at.
+    """
+    weighting, given = build_randomized(entry), scores(K)
+    valid = lengths_to_valid([7, 5, 2], K)
+    weights = weighting(given, Mask(keys=valid))
+    longer = weighting(pad(given, (2, 3), value=50.0), Mask(keys=pad(valid, (2, 3))))
+    assert_same(longer, pad(weights, (2, 3)), "more padding on both sides")
+    for row, length in enumerate(valid.sum(1).tolist()):
+        alone = weighting(given[row : row + 1, ..., :length], Mask())
+        assert_same(alone, weights[row : row + 1, ..., :length], "alone and without padding")
+
+
+@contract("weighting")
+def each_query_by_itself(entry: Entry) -> None:
+    """Another order of the batch or of the queries orders the weights alike, and so does another
+    order of the keys.
+    """
+    weighting = build_randomized(entry)
+    for name, given, mask, visible in cases():
+        weights = weighting(given, mask)
+        for axis in (0, 2, 3):
+            flipped = weighting(given.flip(axis), Mask(allowed=visible.flip(axis)))
+            assert_same(flipped.flip(axis), weights, f"another order of axis {axis}, {name}")
+
+
+@contract("weighting")
+def large_scores_are_harmless(entry: Entry) -> None:
+    """Scores of +-10,000 give finite weights and gradients in fp32."""
+    weighting = build_randomized(entry).float()
+    given = scores().float().sign() * 1e4
+    assert_finite(weighting(given, Mask()), "weights")
+    assert_finite(gradient(weighting, given, Mask(), torch.randn_like(given)), "gradient")
+
+
+@contract("weighting")
+def gradients_reach_every_parameter(entry: Entry) -> None:
+    """Gradients reach every parameter."""
+    weighting, given = build_randomized(entry), scores()
+    weights = weighting(given, Mask(causal=True))
+    names = [name for name, _ in weighting.named_parameters()]
+    if names:
+        found = torch.autograd.grad(
+            weights, list(weighting.parameters()), torch.randn_like(weights), allow_unused=True
+        )
+        assert_gradients(dict(zip(names, found, strict=True)))
+
+
+@contract("weighting")
+def softmax_says_the_truth(entry: Entry) -> None:
+    """Weights are those of a softmax exactly where ``softmax`` is declared."""
+    weighting, given, mask = build_randomized(entry), scores(), Mask(causal=True)
+    weights, softmax = weighting(given, mask), mask.softmax(given)
+    if "softmax" in entry.traits:
+        assert_same(weights, softmax, "claims to be the softmax")
+    else:
+        assert_differs(weights, softmax, "is the softmax, but does not claim it")
+
+
+@contract("weighting")
+def sparse_says_the_truth(entry: Entry) -> None:
+    """A visible key can have a weight of exactly 0 exactly where ``sparse`` is declared."""
+    found = bool((build_randomized(entry)(scores(), Mask()) == 0).any())
+    if found != ("sparse" in entry.traits):
+        raise Violation(
+            "some visible key has a weight of 0, but that is not claimed"
+            if found
+            else "claims to be sparse, but every visible key has a weight"
+        )
+
+
+@contract("weighting")
+def ignores_scores_says_the_truth(entry: Entry) -> None:
+    """Other scores give the same weights, and get no gradient, exactly where ``ignores_scores`` is
+    declared.
+    """
+    weighting, given = build_randomized(entry), scores()
+    weights = weighting(given, Mask())
+    slope = gradient(weighting, given, Mask(), torch.randn_like(given))
+    if "ignores_scores" in entry.traits:
+        assert_same(weighting(scores(), Mask()), weights, "claims to ignore scores")
+        assert_same(slope, torch.zeros_like(slope), "claims to ignore scores: gradient")
+    else:
+        assert_differs(weighting(scores(), Mask()), weights, "ignores scores, but claims not to")
+        assert_differs(slope, torch.zeros_like(slope), "no gradient of scores, but none is claimed")
+
+
+@contract("weighting")
+def needs_positive_scores_says_the_truth(entry: Entry) -> None:
+    """All weights are 0 where no score exceeds 0 exactly where ``needs_positive_scores`` is
+    declared.
+    """
+    found = not bool(build_randomized(entry)(-scores().abs(), Mask()).any())
+    if found != ("needs_positive_scores" in entry.traits):
+        raise Violation(
+            "scores under 0 have no weight, but that is not claimed"
+            if found
+            else "claims to need positive scores, but others have weights"
+        )
+
+
+@contract("weighting")
+def discontinuous_says_the_truth(entry: Entry) -> None:
+    """Weights jump where two scores are equal exactly where ``discontinuous`` is declared."""
+    weighting, near = build_randomized(entry), CLEAR / 1000
+    ordered = torch.sort(2.0 * torch.randn(MIDDLE)).values.expand(MIDDLE - 1, H, 1, MIDDLE)
+    pairs = torch.arange(MIDDLE - 1)
+    middle = (ordered[:, 0, 0].diagonal() + ordered[:, 0, 0].diagonal(1)) / 2
+
+    def crossing(first: float) -> Tensor:
+        """Row ``i`` has nearly the same score at keys ``i`` and ``i + 1``."""
+        given = ordered.clone()
+        given[pairs, ..., pairs] = (middle + first)[:, None, None]
+        given[pairs, ..., pairs + 1] = (middle - first)[:, None, None]
+        return weighting(given, Mask())  # type: ignore[no-any-return]
+
+    jumps = bool((crossing(near) - crossing(-near)).abs().max() > CLEAR)
+    if jumps != ("discontinuous" in entry.traits):
+        raise Violation(
+            "weights jump where two scores are equal, but that is not claimed"
+            if jumps
+            else "claims to be discontinuous, but no weight jumps where two scores are equal"
+        )
+
+
+@contract("weighting")
+def surrogate_gradient_says_the_truth(entry: Entry) -> None:
+    """The gradient differs from the slope of the weights exactly where ``surrogate_gradient`` is
+    declared.
+    """
+    weighting, given = build_randomized(entry), scores()
+    upstream, direction, step = torch.randn_like(given), torch.randn_like(given), 1e-6
+    ahead, behind = (weighting(given + by * direction, Mask()) for by in (step, -step))
+    slope = ((ahead - behind) / (2 * step) * upstream).sum((1, 2, 3))
+    claimed = (gradient(weighting, given, Mask(), upstream) * direction).sum((1, 2, 3))
+    if "surrogate_gradient" in entry.traits:
+        assert_differs(
+            claimed[:, None], slope[:, None], "the gradient is that of the weights", 1e-3
+        )
+    else:
+        assert_same(claimed, slope, "the gradient is not that of the weights", 1e-6)

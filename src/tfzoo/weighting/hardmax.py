@@ -1,0 +1,41 @@
+"""The best key alone."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tfzoo.contracts import Weighting
+from tfzoo.masks import Mask
+from tfzoo.registry import register
+from tfzoo.weighting._visible import softmax_over, visible_keys
+
+
+@register(
+    "weighting",
+    "hardmax",
+    paper="arXiv:1308.3432",
+    traits={"sparse", "discontinuous", "surrogate_gradient"},
+)
+class Hardmax(Weighting):
+    """All weight on the key with the largest score, ``1 if j = argmax_k s_k else 0``, the first of
+    them where scores are equal.
+
+    Shapes: ``(b h q k) -> (b h q k)``. Options: none. Nothing is trained.
+
+    Its derivative is 0 nearly everywhere, so the gradient is that of ``softmax`` in its place
+    (straight-through, Bengio et al. 2013).
+
+    >>> import torch
+    >>> from tfzoo.masks import Mask
+    >>> from tfzoo.registry import create
+    >>> create("weighting", "hardmax")(torch.tensor([[[[0.0, 2.0, 2.0]]]]), Mask())
+    tensor([[[[0., 1., 0.]]]])
+    """
+
+    def forward(self, scores: Tensor, mask: Mask) -> Tensor:
+        visible = visible_keys(scores, mask)
+        shown = scores.detach().masked_fill(~visible, float("-inf"))
+        largest = shown.argmax(-1, keepdim=True)
+        hard = shown.new_zeros(shown.shape).scatter(-1, largest, 1.0).masked_fill(~visible, 0.0)
+        soft = softmax_over(scores, visible)
+        return hard + (soft - soft.detach())
