@@ -271,13 +271,25 @@ class Position(Component):
 
 class FeedForward(Component):
     """``(b n d) -> (b n d)``, each token by itself. ``dropout`` is the probability in force on the
-    hidden layer.
+    hidden layer. Traits:
 
-    The trait ``identity`` says that the output is the input; a layer then has no such sublayer.
+    - ``identity``: the output is the input; a layer then has no such sublayer.
+    - ``auxiliary_loss``: :meth:`forward` also takes ``valid`` ``(b n)``, True at real tokens, None
+      where all are; in training mode it sets :attr:`auxiliary_loss`.
+    - ``discontinuous``: the output can jump where the input hardly changes.
     """
+
+    auxiliary_loss: Tensor | None = None
+    """To be added to the training loss, ``()``: what the last call in training mode set."""
+    expert_share: Tensor | None = None
+    """The share of the tokens that each expert took in that call: ``(experts)``."""
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
         raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A loss belongs to a graph, which can be neither copied nor stored.
+        return {**super().__getstate__(), "auxiliary_loss": None}  # type: ignore[dict-item]
 
 
 class Pooling(Component):

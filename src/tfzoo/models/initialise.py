@@ -10,6 +10,8 @@ from hashlib import sha256
 import torch
 from torch import nn
 
+from tfzoo.feedforward._experts import Experts
+
 
 def seed_of(*where: object) -> int:
     """A seed, computed as a hash of the values."""
@@ -34,6 +36,6 @@ def initialise(model: nn.Module, seed: int) -> None:
 def rescale(model: nn.Module, std: float) -> None:
     """Scale the weight of each embedding and linear layer to a root mean square of ``std``."""
     for module in model.modules():
-        if isinstance(module, nn.Linear | nn.Embedding):
+        if isinstance(module, nn.Linear | nn.Embedding | Experts):
             rms = module.weight.square().mean().sqrt()
             module.weight.mul_(std / rms.clamp(min=torch.finfo(rms.dtype).tiny))

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo import _adapters
+from tfzoo.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
+from tfzoo.contracts import FeedForward
 from tfzoo.errors import NotFinite
 from tfzoo.models.initialise import seed_of
 from tfzoo.tasks.gradient_normalizer import GradientNormalizer
@@ -31,6 +33,10 @@ class Learner(L.LightningModule):
     micro-batches and processes of the step. The update thus does not depend on the number of
     processes. If ``training_step`` returns a mean loss without :meth:`summed`, its gradients are
     averaged over micro-batches and processes, as always in Lightning.
+
+    **Auxiliary losses** of the model's parts, such as the balance loss of a mixture of experts, are
+    added by :meth:`summed`: to the gradients, not to ``train/loss``, and never in validation. The
+    loss of a step is their mean over micro-batches and processes, weighted by the counts.
 
     **Skipped steps.** If the loss or a gradient of any process is not finite, no process takes the
     step: parameters and optimiser state stay as they are. The learning-rate schedule advances with
@@ -55,6 +61,7 @@ class Learner(L.LightningModule):
         """Tokens that this process has trained on."""
         self.normalizer = GradientNormalizer()
         self.skipped_steps = SkippedSteps()
+        self._parts_with_losses: dict[str, FeedForward] | None = None
         self._step_batches: list[Any] = []  # micro-batches of the current step
         # The number of the last step's first batch, and its batches.
         self._last_step: tuple[int, list[Any]] = (0, [])
@@ -77,6 +84,7 @@ class Learner(L.LightningModule):
     def on_train_start(self) -> None:
         self.normalizer.reset()
         self._step_batches = []
+        self._parts_with_losses = None
         self._restart_clock()
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
@@ -86,10 +94,18 @@ class Learner(L.LightningModule):
 
     def summed(self, loss: Tensor, count: Tensor | float) -> Tensor:
         """Record the sum of a batch's losses and ``count``, the number to divide it by, such as the
-        number of tokens. Returns the loss, for ``training_step`` to return.
+        number of tokens. Returns the loss, with auxiliary losses, for ``training_step`` to return.
         """
         self.normalizer.add(loss, count)
-        return loss
+        auxiliary = take_auxiliary_loss(self.parts_with_losses.values())
+        return loss if auxiliary is None else loss + count * auxiliary
+
+    @property
+    def parts_with_losses(self) -> dict[str, FeedForward]:
+        """The parts of the model that have an auxiliary loss, by name."""
+        if self._parts_with_losses is None:
+            self._parts_with_losses = parts_with_losses(self.model)
+        return self._parts_with_losses
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         self._check_skipped()
@@ -141,8 +157,9 @@ class Learner(L.LightningModule):
 
     def log_training(self, values: Mapping[str, Tensor], tokens: Tensor | int) -> None:
         """Count a batch's tokens, and log ``train/loss`` if it is among the values. At logging
-        steps also log the other values, the learning rate, and the tokens per second since the last
-        logging step: this process's rate times the number of processes.
+        steps also log the other values, auxiliary losses and shares of experts, the learning rate,
+        and the tokens per second since the last logging step: this process's rate times the number
+        of processes.
         """
         self.tokens = self.tokens + tokens
         if "train/loss" in values:
@@ -153,6 +170,8 @@ class Learner(L.LightningModule):
             speed = self.trainer.world_size * (counted - self._logged_tokens) / seconds
             self._logged_tokens, self._logged_at = counted, now
             self.log_dict({key: value for key, value in values.items() if key != "train/loss"})
+            extra = measured(self.parts_with_losses)
+            self.log_dict({f"train/{key}": value for key, value in extra.items()})
             self.log("train/lr", self.trainer.optimizers[0].param_groups[0]["lr"])
             self.log("train/tokens_per_second", float(speed), prog_bar=True)
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 from copy import deepcopy
 
 import torch
+from torch import Tensor
 
 from tfzoo.registry import Entry
-from tfzoo.testing.contract import EXACT, Violation, assert_differs, assert_same, contract
+from tfzoo.testing.contract import (
+    EXACT,
+    Violation,
+    assert_differs,
+    assert_finite,
+    assert_same,
+    contract,
+)
 from tfzoo.testing.gradients import assert_gradients
-from tfzoo.testing.samples import SIZES, build_randomized
+from tfzoo.testing.samples import SIZES, build_randomized, lengths_to_valid
 
 B, N, D = 3, 5, SIZES["dim"]
 
@@ -77,6 +85,76 @@ def gradients_reach_every_parameter(entry: Entry) -> None:
     )
     names = ["x", *(name for name, _ in layer.named_parameters())]
     assert_gradients(dict(zip(names, found, strict=True)))
+
+
+@contract("feedforward")
+def auxiliary_loss_says_the_truth(entry: Entry) -> None:
+    """Exactly where ``auxiliary_loss`` is declared, training sets a loss that has gradients;
+    evaluation sets none.
+    """
+    layer, x = build_randomized(entry), torch.randn(B, N, D)
+    layer.eval()(x)
+    if layer.auxiliary_loss is not None:
+        raise Violation("a loss is set in evaluation mode")
+    layer.train()(x)
+    loss = layer.auxiliary_loss
+    if (loss is not None) != ("auxiliary_loss" in entry.traits):
+        said = (
+            "no loss is set, but one is claimed" if loss is None else "a loss is set, not claimed"
+        )
+        raise Violation(said)
+    if loss is not None and (loss.shape != () or not loss.requires_grad):
+        raise Violation(f"a loss of shape {tuple(loss.shape)}, or without gradients")
+
+
+@contract("feedforward")
+def padding_has_no_influence_on_the_loss(entry: Entry) -> None:
+    """Outputs, the auxiliary loss and all gradients are those of the real tokens alone, even where
+    padding holds NaN.
+    """
+    if "auxiliary_loss" not in entry.traits:
+        return
+    layer, x = build_randomized(entry), torch.randn(B, N, D)
+    valid = lengths_to_valid([N, 2, 0], N)
+    padded = x.masked_fill(~valid[..., None], float("nan"))
+
+    def of(tokens: Tensor, real: Tensor | None) -> tuple[Tensor, ...]:
+        out = layer(tokens, 0.0, real)
+        out = out.flatten(0, 1) if real is None else out[real]
+        loss = out.square().sum() + layer.auxiliary_loss
+        return out, layer.auxiliary_loss, *torch.autograd.grad(loss, list(layer.parameters()))
+
+    names = ["output", "loss", *(f"gradient of {name}" for name, _ in layer.named_parameters())]
+    for name, one, other in zip(names, of(padded, valid), of(x[valid][None], None), strict=True):
+        assert_same(one, other, name)
+    layer(padded, 0.0, torch.zeros_like(valid))
+    assert_finite(layer.auxiliary_loss, "the loss of nothing but padding")
+
+
+@contract("feedforward")
+@torch.no_grad()
+def discontinuous_says_the_truth(entry: Entry) -> None:
+    """The output jumps somewhere exactly where ``discontinuous`` is declared: looked for by halving
+    lines between random tokens.
+    """
+    layer, start, end = build_randomized(entry), torch.randn(1, 99, D), torch.randn(1, 99, D)
+    size = layer(start).abs().max()
+    for _ in range(40):
+        middle = (start + end) / 2
+        to_start, to_end = (
+            (layer(one) - layer(middle)).abs().amax(-1, keepdim=True) for one in (start, end)
+        )
+        start, end = (
+            torch.where(to_start > to_end, start, middle),
+            torch.where(to_start > to_end, middle, end),
+        )
+    jump = float((layer(start) - layer(end)).abs().max() / size)
+    if (jump > 1e-3) != ("discontinuous" in entry.traits):
+        raise Violation(
+            f"the output jumps by {jump:.2g} of its size, which is not claimed"
+            if jump > 1e-3
+            else "claims to be discontinuous, but no jump was found"
+        )
 
 
 @contract("feedforward")

@@ -96,8 +96,15 @@ def of_position(position: Position, given: Mapping[str, Tensor]) -> list[Tensor]
 
 
 def of_feedforward(feedforward: FeedForward, given: Mapping[str, Tensor]) -> list[Tensor]:
-    """The output."""
-    return [feedforward(given["x"])]
+    """The output, and an auxiliary loss over real tokens."""
+    outs = [feedforward(given["x"])]
+    if "auxiliary_loss" in feedforward.entry.traits:
+        mode = feedforward.training
+        feedforward.train()(given["x"], 0.0, given["valid"])
+        feedforward.train(mode)
+        if feedforward.auxiliary_loss is not None:
+            outs.append(feedforward.auxiliary_loss)
+    return outs
 
 
 def of_pooling(pooling: Pooling, given: Mapping[str, Tensor]) -> list[Tensor]:

@@ -220,7 +220,14 @@ def texts_of_nothing_but_padding_are_harmless(subject: Subject) -> None:
 
 
 def half_precision_under_autocast_is_close(subject: Subject) -> None:
-    """Under bf16 autocast, outputs are off by no more than a few roundings of the weights cost."""
+    """Under bf16 autocast, outputs are off by no more than a few roundings of the weights cost. With
+    a discontinuous part, in the median over tokens, as rounding moves some across a jump.
+    """
+    jumps = any("discontinuous" in part.entry.traits for part in subject.parts())
+
+    def size(difference: Tensor) -> Tensor:
+        return difference.norm(dim=-1).median() if jumps else difference.norm()
+
     # Long texts: a norm over two tokens makes differences of any size large.
     exact = subject(FULL, "none", FULL, "none")
     rounded, single = subject.copy(), subject.copy(torch.float32)
@@ -228,9 +235,9 @@ def half_precision_under_autocast_is_close(subject: Subject) -> None:
         parameter.copy_(parameter.bfloat16())
     with torch.autocast("cpu", torch.bfloat16):
         out = single(FULL, "none", FULL, "none").double()
-    off, once = (out - exact).norm(), (rounded(FULL, "none", FULL, "none") - exact).norm()
-    if not off <= ROUNDINGS * once + torch.finfo(torch.bfloat16).eps * exact.norm():
-        raise Violation(f"bfloat16 is off by {(off / exact.norm()).item():.0%}")
+    off, once = size(out - exact), size(rounded(FULL, "none", FULL, "none") - exact)
+    if not off <= ROUNDINGS * once + torch.finfo(torch.bfloat16).eps * size(exact):
+        raise Violation(f"bfloat16 is off by {(off / size(exact)).item():.0%}")
 
 
 def weights_of_every_dtype_train(subject: Subject) -> None:

@@ -1,0 +1,34 @@
+"""One linear map for each expert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Experts(nn.Module):
+    """Linear maps without biases, ``weight`` ``(experts, out, in)``.
+
+    Each one starts uniform by Glorot's rule, as ``blocks`` matrices of ``out / blocks`` rows.
+    """
+
+    def __init__(self, experts: int, inputs: int, outputs: int, blocks: int = 1) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self.weight = nn.Parameter(torch.empty(experts, outputs, inputs))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for expert in self.weight:
+            for block in expert.chunk(self.blocks):
+                nn.init.xavier_uniform_(block)
+
+    def forward(self, parts: Iterable[Tensor]) -> list[Tensor]:
+        """One input for each expert, ``(n_e in) -> (n_e out)``. An expert without tokens has a
+        gradient, of zeros: processes of one training must have the same gradients.
+        """
+        return [F.linear(x, w) for x, w in zip(parts, self.weight.unbind(), strict=True)]

@@ -1,0 +1,148 @@
+"""A sparse mixture of experts."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tfzoo.contracts import FeedForward
+from tfzoo.custom_autograd import custom_functions_apply
+from tfzoo.dropout import dropout as drop
+from tfzoo.errors import BadOption
+from tfzoo.feedforward._experts import Experts
+from tfzoo.feedforward._layers import gated_width
+from tfzoo.precision import at_least_fp32
+from tfzoo.registry import register
+from tfzoo.values import check_range
+
+
+@register(
+    "feedforward",
+    "mixture",
+    paper="arXiv:2401.04088, section 2.1",
+    traits={"auxiliary_loss", "discontinuous"},
+)
+class Mixture(FeedForward):
+    """The best ``top_k`` of ``experts`` SwiGLU layers, weighted: ``sum_e w_e (silu(x W_e) * x V_e)
+    U_e``, ``w`` the ``top_k`` largest of ``softmax(x R)`` divided by their sum.
+
+    Shapes: ``(b n d) -> (b n d)``; dropout acts on the hidden layers ``(b n f)``. ``valid`` is ``(b
+    n)``: padding is given to no expert, gets zeros and has no influence on the loss.
+
+    Jiang et al. 2024 (Mixtral), section 2.1. An expert takes any number of tokens, so that what a
+    token gets does not depend on other tokens. ``softmax(x R)`` is in fp32 or better. The balance
+    loss is that of Fedus et al. 2021 (arXiv:2101.03961, eq. 4 to 6), of this layer: ``balance *
+    experts * sum_e f_e p_e``, ``f_e`` the number of times that ``e`` was chosen and ``p_e`` the sum
+    of ``softmax(x R)_e``, both divided by the number of tokens that are no padding. It is smallest,
+    ``balance * top_k``, where all experts take as much. Matrices start uniform by Glorot's rule.
+
+    The host waits for the device once in each call, for the numbers of tokens. Where shapes must
+    not depend on data (``torch.compile``, ``torch.export``, ``torch.func``), every expert computes
+    every token.
+
+    Options:
+        experts: number of experts.
+        top_k: number of experts for each token.
+        hidden: width ``f`` of each expert's hidden layer; None is two thirds of ``4 d``, rounded.
+        balance: weight of the balance loss; 0: none.
+
+    Raises:
+        BadOption: an option under 1 (``balance``: under 0), or ``top_k`` over ``experts``.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> layer = create("feedforward", {"name": "mixture", "experts": 4}, dim=8)
+    >>> layer(torch.randn(2, 3, 8)).shape, layer.auxiliary_loss.shape, layer.expert_share.shape
+    (torch.Size([2, 3, 8]), torch.Size([]), torch.Size([4]))
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        experts: int = 8,
+        top_k: int = 2,
+        hidden: int | None = None,
+        balance: float = 0.01,
+    ) -> None:
+        super().__init__()
+        for key, value in (("experts", experts), ("top_k", top_k), ("hidden", hidden)):
+            optional = key == "hidden"
+            check_range(f"feedforward 'mixture': {key}", value, ge=1, whole=True, optional=optional)
+        check_range("feedforward 'mixture': balance", balance, ge=0)
+        if top_k > experts:
+            raise BadOption(f"feedforward 'mixture': top_k={top_k} of experts={experts}")
+        self.top_k, self.balance = top_k, balance
+        width = hidden or gated_width(dim)
+        self.router = nn.Linear(dim, experts, bias=False)
+        self.inner = Experts(experts, dim, 2 * width, blocks=2)  # gate and value in one product
+        self.outer = Experts(experts, width, dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.router.weight)
+
+    def forward(self, x: Tensor, dropout: float = 0.0, valid: Tensor | None = None) -> Tensor:
+        tokens = x.flatten(0, -2)
+        padding = None if valid is None else ~valid.flatten()[:, None]
+        if padding is not None:
+            tokens = tokens.masked_fill(padding, 0.0)  # it may hold NaN
+        probs = self.probabilities(tokens)
+        weights, chosen = probs.topk(self.top_k)  # (t k)
+        if self.training:
+            self.measure(probs, chosen, padding)
+        weights = weights / weights.sum(-1, keepdim=True)
+        if padding is not None:
+            weights = weights.masked_fill(padding, 0.0)
+        if custom_functions_apply(tokens):
+            return self.routed(tokens, weights, chosen, padding, dropout).view_as(x)
+        every = torch.stack(self.apply_experts([tokens] * probs.shape[-1], dropout), 1)  # (t e d)
+        weights = torch.zeros_like(probs).scatter(1, chosen, weights)
+        return (weights[:, None].to(every.dtype) @ every).view_as(x)
+
+    def probabilities(self, tokens: Tensor) -> Tensor:
+        """``softmax(x R)``: ``(t d) -> (t e)``."""
+        with torch.autocast(tokens.device.type, enabled=False):
+            logits = F.linear(at_least_fp32(tokens), at_least_fp32(self.router.weight))
+        return logits.softmax(-1)
+
+    def measure(self, probs: Tensor, chosen: Tensor, padding: Tensor | None) -> None:
+        """Set the balance loss and the share of each expert: ``(t e), (t k), (t 1)``."""
+        counts = torch.zeros_like(probs).scatter(1, chosen, 1.0)
+        if padding is None:
+            share, prob = counts.mean(0), probs.mean(0)
+        else:
+            real = (~padding).sum().clamp(min=1)
+            share, prob = (one.masked_fill(padding, 0.0).sum(0) / real for one in (counts, probs))
+        self.expert_share = share / self.top_k
+        if self.balance:
+            self.auxiliary_loss = self.balance * len(share) * (share * prob).sum()
+
+    def routed(
+        self,
+        tokens: Tensor,
+        weights: Tensor,
+        chosen: Tensor,
+        padding: Tensor | None,
+        dropout: float,
+    ) -> Tensor:
+        """Each expert computes its own tokens: ``(t d), (t k), (t k), (t 1) -> (t d)``."""
+        experts = self.router.out_features
+        if padding is not None:
+            chosen = chosen.masked_fill(padding, experts)
+        order = chosen.flatten().argsort(stable=True)
+        counts = torch.bincount(chosen.flatten(), minlength=experts + 1).tolist()
+        *parts, rest = tokens.index_select(0, order // self.top_k).split(counts)
+        out = self.apply_experts(parts, dropout)
+        out.append(rest.to(out[0].dtype))  # padding, all zeros
+        each = torch.cat(out)
+        each = (
+            torch.empty_like(each).index_copy(0, order, each).unflatten(0, chosen.shape)
+        )  # (t k d)
+        return (weights[:, None].to(each.dtype) @ each)[:, 0]
+
+    def apply_experts(self, parts: list[Tensor], dropout: float) -> list[Tensor]:
+        """What each expert makes of its part: ``(n_e d) -> (n_e d)``."""
+        hidden = (x.chunk(2, -1) for x in self.inner(parts))
+        return self.outer(drop(F.silu(gate) * value, dropout) for gate, value in hidden)  # type: ignore[no-any-return]

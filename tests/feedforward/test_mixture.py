@@ -1,0 +1,120 @@
+"""A mixture of experts gives each token to its best experts, whatever the other tokens are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import silu
+from torch.testing import assert_close
+
+import tfzoo
+from tfzoo.auxiliary_losses import parts_with_losses, take_auxiliary_loss
+from tfzoo.errors import BadOption
+from tfzoo.models.initialise import rescale
+from tfzoo.registry import create
+from tfzoo.tasks.compute import Compute
+
+SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
+TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])
+
+
+def mixture(**options: Any) -> Any:
+    torch.manual_seed(0)
+    return create("feedforward", {"name": "mixture", "hidden": 6, **options}, dim=8).double()
+
+
+def tokens(*shape: int) -> Tensor:
+    return torch.randn(*shape, 8, dtype=torch.float64)
+
+
+def model(**options: Any) -> tfzoo.Transformer:
+    torch.manual_seed(0)
+    return tfzoo.Transformer(20, 8, 2, 2, feedforward="mixture", **options).double()
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 4])
+def test_a_token_gets_the_weighted_sum_of_its_experts(top_k: int) -> None:
+    layer, x = mixture(experts=4, top_k=top_k), tokens(1, 9)
+    for token, out in zip(x[0], layer(x)[0], strict=True):
+        probs = (layer.router.weight @ token).softmax(0)
+        chosen = probs.argsort(descending=True)[:top_k]
+        wanted = torch.zeros(8, dtype=torch.float64)
+        for expert in chosen.tolist():
+            gate, value = (layer.inner.weight[expert] @ token).chunk(2)
+            weight = probs[expert] / probs[chosen].sum()
+            wanted += weight * (layer.outer.weight[expert] @ (silu(gate) * value))
+        assert_close(out, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_an_expert_takes_any_number_of_tokens() -> None:
+    """All tokens are the same, so that two experts take all."""
+    layer, x = mixture(), tokens(1, 1).expand(2, 50, 8)
+    assert_close(layer(x), layer(x[:1, :1]).expand_as(x), rtol=1e-9, atol=1e-9)
+    assert sorted(layer.expert_share.tolist()) == [0.0] * 6 + [0.5] * 2
+
+
+def test_an_expert_without_tokens_has_a_gradient_of_zeros() -> None:
+    layer = mixture()
+    layer(tokens(1, 1)).sum().backward()
+    idle = layer.expert_share == 0
+    assert int(idle.sum()) == 6
+    for parameter in (layer.inner.weight, layer.outer.weight):
+        assert not parameter.grad[idle].any()
+        assert parameter.grad[~idle].flatten(1).any(1).all()
+
+
+def test_the_loss_is_smallest_where_all_experts_take_as_much() -> None:
+    layer = mixture(experts=4, top_k=1, balance=0.5)
+    with torch.no_grad():
+        layer.router.weight.copy_(torch.eye(4, 8))
+    even = 9 * torch.eye(4, 8, dtype=torch.float64)[None]
+    layer(even)
+    assert_close(layer.auxiliary_loss.item(), 0.5, rtol=1e-9, atol=0.0)
+    layer(even[:, :1].expand(1, 4, 8))
+    assert layer.auxiliary_loss.item() > 1.9
+    assert mixture(balance=0.0)(even) is not None
+    assert mixture(balance=0.0).auxiliary_loss is None
+
+
+def test_more_experts_for_a_token_than_there_are_is_refused() -> None:
+    with pytest.raises(BadOption, match="top_k=3 of experts=2"):
+        mixture(experts=2, top_k=3)
+
+
+def test_the_weights_of_experts_have_the_standard_deviation_that_a_model_is_given() -> None:
+    layer = mixture()
+    rescale(layer, 0.02)
+    for weight in layer.parameters():
+        assert_close(weight.square().mean().sqrt().item(), 0.02)
+
+
+def test_padding_does_not_count_in_the_loss_of_a_model() -> None:
+    one = model()
+    losses, shares = [], []
+    for more in (0, 3):
+        pad = torch.zeros(2, more, dtype=torch.long)
+        one(torch.cat([SOURCE, pad], 1), torch.cat([TARGET, pad], 1))
+        shares.append([part.expert_share for part in parts_with_losses(one).values()])
+        losses.append(take_auxiliary_loss(one.modules()))
+    assert_close(losses[1], losses[0], rtol=1e-9, atol=1e-9)
+    assert_close(shares[1], shares[0], rtol=1e-9, atol=1e-9)
+    one.eval()(SOURCE, TARGET)
+    assert take_auxiliary_loss(one.modules()) is None
+
+
+def test_a_recomputed_layer_has_the_same_gradients_and_leaves_no_loss_behind() -> None:
+    gradients = []
+    for recomputed in (False, True):
+        one = model(dropout=0.2)
+        Compute(activation_checkpointing=recomputed).apply(one)
+        torch.manual_seed(1)
+        out = one(SOURCE, TARGET)
+        loss = take_auxiliary_loss(one.modules())
+        assert loss is not None
+        (out.square().mean() + loss).backward()
+        gradients.append({name: p.grad for name, p in one.named_parameters()})
+        assert take_auxiliary_loss(one.modules()) is None
+    assert_close(gradients[1], gradients[0], rtol=1e-9, atol=1e-9)

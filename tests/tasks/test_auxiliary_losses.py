@@ -1,0 +1,82 @@
+"""Losses of a model's parts are trained and logged, and do not change what is compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+from torch.testing import assert_close
+from torch.utils.data import DataLoader
+
+from tfzoo.registry import create
+from tfzoo.tasks.learner import Learner
+from tfzoo.tasks.optim import Optim
+
+BATCHES = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
+COUNTS = (3, 5)
+
+
+class Squares(Learner):
+    """Sums the squares of a mixture's outputs, and counts one or the other number of them."""
+
+    def __init__(self, balance: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.model = create("feedforward", {"name": "mixture", "balance": balance}, dim=8)
+        self.optim, self.seed = Optim(lr=1e-3, schedule="constant"), 0
+        self.gradients: list[torch.Tensor] = []
+
+    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+        loss = self.model(batch).square().sum()
+        self.log_training({}, 6)
+        return self.summed(loss, COUNTS[batch_idx])
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("val/loss", self.model(batch).square().sum())
+
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        super().on_before_optimizer_step(optimizer)
+        self.gradients = [p.grad.clone() for p in self.model.parameters() if p.grad is not None]
+
+
+def fit(folder: Path, balance: float) -> tuple[Squares, dict[str, float]]:
+    """One step of two micro-batches, and a validation."""
+    task = Squares(balance)
+    trainer = L.Trainer(
+        default_root_dir=folder,
+        accelerator="cpu",
+        devices=1,
+        max_steps=1,
+        accumulate_grad_batches=2,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+    )
+    loader: Any = DataLoader(list(BATCHES), batch_size=None)
+    trainer.fit(task, loader, loader)
+    return task, {name: float(value) for name, value in trainer.callback_metrics.items()}
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers")
+def test_the_loss_of_a_step_is_the_mean_and_the_weighted_auxiliary_losses(tmp_path: Path) -> None:
+    task, logged = fit(tmp_path, 0.1)
+    plain, plainly_logged = fit(tmp_path, 0.0)
+    layer = Squares(0.1).model
+    total = torch.zeros(())
+    for batch, count in zip(BATCHES, COUNTS, strict=True):
+        total = total + layer(batch).square().sum() + count * layer.auxiliary_loss
+    (total / sum(COUNTS)).backward()
+    wanted = [p.grad for p in layer.parameters()]
+    assert_close(task.gradients, wanted, rtol=1e-5, atol=1e-6)
+    assert logged["train/loss"] == plainly_logged["train/loss"], "auxiliary losses stay out of it"
+    shares = [logged[f"train/expert_share/{expert}"] for expert in range(8)]
+    assert sum(shares) == pytest.approx(1.0)
+    assert logged["train/auxiliary_loss"] == pytest.approx(layer.auxiliary_loss.item())
+    assert "train/auxiliary_loss" not in plainly_logged
+    assert task.model.auxiliary_loss is None
