@@ -287,10 +287,6 @@ class FeedForward(Component):
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
         raise NotImplementedError
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A loss belongs to a graph, which can be neither copied nor stored.
-        return {**super().__getstate__(), "auxiliary_loss": None}  # type: ignore[dict-item]
-
 
 class Pooling(Component):
     """``(b n d), (b n) -> (b d)``: one vector per sequence. A sequence of no token gives zeros.

@@ -94,7 +94,7 @@ KINDS: Mapping[str, Kind] = {
         "tfzoo.feedforward",
         "tfzoo.contracts.FeedForward",
         frozenset({"dim"}),
-        frozenset({"identity"}),
+        frozenset({"identity", "auxiliary_loss", "discontinuous"}),
     ),
     "pooling": Kind(
         "tfzoo.pooling",

@@ -14,10 +14,14 @@ from tfzoo.registry import create
 
 pytest.importorskip("transformers", minversion="5")
 
-from transformers import GemmaConfig, GPT2Config, LlamaConfig, T5Config
+from transformers import GemmaConfig, GPT2Config, LlamaConfig, MixtralConfig, T5Config
 from transformers.models.gemma.modeling_gemma import GemmaMLP
 from transformers.models.gpt2.modeling_gpt2 import GPT2MLP
 from transformers.models.llama.modeling_llama import LlamaMLP
+from transformers.models.mixtral.modeling_mixtral import (
+    MixtralSparseMoeBlock,
+    load_balancing_loss_func,
+)
 from transformers.models.t5.modeling_t5 import T5DenseActDense, T5DenseGatedActDense
 
 T5 = partial(T5Config, d_model=8, d_ff=24, dropout_rate=0.0)
@@ -55,3 +59,36 @@ def test_equals_the_layer_of_transformers(peer: str) -> None:
         weights = [torch.cat(weights[:2]), weights[2]]
     ours.load_state_dict(dict(zip(ours.state_dict(), weights, strict=True)))
     assert_close(ours(x), theirs(x), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*ExpertsInterface")
+@pytest.mark.parametrize("top_k", [1, 2])
+def test_a_mixture_and_its_balance_loss_equal_mixtrals(top_k: int) -> None:
+    """Mixtral computes probabilities in fp32: to 1e-5 of the largest number."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "intermediate_size": 24, "num_attention_heads": 2}
+    experts = {"num_local_experts": 4, "num_experts_per_tok": top_k}
+    theirs = MixtralSparseMoeBlock(MixtralConfig(**sizes, **experts)).double()
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter)
+    spec = {"name": "mixture", "experts": 4, "top_k": top_k, "hidden": 24, "balance": 1.0}
+    ours = create("feedforward", spec, dim=8).double()
+    renamed = {
+        "gate.weight": "router.weight",
+        "experts.gate_up_proj": "inner.weight",
+        "experts.down_proj": "outer.weight",
+    }
+    ours.load_state_dict({renamed[name]: p for name, p in theirs.named_parameters()})
+    x = torch.randn(3, 7, 8, dtype=torch.float64, requires_grad=True)
+    real = torch.arange(7)[None] < torch.tensor([[7], [4], [1]])
+    wanted = theirs(x)
+    size = wanted.abs().max().item()
+    assert_close(ours(x, 0.0, real)[real], wanted[real], rtol=0.0, atol=1e-5 * size)
+    slope = torch.randn_like(x)
+    found, peer = (torch.autograd.grad(out, x, slope)[0] for out in (ours(x), wanted))
+    assert_close(found, peer, rtol=0.0, atol=1e-5 * peer.abs().max().item())
+    logits = (theirs.gate.weight @ x.flatten(0, 1).mT).mT
+    for valid in (None, real):
+        ours(x, 0.0, valid)
+        peer_loss = load_balancing_loss_func((logits,), 4, top_k, valid)
+        assert_close(ours.auxiliary_loss, peer_loss, rtol=1e-6, atol=0.0, check_dtype=False)

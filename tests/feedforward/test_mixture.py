@@ -30,9 +30,9 @@ def tokens(*shape: int) -> Tensor:
     return torch.randn(*shape, 8, dtype=torch.float64)
 
 
-def model(**options: Any) -> tfzoo.Transformer:
+def model(dropout: float = 0.0) -> tfzoo.Transformer:
     torch.manual_seed(0)
-    return tfzoo.Transformer(20, 8, 2, 2, feedforward="mixture", **options).double()
+    return tfzoo.Transformer(20, 8, 2, 2, feedforward="mixture", dropout=dropout).double()
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 4])

@@ -66,7 +66,7 @@ def fit(folder: Path, balance: float) -> tuple[Squares, dict[str, float]]:
 @pytest.mark.filterwarnings("ignore:.*does not have many workers")
 def test_the_loss_of_a_step_is_the_mean_and_the_weighted_auxiliary_losses(tmp_path: Path) -> None:
     task, logged = fit(tmp_path, 0.1)
-    plain, plainly_logged = fit(tmp_path, 0.0)
+    _, plainly_logged = fit(tmp_path, 0.0)
     layer = Squares(0.1).model
     total = torch.zeros(())
     for batch, count in zip(BATCHES, COUNTS, strict=True):

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from tfzoo.contracts import FeedForward
+
 Inputs = TypeVarTuple("Inputs")
 
 
@@ -20,25 +22,32 @@ def checkpoint_activations(
 ) -> Tensor:
     """Return ``run(*inputs)``, and store only the inputs for the backward pass.
 
-    The buffers of ``module`` are restored after the second computation, so that running statistics
-    are updated once.
+    What a forward pass leaves in ``module`` is restored after the second computation: running
+    statistics are updated once, and auxiliary losses, with their graph, are not kept.
     """
     output: Tensor = checkpoint(
         run,
         *inputs,
         use_reentrant=False,
-        context_fn=lambda: (nullcontext(), buffers_restored(module)),
+        context_fn=lambda: (nullcontext(), state_restored(module)),
     )
     return output
 
 
 @contextmanager
-def buffers_restored(module: nn.Module) -> Iterator[None]:
-    """On exit, restore the values that the module's buffers had on entry."""
+def state_restored(module: nn.Module) -> Iterator[None]:
+    """On exit, restore the values that the module's buffers and its auxiliary losses had on
+    entry.
+    """
+    losses = [
+        (part, part.auxiliary_loss) for part in module.modules() if isinstance(part, FeedForward)
+    ]
     before = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:
         yield
     finally:
+        for part, loss in losses:
+            part.auxiliary_loss = loss
         with torch.no_grad():
             for buffer, value in before:
                 buffer.copy_(value)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.mixer import Mixer
 from tfzoo.blocks.options import StackOptions
+from tfzoo.blocks.traits import has_auxiliary_loss
 from tfzoo.contracts import FeedForward, Norm
 from tfzoo.errors import BadOption
 from tfzoo.registry import create, registry
@@ -30,6 +31,7 @@ class Parallel(nn.Module):
                 raise BadOption(f"parallel needs a {part.entry.kind} other than {part.entry.name}")
         self.mixer, self.feedforward = mixer, feedforward
         self.feedforward_dropout = options.feedforward_dropout
+        self.passes_valid = has_auxiliary_loss(feedforward.entry)
         norm = options.norm if options.parallel == "two_norms" else "none"
         self.mixer_norm: Norm = create("norm", norm, dim=dim)
         self.feedforward_norm: Norm = create("norm", norm, dim=dim)
@@ -37,8 +39,10 @@ class Parallel(nn.Module):
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
         mixed: Tensor = self.mixer(self.mixer_norm(x, context.valid), context, layer)
-        dropout = self.feedforward_dropout if self.training else 0.0
-        fed: Tensor = self.feedforward(self.feedforward_norm(x, context.valid), dropout)
+        args = (self.feedforward_dropout if self.training else 0.0,)
+        if self.passes_valid:
+            args = (*args, context.valid)
+        fed: Tensor = self.feedforward(self.feedforward_norm(x, context.valid), *args)
         return mixed + fed
 
 

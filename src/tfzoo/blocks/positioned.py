@@ -15,7 +15,7 @@ from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.context import Context, Padding
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.rules import norm_ignores_mask
-from tfzoo.blocks.traits import embeds, mixes_tokens, names_that_fit
+from tfzoo.blocks.traits import embeds, has_auxiliary_loss, mixes_tokens, names_that_fit
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -42,7 +42,7 @@ class Positioned(nn.Module):
             BadOption, UnknownName: an option that does not exist or has a wrong value.
         """
         self.dim, self.causal, self.window = dim, causal, options.window
-        self.norm_mixes_tokens, self.takes_any_mask = False, True
+        self.reads_valid, self.takes_any_mask = False, True
         self.leaky_norm: str | None = None
         self.check_layer(options, causal, allow)
         self.position = create_position(dim, options, causal)
@@ -51,7 +51,7 @@ class Positioned(nn.Module):
         self.max_positions = options.max_length if "bounded" in traits else None
 
     def check_layer(self, options: StackOptions, causal: bool, allow: Collection[str]) -> None:
-        """Check the components of a layer, and note what its norm and its mixer need of masks.
+        """Check the components of a layer, and note what its parts need of masks.
 
         Raises:
             Clash: components that cannot work together.
@@ -59,7 +59,8 @@ class Positioned(nn.Module):
         """
         check_clashes(options, causal, allow)
         norm = registry("norm").options(options.norm)[0]
-        self.norm_mixes_tokens |= mixes_tokens(norm)
+        feedforward = registry("feedforward").options(options.feedforward)[0]
+        self.reads_valid |= mixes_tokens(norm) or has_auxiliary_loss(feedforward)
         if "mixes_tokens:always" in norm.traits and "leaky-norm" not in allow:
             self.leaky_norm = norm.name
         mixer = registry("mixer").options(options.mixer)[0]
@@ -97,7 +98,7 @@ class Positioned(nn.Module):
             mask=Mask(self.causal, keys, start, None if mask is None else mask.allowed),
             pos=pos,
             k_pos=k_pos,
-            valid=valid if self.norm_mixes_tokens else None,
+            valid=valid if self.reads_valid else None,
             memory=memory,
             memory_mask=memory_mask,
             cache=cache,

@@ -36,6 +36,11 @@ def mixes_tokens(norm: Entry) -> bool:
     return any(trait.startswith("mixes_tokens") for trait in norm.traits)
 
 
+def has_auxiliary_loss(feedforward: Entry) -> bool:
+    """Whether a feed-forward layer has a loss over the tokens that are no padding."""
+    return "auxiliary_loss" in feedforward.traits
+
+
 def embeds(position: Entry) -> bool:
     """Whether a positional encoding adds to the embeddings."""
     return getattr(position.cls, "embed", None) is not Position.embed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from tfzoo.blocks.mixer import Mixer
 from tfzoo.blocks.multihead import CrossAttention
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.parallel import Parallel, check_parallel
+from tfzoo.blocks.traits import has_auxiliary_loss
 from tfzoo.contracts import FeedForward, Residual
 from tfzoo.registry import NormSpec, create
 
@@ -58,6 +60,7 @@ class TransformerLayer(nn.Module):
         )
         feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
         self.feedforward_dropout = options.feedforward_dropout
+        self.has_auxiliary_loss = has_auxiliary_loss(feedforward.entry)
         if options.parallel is None:
             first = options.norm if layer or options.first_norm else "none"
             self.self_attention = unless_identity(mixer, first)
@@ -86,10 +89,22 @@ class TransformerLayer(nn.Module):
         if self.cross_attention is not None:
             x = self.cross_attention(x, context.valid, context, layer)
         if self.feedforward is not None:
-            x = self.feedforward(
-                x, context.valid, self.feedforward_dropout if self.training else 0.0
-            )
+            p = self.feedforward_dropout if self.training else 0.0
+            if not self.has_auxiliary_loss:
+                x = self.feedforward(x, context.valid, p)
+            elif self.compiled:
+                x = uncompiled(self.feedforward, x, context.valid, p, context.valid)
+            else:
+                x = self.feedforward(x, context.valid, p, context.valid)
         return x
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def uncompiled(sublayer: Residual, *args: Any) -> Tensor:
+    """What a sublayer returns, outside the compiled graph: a layer that routes tokens has shapes
+    that depend on them, and would compute more in a graph.
+    """
+    return sublayer(*args)  # type: ignore[no-any-return]
 
 
 @cache

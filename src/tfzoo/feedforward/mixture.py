@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -141,6 +143,10 @@ class Mixture(FeedForward):
             torch.empty_like(each).index_copy(0, order, each).unflatten(0, chosen.shape)
         )  # (t k d)
         return (weights[:, None].to(each.dtype) @ each)[:, 0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A loss belongs to a graph, which can be neither copied nor stored.
+        return {**super().__getstate__(), "auxiliary_loss": None}  # type: ignore[dict-item]
 
     def apply_experts(self, parts: list[Tensor], dropout: float) -> list[Tensor]:
         """What each expert makes of its part: ``(n_e d) -> (n_e d)``."""
