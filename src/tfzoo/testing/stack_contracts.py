@@ -221,8 +221,8 @@ def texts_of_nothing_but_padding_are_harmless(subject: Subject) -> None:
 
 
 def half_precision_under_autocast_is_close(subject: Subject) -> None:
-    """Under bf16 autocast, outputs are off by no more than a few roundings of the weights cost. With
-    a discontinuous part, in the median over tokens, as rounding moves some across a jump.
+    """Under bf16 autocast, outputs are off by no more than a few roundings of the weights cost.
+    With a discontinuous part, in the median over tokens, as rounding moves some across a jump.
     """
     jumps = any(
         isinstance(part, Component) and "discontinuous" in part.entry.traits
