@@ -451,8 +451,8 @@ BUGS = (
     Bug(
         "tokens come back in the order of their experts",
         "feedforward/mixture.py",
-        ".index_copy(0, order, each)",
-        ".copy_(each)",
+        ".index_copy(0, order, by_expert)",
+        ".copy_(by_expert)",
         "tests/feedforward/test_mixture.py::test_a_token_gets_the_weighted_sum_of_its_experts[2]",
     ),
     Bug(

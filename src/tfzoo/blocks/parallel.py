@@ -39,9 +39,8 @@ class Parallel(nn.Module):
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
         mixed: Tensor = self.mixer(self.mixer_norm(x, context.valid), context, layer)
-        args = (self.feedforward_dropout if self.training else 0.0,)
-        if self.passes_valid:
-            args = (*args, context.valid)
+        dropout = self.feedforward_dropout if self.training else 0.0
+        args = (dropout, context.valid) if self.passes_valid else (dropout,)
         fed: Tensor = self.feedforward(self.feedforward_norm(x, context.valid), *args)
         return mixed + fed
 

@@ -135,18 +135,17 @@ class Mixture(FeedForward):
             chosen = chosen.masked_fill(padding, experts)
         order = chosen.flatten().argsort(stable=True)
         counts = torch.bincount(chosen.flatten(), minlength=experts + 1).tolist()
-        *parts, rest = tokens.index_select(0, order // self.top_k).split(counts)
+        *parts, rest = torch.split(tokens.index_select(0, order // self.top_k), counts)
         out = self.apply_experts(parts, dropout)
         out.append(rest.to(out[0].dtype))  # padding, all zeros
-        each = torch.cat(out)
-        each = (
-            torch.empty_like(each).index_copy(0, order, each).unflatten(0, chosen.shape)
-        )  # (t k d)
-        return (weights[:, None].to(each.dtype) @ each)[:, 0]
+        by_expert = torch.cat(out)
+        each = torch.empty_like(by_expert).index_copy(0, order, by_expert)
+        mixed: Tensor = weights[:, None].to(each.dtype) @ each.view(*chosen.shape, -1)  # (t 1 d)
+        return mixed[:, 0]
 
     def __getstate__(self) -> dict[str, Any]:
         # A loss belongs to a graph, which can be neither copied nor stored.
-        return {**super().__getstate__(), "auxiliary_loss": None}  # type: ignore[dict-item]
+        return {**self.__dict__, "auxiliary_loss": None}
 
     def apply_experts(self, parts: list[Tensor], dropout: float) -> list[Tensor]:
         """What each expert makes of its part: ``(n_e d) -> (n_e d)``."""

@@ -93,11 +93,13 @@ def auxiliary_loss_says_the_truth(entry: Entry) -> None:
     evaluation sets none.
     """
     layer, x = build_randomized(entry), torch.randn(B, N, D)
-    layer.eval()(x)
-    if layer.auxiliary_loss is not None:
+    losses: list[Tensor | None] = []
+    for training in (False, True):
+        layer.train(training)(x)
+        losses.append(layer.auxiliary_loss)
+    evaluated, loss = losses
+    if evaluated is not None:
         raise Violation("a loss is set in evaluation mode")
-    layer.train()(x)
-    loss = layer.auxiliary_loss
     if (loss is not None) != ("auxiliary_loss" in entry.traits):
         said = (
             "no loss is set, but one is claimed" if loss is None else "a loss is set, not claimed"
