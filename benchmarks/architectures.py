@@ -46,6 +46,7 @@ class Peer:
     Args:
         config: the configuration of the peer.
         sizes: the options of tfzoo's model, beside ``SIZES`` and those of the architecture.
+        feedforward: options of its feed-forward component.
         fraction: the share of rotated channels, where that of the architecture leaves too few.
         window: that of its pattern, short enough to matter.
         bound: how far tfzoo may be off.
@@ -56,6 +57,7 @@ class Peer:
     sizes: Mapping[str, Any] = field(default_factory=dict)
     bound: float = EXACT
     padded: bool = True
+    feedforward: Mapping[str, Any] = field(default_factory=dict)
     fraction: float | None = None
     window: int | None = None
 
@@ -68,6 +70,7 @@ def small(name: str) -> dict[str, Any]:
     found["feedforward"] = {
         **({"name": feedforward} if isinstance(feedforward, str) else feedforward),
         "hidden": 24,
+        **made.feedforward,
     }
     if made.fraction is not None:
         found["position"] = {**stack["position"], "fraction": made.fraction}
@@ -144,6 +147,15 @@ PEERS: dict[str, Peer] = {
         bound=ROUNDED,
         fraction=0.5,
     ),
+    "gemma2": Peer(
+        {**GROUPED, "query_pre_attn_scalar": 12, "sliding_window": 3},
+        OWN_HEADS,
+        bound=ROUNDED,
+        window=3,
+    ),
+    "olmo2": Peer(
+        {**HIDDEN, "num_key_value_heads": 1, **theta(500_000.0)}, {"kv_heads": 1}, bound=ROUNDED
+    ),
     "modernbert": Peer(
         {
             **HIDDEN,
@@ -176,6 +188,7 @@ def build(name: str) -> tuple[Any, Any]:
     special = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
     config = cls.config_class(vocab_size=VOCAB, **{**special, **made.config})
     config._attn_implementation = "eager"
+    config._experts_implementation = "eager"
     peer = cls(config).double().eval()
     if name == "t5_v1_1":  # its checkpoints untie what the constructor ties
         peer.lm_head.weight = nn.Parameter(torch.empty_like(peer.lm_head.weight).normal_())

@@ -32,6 +32,13 @@ def test_logits_are_a_transformed_state_times_the_embeddings() -> None:
     assert_close(model(TEXT), expected, rtol=1e-9, atol=1e-9)
 
 
+def test_gelu_may_be_approximate() -> None:
+    exact, approximate = small()(TEXT), small(approximate="tanh")(TEXT)
+    assert 1e-8 < float((exact - approximate).abs().max() / exact.abs().max()) < 1e-2
+    with pytest.raises(BadOption, match="approximate must be 'none' or 'tanh', not 'sigmoid'"):
+        small(approximate="sigmoid")
+
+
 def test_a_type_adds_its_vector_and_none_is_type_0() -> None:
     model = small(token_types=2, scale_embeddings=False)
     expected = model.embedding.weight[TEXT] + model.embedding.types.weight[TYPES]

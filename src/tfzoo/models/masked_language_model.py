@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,15 @@ from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackKeywords, StackOptions
 from tfzoo.contracts import Norm
+from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
 from tfzoo.registry import create
 from tfzoo.special_ids import PAD
-from tfzoo.values import check_range
+from tfzoo.values import check_range, type_name
+
+Approximate = Literal["none", "tanh"]
 
 
 class MaskedLanguageModel(nn.Module):
@@ -39,6 +42,7 @@ class MaskedLanguageModel(nn.Module):
             are given here: those of its layers, and for the class of its own model all of them.
         token_types: number of types of tokens, such as 2 for the two texts of a pair; a vector of
             the type is added to the embedding. 0: none.
+        approximate: ``tanh``: the usual approximation of ``gelu`` in the logits (FNet).
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (Vaswani et al. 2017, section 3.4).
         init_std: scale the initial weights of each embedding and linear layer to this root mean
             square, such as 0.02 (Devlin et al. 2019); None: keep the initialisation of each.
@@ -62,6 +66,7 @@ class MaskedLanguageModel(nn.Module):
         *,
         like: str | None = None,
         token_types: int = 0,
+        approximate: Approximate = "none",
         scale_embeddings: bool = True,
         init_std: float | None = None,
         allow: list[str] | None = None,
@@ -71,12 +76,15 @@ class MaskedLanguageModel(nn.Module):
         check_range("dim", dim, ge=1, whole=True)
         check_range("vocab_size", vocab_size, ge=1, whole=True)
         check_range("init_std", init_std, gt=0, optional=True)
+        if approximate not in get_args(Approximate):
+            raise BadOption(f"approximate must be {type_name(Approximate)}, not {approximate!r}")
         options = StackOptions(layers, heads, **stack)
         self.encoder = Encoder(dim, **vars(options), allow=allow)
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, token_types=token_types)
         self.head = Linear(dim, dim, bias=options.bias)
         self.head_norm: Norm = create("norm", options.norm, dim=dim)
         self.output_bias = nn.Parameter(torch.empty(vocab_size))
+        self.approximate = approximate
         self.init_std = init_std
         self.reset_parameters()
 
@@ -105,7 +113,8 @@ class MaskedLanguageModel(nn.Module):
         ``padding`` is its side, ``none``: no padding.
         """
         valid = self.valid(text, padding)
-        hidden = nn.functional.gelu(self.head(self.encode(text, types, padding=padding)))
+        hidden = self.head(self.encode(text, types, padding=padding))
+        hidden = nn.functional.gelu(hidden, approximate=self.approximate)
         return nn.functional.linear(
             self.head_norm(hidden, valid), self.embedding.weight, self.output_bias
         )
