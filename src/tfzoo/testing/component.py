@@ -117,7 +117,9 @@ def a_value_that_cannot_be_is_refused(entry: Entry) -> None:
 
 @every_component
 def compiled_in_one_graph_it_computes_the_same(entry: Entry) -> None:
-    """``torch.compile(fullgraph=True)`` succeeds and gives the same output."""
+    """``torch.compile(fullgraph=True)`` succeeds and gives the same output, with each choice of an
+    option.
+    """
     for options in variants(entry):
         module = build_randomized(entry, options)
         expected = probe(entry.kind, deepcopy(module))

@@ -17,8 +17,9 @@ every_component = contract(*COMPONENT_KINDS)
 
 @every_component
 def weights_of_every_dtype_train(entry: Entry) -> None:
-    """With weights and inputs in bf16, fp16, fp32 or float64, a training step works: outputs have
-    the dtype of the inputs or a wider one, gradients and updated weights are finite.
+    """With weights and inputs in bf16, fp16, fp32 or float64, a training step works, with each
+    choice of an option: outputs have the dtype of the inputs or a wider one, gradients and updated
+    weights are finite.
     """
     for options, dtype in product(variants(entry), DTYPES):
         module = build_randomized(entry, options).to(dtype)
@@ -50,7 +51,9 @@ def weights_of_every_dtype_train(entry: Entry) -> None:
 
 @every_component
 def float64_is_close_to_fp32(entry: Entry) -> None:
-    """Built in fp32 and moved to float64, it computes in float64 what it computes in fp32."""
+    """Built in fp32 and moved to float64, it computes in float64 what it computes in fp32, with
+    each choice of an option.
+    """
     for options in variants(entry):
         with default_dtype(torch.float32):
             module = build_randomized(entry, options)
