@@ -11,7 +11,7 @@ from tfzoo.registry import register
 from tfzoo.values import check_range
 
 
-@register("norm", "dyt", paper="arXiv:2503.10622, eq. 3")
+@register("norm", "dyt", paper="arXiv:2503.10622, section 4")
 class DyT(Norm):
     """Bound each channel by a tanh in place of a norm: ``weight * tanh(alpha x) + bias``.
 

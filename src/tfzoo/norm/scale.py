@@ -14,12 +14,12 @@ from tfzoo.registry import register
 from tfzoo.values import check_range
 
 
-@register("norm", "scale", paper="arXiv:1910.05895, eq. 4")
+@register("norm", "scale", paper="arXiv:1910.05895, section 2.3")
 class Scale(Norm):
     """Give every token the same trained length: ``g x / sqrt(|x|^2 + eps)``.
 
     Shapes: ``(b n d) -> (b n d)``; ``g`` is one number, ``(1)``, and starts at ``sqrt(d)`` (Nguyen
-    and Salazar 2019, section 2.2, called ScaleNorm). Computed in fp32 or better, as an RMS norm
+    and Salazar 2019: ScaleNorm). Computed in fp32 or better, as an RMS norm
     whose weights are all ``g / sqrt(d)``.
 
     Options:

@@ -33,7 +33,7 @@ class Scaling:
 
 @dataclass
 class Linear(Scaling):
-    """All pairs slower by ``factor`` (Chen et al. 2023, eq. 4)."""
+    """All pairs slower by ``factor`` (Chen et al. 2023, arXiv:2306.15595)."""
 
     def __call__(self, frequencies: Tensor, base: float) -> Tensor:
         return frequencies / self.factor
@@ -42,7 +42,7 @@ class Linear(Scaling):
 @dataclass
 class NTK(Scaling):
     """A larger base: the slowest pair is slower by ``factor``, the fastest stays (Peng et al. 2023,
-    eq. 16).
+    arXiv:2309.00071, section 3.1).
     """
 
     def __call__(self, frequencies: Tensor, base: float) -> Tensor:
@@ -55,8 +55,8 @@ class NTK(Scaling):
 @dataclass
 class YaRN(Scaling):
     """Pairs that turn more than ``beta_fast`` times stay, those that turn less than ``beta_slow``
-    times are slower by ``factor``, and in between a ramp over the channels (Peng et al. 2023, eq.
-    19 to 22). ``truncate`` ends the ramp at whole channels.
+    times are slower by ``factor``, and in between a ramp over the channels (Peng et al. 2023,
+    sections 3.2 and 3.4). ``truncate`` begins and ends the ramp at whole channels.
     """
 
     original_max_length: int = 8192

@@ -15,23 +15,23 @@ from tfzoo.registry import register
 from tfzoo.values import check_range
 
 
-@register("position", "continuous_bias", paper="arXiv:2111.09883, eq. 3 and 4")
+@register("position", "continuous_bias", paper="arXiv:2111.09883, section 3.3")
 class ContinuousBias(Position):
     """Add a network of one hidden layer over the signed logarithm of distance to the scores:
-    ``scores + W max(0, w f + b)``, ``f = sign(d) log(1 + |d|) / log(1 + m)``, ``d = k_pos -
+    ``scores + W max(0, u s + b)``, ``s = sign(d) log(1 + |d|) / log(1 + m)``, ``d = k_pos -
     q_pos``.
 
-    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; ``w`` and ``b`` are ``(f)``, ``W`` is
+    Overrides ``bias``: ``(b|1 q), (b|1 k) -> (b|1 h q k)``; ``u`` and ``b`` are ``(f)``, ``W`` is
     ``(h f)``, started as ``nn.Linear`` starts them.
 
-    Liu et al. 2022, section 3.3 (Swin v2), for text. The sign tells an encoder what comes before
-    and what after. The network computes a table with one row per distance up to ``m``, so its cost
-    does not depend on the length of the text; larger distances take the last row.
+    Liu et al. 2022 (Swin v2), for text. The sign tells an encoder what comes before and what after.
+    The network is computed once for each distance up to ``m``, whatever the length of the text;
+    longer distances have the bias of ``m``.
 
     Options:
         hidden: width ``f`` of the hidden layer; 512 in the paper.
         max_distance: ``m``.
-        scale: ``log``, or ``linear``: ``f = d / m``.
+        scale: ``log``, or ``linear``: ``s = d / m``.
 
     Raises:
         BadOption: ``hidden`` or ``max_distance`` under 1.
@@ -58,7 +58,7 @@ class ContinuousBias(Position):
         self.max_distance, self.scale = max_distance, scale
         self.furthest_ahead = 0 if causal else max_distance
         self.inner = nn.Linear(1, hidden)
-        # Without a bias: the softmax would cancel it.
+        # No bias: the softmax cancels what is added to all scores of a query.
         self.outer = nn.Linear(hidden, heads, bias=False)
 
     def table(self) -> Tensor:

@@ -12,7 +12,7 @@ from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 
 
-@register("position", "kerple", paper="arXiv:2205.09921, eq. 4 and 5")
+@register("position", "kerple", paper="arXiv:2205.09921, section 4")
 class Kerple(Position):
     """Subtract a trained penalty that grows with the logarithm of distance: ``scores - r1 log(1 +
     r2 |k_pos - q_pos|)``, ``r1`` and ``r2`` per head.
