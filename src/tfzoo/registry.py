@@ -70,7 +70,7 @@ KINDS: Mapping[str, Kind] = {
         "tfzoo.mixer",
         "tfzoo.blocks.mixer.Mixer",
         frozenset({"dim", "options", "causal", "layer", "layers"}),
-        frozenset({"attends", "identity", "ordered", "reach", "bidirectional"}),
+        frozenset({"attends", "identity", "ordered", "reach", "bidirectional", "breaks_graph"}),
     ),
     "residual": Kind(
         "tfzoo.residual",

@@ -210,10 +210,10 @@ BUGS = (
             q, k = context.rotation(q), context.rotation(k)
         k = self.prepare_keys(k)
         if context.cache is not None:
-            k, v = context.cache.target[layer].append(k, v, context.kept)
+            k, v = context.cache.target[layer].append(k=k, v=v, keep=context.kept)
 """,
         """        if context.cache is not None:
-            k, v = context.cache.target[layer].append(k, v, context.kept)
+            k, v = context.cache.target[layer].append(k=k, v=v, keep=context.kept)
         if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
         k = self.prepare_keys(k)
@@ -223,8 +223,8 @@ BUGS = (
     Bug(
         "keys are made of what keys made",
         "mixer/multihead.py",
-        "k, v = context.cache.target[layer].append(k, v, context.kept)",
-        "k, v = context.cache.target[layer].append(k, v, context.kept)\n"
+        "k, v = context.cache.target[layer].append(k=k, v=v, keep=context.kept)",
+        "k, v = context.cache.target[layer].append(k=k, v=v, keep=context.kept)\n"
         "            k = self.attention.prepare_keys(k)",
         "stack decoder-additive-layer-sinusoidal-pre one_token_at_a_time_equals_all_at_once",
     ),
@@ -458,8 +458,8 @@ BUGS = (
     Bug(
         "padding counts in the balance loss",
         "feedforward/mixture.py",
-        "probs.sum(0) / n",
-        "probs.sum(0) / len(probs)",
+        "one.masked_fill(padding, 0.0).sum(0) / real",
+        "one.sum(0) / real",
         "feedforward mixture padding_has_no_influence_on_the_loss",
     ),
     Bug(
@@ -944,5 +944,105 @@ BUGS = (
         "visible.to(scores.dtype) / count(visible)",
         "(visible & (scores > 0)).to(scores.dtype) / count(visible)",
         "weighting uniform ignores_scores_says_the_truth",
+    ),
+    # mixers
+    Bug(
+        "the mean is over padding too",
+        "mixer/average.py",
+        "x = x.masked_fill(~non_padding[..., None], 0.0)",
+        "",
+        "mixer average padding_has_no_influence",
+    ),
+    Bug(
+        "the mean forgets what the cache has summed",
+        "mixer/average.py",
+        'sums = sums + kept["sum"] if "sum" in kept else sums',
+        "",
+        "mixer average one_token_at_a_time_equals_all_at_once",
+    ),
+    Bug(
+        "the sum of earlier chunks has that of its own",
+        "mixer/linear_attention.py",
+        "q @ states[:, :, :-1]",
+        "q @ states[:, :, 1:]",
+        "mixer linear_attention a_token_has_influence_where_it_may",
+    ),
+    Bug(
+        "the denominator counts padding",
+        "mixer/linear_attention.py",
+        "k, v = k.masked_fill(hidden, 0.0), v.masked_fill(hidden, 0.0)",
+        "v = v[..., :-1].masked_fill(hidden, 0.0)\nv = F.pad(v, (0, 1), value=1.0)",
+        "mixer linear_attention padding_has_no_influence",
+    ),
+    Bug(
+        "a recurrent network reads padding from the end",
+        "mixer/gru.py",
+        "backward, _ = self.back(packing.reverse(x))",
+        "backward, _ = self.back(x.flip(1))",
+        "mixer gru padding_has_no_influence",
+    ),
+    Bug(
+        "the state after a prompt is that of its padding",
+        "mixer/gru.py",
+        "packing.last(torch.cat([state, y], 1), 1)",
+        "y[:, -1:]",
+        "mixer gru a_prompt_may_be_padded",
+    ),
+    Bug(
+        "the kernel of a decoder stands in the middle",
+        "mixer/convolution.py",
+        "self.earlier = kernel_size - 1 if causal else (kernel_size - 1) // 2",
+        "self.earlier = (kernel_size - 1) // 2",
+        "mixer convolution a_token_has_influence_where_it_may",
+    ),
+    Bug(
+        "the cache of a convolution has one token too few",
+        "mixer/convolution.py",
+        'kept["inputs"] = packing.last(torch.cat([earlier, x], 1), self.earlier)',
+        'kept["inputs"] = F.pad(packing.last(torch.cat([earlier, x], 1), self.earlier)[:, 1:], '
+        "(0, 0, 1, 0))",
+        "tests/mixer/test_mixer.py::test_layers_with_different_mixers_decode_as_they_train",
+    ),
+    Bug(
+        "a Fourier transform is as long as the longest row",
+        "mixer/fourier.py",
+        "n = non_padding.sum(1).clamp(min=1)[:, None, None]",
+        "n = torch.full_like(place[:, :1, None], place.shape[1])",
+        "mixer fourier padding_has_no_influence",
+    ),
+    Bug(
+        "a Fourier transform turns the other way at padding",
+        "mixer/fourier.py",
+        "+ angle.sin() @ over_channels.imag",
+        "- angle.sin() @ over_channels.imag",
+        "mixer fourier padding_has_no_influence",
+    ),
+    Bug(
+        "no mixer is one that changes tokens",
+        "mixer/none.py",
+        "return x",
+        "return x + x",
+        "mixer none identity_says_the_truth",
+    ),
+    Bug(
+        "no mixer does not say that it is none",
+        "mixer/none.py",
+        'traits={"identity", "reach"}',
+        'traits={"reach"}',
+        "mixer none identity_says_the_truth",
+    ),
+    Bug(
+        "real tokens change their order when padding is moved away",
+        "mixer/_packing.py",
+        "torch.where(non_padding, non_padding.cumsum(1) - 1, padding)",
+        "torch.where(non_padding, self.length - non_padding.cumsum(1), padding)",
+        "mixer convolution padding_has_no_influence",
+    ),
+    Bug(
+        "a state does not follow its hypothesis",
+        "blocks/cache.py",
+        "for name, one in self.tensors.items():",
+        'for name, one in [item for item in self.tensors.items() if item[0] in "kv"]:',
+        "mixer gru a_cache_follows_its_rows",
     ),
 )

@@ -170,6 +170,7 @@ OTHER: dict[str, Any] = {
     "parallel": "two_norms",
     "pattern": [{"attention": "cosine"}, {}],
     "residual": "post",
+    "mixer": "average",
     "max_length": 30,
     "scale_embeddings": False,
 }
@@ -192,7 +193,6 @@ def test_every_option_of_a_classifier_is_tried() -> None:
         "allow",
         "init_std",
         "weighting",  # one value so far
-        "mixer",  # likewise
     }
 
 

@@ -20,7 +20,7 @@ def test_a_component_holds_the_contract(held: tuple[Contract, Entry]) -> None:
 
 
 def flips() -> list[tuple[Entry, str]]:
-    pending = {"weighting", "mixer", "residual"}  # until they have contracts of their own
+    pending = {"weighting"}  # until it has contracts of its own
     entries = [
         registry(kind).entry(name)
         for kind in COMPONENT_KINDS
@@ -39,11 +39,10 @@ def test_a_trait_is_noticed_when_claimed_falsely_and_when_kept_quiet(
     lying = replace(entry, traits=entry.traits ^ {trait})
     if "mixes_tokens:always" in entry.traits and trait == "mixes_tokens:training":
         pytest.skip("who mixes always mixes in training")
-    truths = [
-        contract
-        for contract in contracts(entry.kind)
-        if contract.__name__.endswith("says_the_truth")
-    ]
+    if trait == "breaks_graph" and entry.name not in ("gru", "none"):
+        pytest.skip("compiling takes seconds, and is tested for each component")
+    ending = "it_computes_the_same" if trait == "breaks_graph" else "says_the_truth"
+    truths = [one for one in contracts(entry.kind) if one.__name__.endswith(ending)]
     assert all(run_contract(contract, entry).ok for contract in truths)
     assert not all(run_contract(contract, lying).ok for contract in truths)
 

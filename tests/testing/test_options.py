@@ -53,6 +53,7 @@ OTHER: dict[str, Any] = {
     "gate": True,
     "head_scale": True,
     "projections": "none",
+    "mixer": "average",
     "parallel": "two_norms",
     "pattern": [{"attention": "cosine"}, {}],
     "residual": "post",
@@ -66,7 +67,7 @@ OTHER: dict[str, Any] = {
 """Another value for each; what is missing here is not an option, see the first test."""
 
 ALONGSIDE = {"source_vocab_size": {"tie": "target"}}
-ALONE = {"weighting", "mixer"}
+ALONE = {"weighting"}
 """Options with one value so far."""
 OF_STACKS = [field.name for field in fields(StackOptions) if field.name not in ALONE]
 
@@ -204,7 +205,7 @@ def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(
         )
     own = attention.cls.prepare_keys is not Attention.prepare_keys
     for kept in (*cache.target, *cache.source):
-        heads = [one.shape[1] for one in (kept.k, kept.v) if one is not None]
+        heads = [kept.tensors[name].shape[1] for name in "kv"]
         assert heads == [4 if own else 2, 2]
 
 

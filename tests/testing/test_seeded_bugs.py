@@ -61,12 +61,7 @@ DEFINING = {
 
 
 def components() -> list[tuple[str, str]]:
-    pending = {"mixer"}  # until it has contracts of its own
-    return [
-        (kind, name)
-        for kind in sorted(DEFINING.keys() - pending)
-        for name in registry(kind).own_names()
-    ]
+    return [(kind, name) for kind in sorted(DEFINING) for name in registry(kind).own_names()]
 
 
 def test_every_kind_has_a_defining_method() -> None:

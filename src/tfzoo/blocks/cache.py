@@ -1,4 +1,4 @@
-"""The key-value cache of a decoder."""
+"""The cache of a decoder: what its layers keep of earlier tokens."""
 
 from __future__ import annotations
 
@@ -11,39 +11,46 @@ from tfzoo.masks import Mask
 
 
 @dataclass
-class KeyValueCache:
-    """Keys ``(r h|kv_heads t *)`` and values ``(r kv_heads t e)`` of one attention, for ``r`` rows
-    and the last ``t`` tokens that it may look at; None before the first token. Keys are from
-    :meth:`tfzoo.blocks.multihead.SelfOrCrossAttention.prepare_keys`.
+class LayerCache:
+    """What one layer keeps for the tokens to come: tensors by name, each with one row per
+    hypothesis. A mixer chooses the names: attention keeps keys ``k`` ``(r h|kv_heads t *)`` and
+    values ``v`` ``(r kv_heads t e)`` of ``t`` tokens, a recurrent mixer its state.
     """
 
-    k: Tensor | None = None
-    v: Tensor | None = None
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows; None while nothing is kept."""
+        return next((len(one) for one in self.tensors.values()), None)
 
     @property
     def length(self) -> int:
-        """The number of tokens that are kept."""
-        return 0 if self.k is None else self.k.shape[2]
+        """The number of tokens whose keys are kept."""
+        return self.tensors["k"].shape[-2] if "k" in self.tensors else 0
 
-    def append(self, k: Tensor, v: Tensor, keep: int | None = None) -> tuple[Tensor, Tensor]:
-        """Append the keys and values of new tokens, and return them with those of earlier ones.
-        ``keep``: of all these, keep the last ``keep`` only.
+    def append(self, *, keep: int | None = None, **new: Tensor) -> tuple[Tensor, ...]:
+        """Append tensors of new tokens ``(r ... n *)`` to those of earlier ones, and return all.
+        ``keep``: of all these tokens, keep the last ``keep`` only.
         """
-        k = k if self.k is None else torch.cat([self.k, k], dim=2)
-        v = v if self.v is None else torch.cat([self.v, v], dim=2)
-        first = 0 if keep is None else max(0, k.shape[2] - keep)
-        self.k, self.v = k[:, :, first:], v[:, :, first:]
-        return k, v
+        joined = []
+        for name, one in new.items():
+            one = torch.cat([self.tensors[name], one], -2) if name in self.tensors else one
+            first = 0 if keep is None else max(0, one.shape[-2] - keep)
+            self.tensors[name] = one[..., first:, :]
+            joined.append(one)
+        return tuple(joined)
 
     def reorder(self, rows: Tensor) -> None:
         """Select rows by index; an index may occur several times."""
-        if self.k is not None and self.v is not None:
-            self.k, self.v = self.k.index_select(0, rows), self.v.index_select(0, rows)
+        for name, one in self.tensors.items():
+            self.tensors[name] = one.index_select(0, rows)
 
 
 @dataclass
 class DecoderCache:
-    """The cache of a decoder: for each layer, keys and values of the target and of the source.
+    """The cache of a decoder: for each layer, what its mixer keeps of the target, and keys and
+    values of the source.
 
     ``target`` has one row per hypothesis. ``source`` and ``memory_mask`` have one row per sentence,
     since the hypotheses of a sentence share its keys and values. Each sentence has the same number
@@ -59,12 +66,12 @@ class DecoderCache:
     length: int = 0
     positions: Tensor | None = None
     non_padding: Tensor | None = None
-    target: list[KeyValueCache] = field(init=False)
-    source: list[KeyValueCache] = field(init=False)
+    target: list[LayerCache] = field(init=False)
+    source: list[LayerCache] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.target = [KeyValueCache() for _ in range(self.layers)]
-        self.source = [KeyValueCache() for _ in range(self.layers)]
+        self.target = [LayerCache() for _ in range(self.layers)]
+        self.source = [LayerCache() for _ in range(self.layers)]
 
     def append_non_padding(self, new: Tensor | None, rows: int, n: int) -> Tensor | None:
         """Append the padding mask ``(r n)`` of ``n`` new tokens, and return that of all tokens."""

@@ -44,3 +44,10 @@ class Context:
     memory: Tensor | None = None
     memory_mask: Mask | None = None
     cache: DecoderCache | None = None
+
+    def non_padding(self) -> Tensor | None:
+        """``(b n)``, False at tokens that are padding; None where none is, or where the causal mask
+        hides padding from all other tokens.
+        """
+        keys = self.mask.keys
+        return None if keys is None else keys[:, -self.pos.shape[1] :]

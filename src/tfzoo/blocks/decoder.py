@@ -52,7 +52,7 @@ class WithCache(Positioned):
         cache = DecoderCache(len(layers), memory_mask or Mask())
         if memory is not None:
             for layer, kept in zip(layers, cache.source, strict=True):
-                kept.append(*layer.cross_attention.inner.keys_and_values(memory))  # type: ignore[union-attr, operator]  # a decoder with memory has it
+                layer.cross_attention.inner.keep_memory(memory, kept)  # type: ignore[union-attr, operator]  # a decoder with memory has it
         return cache
 
     def decoder_context(

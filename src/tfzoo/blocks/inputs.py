@@ -76,13 +76,13 @@ def check_cache(
     """
     if memory is not None or memory_mask is not None:
         raise BadOption("with a cache, give memory and memory_mask to init_cache alone")
-    for kept in cache.target[:1]:
-        if kept.k is not None and kept.k.shape[0] != x.shape[0]:
-            raise BadOption(f"x has {x.shape[0]} rows, and the cache {kept.k.shape[0]}")
+    for kept in cache.target:
+        if kept.rows not in (None, x.shape[0]):
+            raise BadOption(f"x has {x.shape[0]} rows, and the cache {kept.rows}")
     for kept in cache.source[:1]:
-        if kept.k is not None and x.shape[0] % kept.k.shape[0]:
+        if kept.rows is not None and x.shape[0] % kept.rows:
             raise BadOption(
-                f"x has {x.shape[0]} rows, which is no multiple of the {kept.k.shape[0]} of the "
+                f"x has {x.shape[0]} rows, which is no multiple of the {kept.rows} of the "
                 "memory in the cache"
             )
 

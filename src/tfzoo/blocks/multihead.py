@@ -9,7 +9,7 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
-from tfzoo.blocks.cache import KeyValueCache
+from tfzoo.blocks.cache import LayerCache
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackOptions
@@ -169,18 +169,23 @@ class CrossAttention(SelfOrCrossAttention):
         """
         return self.prepare_keys(self.keys(memory)), self.values(memory)
 
+    def keep_memory(self, memory: Tensor, cache: LayerCache) -> None:
+        """Put the keys and values of the encoder's output ``(b k d)`` into an empty cache."""
+        k, v = self.keys_and_values(memory)
+        cache.append(k=k, v=v)
+
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b q d) -> (b q d)``
 
         With a cache, ``x`` has one row per hypothesis, and keys and values have one per sentence.
         The hypotheses of a sentence are then computed as its queries.
         """
-        cached = KeyValueCache() if context.cache is None else context.cache.source[layer]
-        k, v = cached.k, cached.v
-        if k is None or v is None:
+        cached = LayerCache() if context.cache is None else context.cache.source[layer]
+        if not cached.tensors:
             if context.memory is None:
                 raise ValueError("cross-attention needs a memory")
-            k, v = cached.append(*self.keys_and_values(context.memory))
+            self.keep_memory(context.memory, cached)
+        k, v = cached.tensors["k"], cached.tensors["v"]
         queries = x.reshape(k.shape[0], -1, x.shape[-1])
         y = self.attend(queries, self.queries(queries), k, v, context.memory_mask or Mask())
         return y.reshape(x.shape)

@@ -34,5 +34,5 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
             q, k = context.rotation(q), context.rotation(k)
         k = self.prepare_keys(k)
         if context.cache is not None:
-            k, v = context.cache.target[layer].append(k, v, context.kept)
+            k, v = context.cache.target[layer].append(k=k, v=v, keep=context.kept)
         return self.attend(x, q, k, v, context.mask, context.bias)

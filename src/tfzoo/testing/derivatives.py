@@ -17,7 +17,7 @@ from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized, variants
 
 REFUSAL = re.compile(
     r"twice|second derivative|double backward|setup_context|functorch|torch\.func|vmap|forward-mode"
-    r"|forward AD|jvp",
+    r"|forward AD|jvp|batching rule",
     re.IGNORECASE,
 )
 """A refusal names what is refused."""

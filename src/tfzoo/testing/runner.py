@@ -17,6 +17,7 @@ MODULES = (
     "dtypes",
     "derivatives",
     "attention",
+    "mixer",
     "residual",
     "weighting",
     "norm",

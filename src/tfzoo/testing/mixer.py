@@ -1,0 +1,298 @@
+"""Contracts of every mixer. It is called in an encoder and a decoder of one layer that hold nothing
+else, so that cache and masks are those of use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.gradcheck import GradcheckError
+from torch.nn.functional import pad
+
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.decoder import Decoder
+from tfzoo.blocks.encoder import Encoder
+from tfzoo.masks import Mask
+from tfzoo.registry import Entry
+from tfzoo.testing.contract import (
+    EXACT,
+    Violation,
+    assert_differs,
+    assert_finite,
+    assert_same,
+    contract,
+    first_line,
+)
+from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.samples import SIZES, build_randomized, lengths_to_valid, randomize
+
+B, N, D = 3, 6, SIZES["dim"]
+LONG = 100
+"""Tokens of a text in which a mixer that reaches only near tokens misses some."""
+RIGHT = lengths_to_valid([6, 4, 2], N)
+LEFT = lengths_to_valid([6, 4, 2], N, left=True)
+BETWEEN = torch.tensor([[1, 0, 1, 1, 0, 1], [0, 1, 0, 0, 1, 1], [1, 1, 1, 0, 0, 0]]).bool()
+
+
+def encoder(entry: Entry, **options: Any) -> Encoder:
+    """An encoder that computes what the mixer does."""
+    module = Encoder(D, SIZES["heads"], 1, **only(entry), **options)
+    randomize(module)
+    return module.eval()
+
+
+def only(entry: Entry) -> dict[str, Any]:
+    """The options of a stack that has no other components than this mixer."""
+    none = dict.fromkeys(("residual", "norm", "feedforward", "position"), "none")
+    return {"mixer": entry.name, "dropout": 0.0, **none}
+
+
+def decoders(entry: Entry, **options: Any) -> list[Decoder]:
+    """A decoder that computes what the mixer does; none if the mixer is bidirectional."""
+    if "bidirectional" in entry.traits:
+        return []
+    module = Decoder(D, SIZES["heads"], 1, cross_attention=False, **only(entry), **options)
+    randomize(module)
+    return [module.eval()]
+
+
+def sides(entry: Entry, **options: Any) -> list[Encoder | Decoder]:
+    """An encoder, and a decoder where there can be one."""
+    return [encoder(entry, **options), *decoders(entry, **options)]
+
+
+def alone(module: Encoder | Decoder, x: Tensor, valid: Tensor) -> Iterator[Tensor]:
+    """What a mixer computes for the real tokens of each row, without padding."""
+    for row, real in zip(x, valid, strict=True):
+        yield module(row[real][None])[0]
+
+
+def assert_same_as_alone(
+    module: Encoder | Decoder, out: Tensor, x: Tensor, valid: Tensor, what: str
+) -> None:
+    """Raise :class:`Violation` unless real tokens have the outputs that they have without padding
+    and other rows.
+    """
+    for row, expected in enumerate(alone(module, x, valid)):
+        assert_same(out[row][valid[row]], expected, what)
+
+
+@contract("mixer")
+def one_vector_for_each_token(entry: Entry) -> None:
+    """``(b n d) -> (b n d)``, in the dtype of the tokens, for texts of one token too."""
+    for module in sides(entry):
+        for n in (1, N):
+            out = module(torch.randn(B, n, D))
+            if out.shape != (B, n, D) or out.dtype != torch.float64:
+                raise Violation(f"(b n d) in, {tuple(out.shape)} in {out.dtype} out")
+
+
+@contract("mixer")
+def padding_has_no_influence(entry: Entry) -> None:
+    """Real tokens have the outputs that they have alone, whatever stands at padding on the right,
+    on the left, and between tokens.
+    """
+    for module in sides(entry):
+        x = torch.randn(B, N, D)
+        for valid, where in ((RIGHT, "right"), (LEFT, "left"), (BETWEEN, "between")):
+            other = torch.where(valid[..., None], x, 1e4)
+            out = module(other, mask=Mask(keys=valid))
+            assert_same_as_alone(module, out, x, valid, f"padding, {where}")
+            out = module(pad(other, (0, 0, 2, 3)), mask=Mask(keys=pad(valid, (2, 3))))
+            assert_same_as_alone(module, out[:, 2:-3], x, valid, f"more padding, {where}")
+        out = module(torch.where(RIGHT[..., None], x, 1e4), mask=Mask(keys=RIGHT), padding="right")
+        assert_same_as_alone(module, out, x, RIGHT, "padding, known to be on the right")
+
+
+@contract("mixer")
+def no_padding_given_is_no_padding_at_all(entry: Entry) -> None:
+    """A mask of nothing but True equals none."""
+    for module in sides(entry):
+        x = torch.randn(B, N, D)
+        mask = Mask(keys=torch.ones(B, N, dtype=torch.bool))
+        assert_same(module(x, mask=mask), module(x), "a mask of nothing but True")
+
+
+@contract("mixer")
+def a_token_has_influence_where_it_may(entry: Entry) -> None:
+    """In a decoder, no token has influence on earlier ones; elsewhere every token has, unless the
+    mixer has a ``reach``.
+    """
+    for module in sides(entry):
+        x = torch.randn(1, N, D)
+        out = module(x)
+        for t in range(N):
+            changed = x.clone()
+            changed[:, t] = torch.randn(D)
+            off = (module(changed) - out)[0].abs().amax(-1)
+            for i in range(N):
+                hidden = module.causal and i < t
+                if hidden and off[i] > 0:
+                    raise Violation(f"token {i} sees token {t}, which comes later")
+                if not hidden and "reach" not in entry.traits and off[i] <= 10 * EXACT:
+                    raise Violation(f"token {i} does not see token {t}: {off[i].item():.2g}")
+
+
+@contract("mixer")
+def one_token_at_a_time_equals_all_at_once(entry: Entry) -> None:
+    """Decoding with a cache, in steps of one or more tokens, equals one pass over the text."""
+    for module in decoders(entry):
+        x = torch.randn(B, N, D)
+        for pieces in ([1] * N, [2, 1, 3]):
+            cache = module.init_cache()
+            out = torch.cat([module(one, cache=cache) for one in x.split(pieces, 1)], 1)
+            assert_same(out, module(x), f"steps of {pieces}")
+
+
+@contract("mixer")
+def a_prompt_may_be_padded(entry: Entry) -> None:
+    """Decoding goes on after a prompt with padding on either side, of nothing but padding, or with
+    padding between tokens, as it does after the prompt without padding.
+    """
+    for module in decoders(entry):
+        x = torch.randn(B, N + 4, D)
+        for prompt in (RIGHT, LEFT, BETWEEN, lengths_to_valid([6, 0, 3], N)):
+            valid = torch.cat([prompt, BETWEEN[:, :2], torch.ones(B, 2).bool()], 1)
+            cache, steps = module.init_cache(), []
+            for part, real in zip(
+                x.split([3, 3, 2, 1, 1], 1), valid.split([3, 3, 2, 1, 1], 1), strict=True
+            ):
+                mask = None if bool(real.all()) else Mask(keys=real)
+                part = torch.where(real[..., None], part, 1e4)
+                steps.append(module(part, mask=mask, cache=cache))
+            assert_same_as_alone(module, torch.cat(steps, 1), x, valid, "a prompt with padding")
+
+
+@contract("mixer")
+def a_cache_follows_its_rows(entry: Entry) -> None:
+    """After rows of the cache are reordered, dropped and repeated, each goes on as if alone."""
+    for module in decoders(entry):
+        text, cache = torch.randn(B, 2, D), module.init_cache()
+        module(text, cache=cache)
+        for rows in ([2, 0, 0, 1], [3, 1]):
+            cache.reorder(torch.tensor(rows))
+            text = torch.cat([text[rows], torch.randn(len(rows), 1, D)], 1)
+            out = module(text[:, -1:], cache=cache)
+            assert_same(out, module(text)[:, -1:], f"after reorder({rows})")
+
+
+@contract("mixer")
+def bidirectional_says_the_truth(entry: Entry) -> None:
+    """Built for a decoder, a later token has influence on an earlier one exactly where
+    ``bidirectional`` is declared.
+    """
+    mixer, x, pos = build_randomized(entry, causal=True), torch.randn(B, N, D), torch.arange(N)
+    context = Context(Mask(causal=True, start=0), pos[None], pos[None])
+    changed = torch.cat([x[:, :-1], torch.randn(B, 1, D)], 1)
+    one, other = (mixer(given, context, 0)[:, :-1] for given in (x, changed))
+    if "bidirectional" in entry.traits:
+        assert_differs(other, one, "claims to read later tokens, but does not")
+    else:
+        assert_same(other, one, "reads later tokens, but that is not claimed", 0.0)
+
+
+@contract("mixer")
+def ordered_says_the_truth(entry: Entry) -> None:
+    """Outputs depend on the order of tokens exactly where ``ordered`` is declared."""
+    for module in sides(entry):
+        x, order = torch.randn(B, N, D), torch.tensor([3, 0, 4, 2, 1, 5])
+        out, moved = module(x)[:, order], module(x[:, order])
+        if module.causal:  # the last token sees a bag of those before it
+            out, moved = out[:, -1:], moved[:, -1:]
+        if "ordered" in entry.traits:
+            assert_differs(moved, out, "claims that order matters, but it does not")
+        else:
+            assert_same(moved, out, "order matters, but that is not claimed")
+
+
+@contract("mixer")
+def reach_says_the_truth(entry: Entry) -> None:
+    """Tokens 99 places apart have no influence on each other exactly where ``reach`` is
+    declared.
+    """
+    x = torch.randn(1, LONG, D, requires_grad=True)
+    (gradient,) = torch.autograd.grad(encoder(entry)(x)[:, -1].sum(), x)
+    far = gradient[:, 0].abs().max().item()  # a difference of outputs would round to 0
+    if (far == 0) != ("reach" in entry.traits):
+        raise Violation(f"a token {LONG - 1} places away has a gradient of {far:.2g}")
+
+
+@contract("mixer")
+def identity_says_the_truth(entry: Entry) -> None:
+    """The output is the input exactly where ``identity`` is declared."""
+    x, pos = torch.randn(B, N, D), torch.arange(N)[None]  # a stack leaves an identity out
+    out = build_randomized(entry)(x, Context(Mask(), pos, pos), 0)
+    if "identity" in entry.traits:
+        assert_same(out, x, "claims to be the identity", 0.0)
+    else:
+        assert_differs(out, x, "the identity, but that is not claimed")
+
+
+@contract("mixer")
+def attends_says_the_truth(entry: Entry) -> None:
+    """A bias on scores has influence, and what a mask hides has none, exactly where ``attends`` is
+    declared.
+    """
+    mixer, x, pos = build_randomized(entry), torch.randn(B, N, D), torch.arange(N)[None]
+    out = mixer(x, Context(Mask(), pos, pos), 0)
+    bias = torch.randn(1, SIZES["heads"], N, N)
+    biased = mixer(x, Context(Mask(), pos, pos, bias=bias), 0)
+    if "attends" not in entry.traits:
+        assert_same(biased, out, "reads a bias, but that is not claimed")
+        return
+    assert_differs(biased, out, "claims to attend, but reads no bias")
+    context = Context(Mask(allowed=torch.eye(N, dtype=torch.bool)[None, None]), pos, pos)
+    changed = torch.cat([torch.randn(B, 1, D), x[:, 1:]], 1)
+    one, other = (mixer(given, context, 0)[:, 1:] for given in (x, changed))
+    assert_same(other, one, "claims to attend, but sees a token that the mask hides")
+
+
+@contract("mixer")
+def texts_of_no_token_are_harmless(entry: Entry) -> None:
+    """A text of no token gives finite outputs and gradients."""
+    for module in sides(entry):
+        x = torch.randn(B, N, D, requires_grad=True)
+        out = module(x, mask=Mask(keys=lengths_to_valid([6, 1, 0], N)))
+        assert_finite(out, "output")
+        for gradient in torch.autograd.grad(
+            out.square().sum(), [x, *module.parameters()], allow_unused=True
+        ):
+            if gradient is not None:
+                assert_finite(gradient, "gradient of a text of no token")
+
+
+@contract("mixer")
+def gradients_reach_every_parameter_and_real_tokens_alone(entry: Entry) -> None:
+    """Gradients reach every parameter and every real token, and no padding."""
+    for module in sides(entry, bias=False):  # a bias of keys has no influence
+        for valid in (RIGHT, LEFT):
+            x = torch.randn(B, N, D, requires_grad=True)
+            out = module(x, mask=Mask(keys=valid))[valid]
+            found = torch.autograd.grad(
+                (out * torch.randn_like(out)).sum(), [x, *module.parameters()]
+            )
+            names = ["x", *(name for name, _ in module.named_parameters())]
+            assert_gradients(dict(zip(names, found, strict=True)))
+            if bool((found[0][~valid] != 0).any()):
+                raise Violation("padding gets a gradient")
+            if bool((found[0][valid].abs().amax(-1) == 0).any()):
+                raise Violation("no gradient reaches some token")
+
+
+@contract("mixer")
+def gradients_in_a_decoder_are_those_of_the_output(entry: Entry) -> None:
+    """``torch.autograd.gradcheck`` holds in a decoder, with padding on the left."""
+    for module in decoders(entry):
+        x = torch.randn(B, N, D, requires_grad=True)
+        tensors = (x, *module.parameters())
+        try:
+            torch.autograd.gradcheck(
+                lambda *given, run=module: run(given[0], mask=Mask(keys=LEFT))[LEFT],
+                tensors,
+                fast_mode=True,
+            )
+        except GradcheckError as error:
+            raise Violation(first_line(error)) from None

@@ -1,0 +1,197 @@
+"""Mixers against code that somebody else wrote, and against their own formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from tfzoo.blocks.decoder import Decoder
+from tfzoo.blocks.encoder import Encoder
+from tfzoo.blocks.stack import Stack
+from tfzoo.errors import BadOption, Clash
+from tfzoo.masks import Mask
+from tfzoo.testing.contract import reproducible
+from tfzoo.testing.samples import lengths_to_valid, randomize
+
+DIM, HEADS = 8, 2
+NOTHING_ELSE = dict.fromkeys(("residual", "norm", "feedforward", "position"), "none")
+LENGTHS = [7, 3, 5]
+VALID = lengths_to_valid(LENGTHS, 7)
+
+
+@pytest.fixture(autouse=True)
+def _float64() -> Any:
+    with reproducible():
+        yield
+
+
+def stack(causal: bool, mixer: Any, **options: Any) -> Any:
+    """A stack of one layer that computes what the mixer does, with random parameters."""
+    options = {"dropout": 0.0, **NOTHING_ELSE, "mixer": mixer, **options}
+    made: Stack = (
+        Decoder(DIM, HEADS, 1, cross_attention=False, **options)
+        if causal
+        else Encoder(DIM, HEADS, 1, **options)
+    )
+    randomize(made)
+    return made.eval()
+
+
+def mixer_of(made: Stack) -> Any:
+    return made.layers[0].self_attention.inner  # type: ignore[union-attr]
+
+
+def equal(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_a_gru_is_that_of_pytorch_on_packed_sequences() -> None:
+    for causal in (False, True):
+        made, x = stack(causal, {"name": "gru", "hidden": 5}), torch.randn(3, 7, DIM)
+        mixer = mixer_of(made)
+        peer = nn.GRU(DIM, 5, batch_first=True, bidirectional=not causal)
+        weights = dict(mixer.ahead.named_parameters())
+        if not causal:
+            weights |= {f"{name}_reverse": one for name, one in mixer.back.named_parameters()}
+        peer.load_state_dict(weights)
+        packed = pack_padded_sequence(x, torch.tensor(LENGTHS), True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(peer(packed)[0], batch_first=True)
+        out = made(x, mask=Mask(keys=VALID))
+        equal(out[VALID], mixer.output(states)[VALID])
+
+
+def test_a_fourier_transform_is_that_of_fnet() -> None:
+    pytest.importorskip("transformers", minversion="5")
+    from transformers import FNetConfig
+    from transformers.models.fnet.modeling_fnet import FNetFourierTransform
+
+    made, x = stack(False, "fourier"), torch.randn(3, 7, DIM)
+    peer = FNetFourierTransform(FNetConfig(hidden_size=DIM))
+    equal(made(x), peer.self.fourier_transform(x).real)
+
+
+def test_a_fourier_transform_covers_the_real_tokens_of_each_row() -> None:
+    made = stack(False, "fourier")
+    for left in (False, True):
+        x, valid = torch.randn(3, 7, DIM), lengths_to_valid(LENGTHS, 7, left)
+        out = made(x, mask=Mask(keys=valid))
+        for row, real in zip(range(3), valid, strict=True):
+            equal(out[row, real], torch.fft.fftn(x[row, real]).real)
+
+
+def test_angles_of_a_fourier_transform_are_exact_for_long_text() -> None:
+    made, x = stack(False, "fourier").float(), torch.randn(1, 3000, DIM, dtype=torch.float32)
+    valid = lengths_to_valid([2999], 3000)
+    out, exact = made(x, mask=Mask(keys=valid)), torch.fft.fftn(x[0, :-1].double()).real
+    off = (out[0, :-1].double() - exact).norm() / exact.norm()
+    assert off < 3000**0.5 * torch.finfo(torch.float32).eps
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_linear_attention_is_its_quadratic_formula(causal: bool) -> None:
+    made, n = stack(causal, "linear_attention", value_head_dim=3), 150  # over two chunks
+    mixer, x = mixer_of(made), torch.randn(2, n, DIM, requires_grad=True)
+    q, k, v = (
+        linear(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        for linear in (mixer.query, mixer.key, mixer.value)
+    )
+    weights = (F.elu(q) + 1) @ (F.elu(k) + 1).mT
+    weights = weights.tril() if causal else weights
+    y = (weights / weights.sum(-1, keepdim=True)) @ v
+    expected = mixer.output(y.transpose(1, 2).flatten(2))
+    out = made(x)
+    equal(out, expected)
+    direction = torch.randn_like(out)
+    one, other = (torch.autograd.grad((y * direction).sum(), x)[0] for y in (out, expected))
+    equal(one, other)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("width", [1, 3, 4])
+def test_a_convolution_is_that_of_pytorch(causal: bool, width: int) -> None:
+    made = stack(causal, {"name": "convolution", "kernel_size": width})
+    mixer, x = mixer_of(made), torch.randn(2, 7, DIM)
+    a, b = mixer.input(x).chunk(2, -1)
+    before = width - 1 if causal else (width - 1) // 2
+    channels = F.pad((a * b.sigmoid()).mT, (before, width - 1 - before))
+    kernel = mixer.kernel.softmax(-1).repeat_interleave(DIM // HEADS, 0)[:, None]
+    equal(made(x), mixer.output(F.conv1d(channels, kernel, groups=DIM).mT))
+
+
+def test_a_convolution_drops_weights_of_its_kernel_in_training() -> None:
+    made = stack(False, "convolution", attention_dropout=0.5)
+    x = torch.randn(1, 5, DIM)
+    assert not torch.equal(made.train()(x), made(x))
+    equal(made.eval()(x), made(x))
+
+
+@pytest.mark.parametrize("hidden", [None, 5])
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_average_is_its_formula(causal: bool, hidden: int | None) -> None:
+    made, x = stack(causal, {"name": "average", "hidden": hidden}), torch.randn(2, 7, DIM)
+    mixer, out = mixer_of(made), made(x)
+    for t in range(7):
+        mean = mixer.ffn((x[:, : t + 1] if causal else x).mean(1))
+        keep, take = mixer.gate(torch.cat([x[:, t], mean], -1)).sigmoid().chunk(2, -1)
+        equal(out[:, t], keep * x[:, t] + take * mean)
+
+
+@pytest.mark.parametrize("mixer", ["average", "linear_attention"])
+def test_sums_over_thousands_of_tokens_are_taken_in_single_precision(mixer: str) -> None:
+    made, x = stack(True, mixer), 1 + torch.randn(1, 3000, DIM).bfloat16()
+    exact = made(x.double())
+    once = made.bfloat16().double()(x.double())  # what rounding the weights costs
+    off = (made.bfloat16()(x).double() - exact).norm()
+    assert off <= 8 * (once - exact).norm() + torch.finfo(torch.bfloat16).eps * exact.norm()
+
+
+def test_layers_with_different_mixers_decode_as_they_train() -> None:
+    short = {"name": "convolution", "kernel_size": 3}
+    pattern = [{"mixer": one} for one in ("gru", "linear_attention", short, "average", "none")]
+    pattern += [{"window": 2}]
+    made, x = (
+        Decoder(DIM, HEADS, 6, pattern=pattern, cross_attention=False).eval(),
+        torch.randn(2, 6, DIM),
+    )
+    cache = made.init_cache()
+    equal(torch.cat([made(one, cache=cache) for one in x.split(1, 1)], 1), made(x))
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"mixer": "fourier"}, "bidirectional-mixer"),
+        ({"mixer": "gru", "position": "rotary"}, "unread-position"),
+        ({"mixer": "average", "position": "alibi"}, "unread-position"),
+    ],
+)
+def test_what_a_mixer_cannot_do_is_refused(options: dict[str, Any], rule: str) -> None:
+    with pytest.raises(Clash) as refused:
+        Decoder(DIM, HEADS, 1, cross_attention=False, **options)
+    assert refused.value.rule == rule
+
+
+def test_an_option_without_effect_is_refused() -> None:
+    with pytest.raises(BadOption, match="window acts on self-attention"):
+        Encoder(DIM, HEADS, 1, mixer="gru", window=3)
+    made, mask = stack(False, "gru"), Mask(allowed=torch.ones(1, 1, 3, 3, dtype=torch.bool))
+    with pytest.raises(BadOption, match=r"mask\.allowed hides tokens"):
+        made(torch.randn(1, 3, DIM), mask=mask)
+    with pytest.raises(BadOption, match="heads=3 do not divide dim=8"):
+        Encoder(DIM, 3, 1, head_dim=4, mixer="convolution")
+
+
+def test_a_decoder_is_compiled_in_one_graph() -> None:
+    pattern = [{"mixer": name} for name in ("linear_attention", "convolution", "average")]
+    made, x = (
+        Decoder(DIM, HEADS, 3, pattern=pattern, cross_attention=False).eval(),
+        torch.randn(2, 6, DIM),
+    )
+    torch.compiler.reset()
+    equal(torch.compile(made, fullgraph=True, backend="eager")(x), made(x))
+    torch.compiler.reset()
