@@ -138,7 +138,8 @@ class Merged:
         try:
             options = options_like(name, self.sections["model"].cls)
         except TfzooError as error:
-            raise BadRecipe(f"{origin}: model.like: {error}") from None
+            where = origin if origin == "--model.like" else f"{origin}: model.like"
+            raise BadRecipe(f"{where}: {error}") from None
         self.values.setdefault("model", {}).update(options)
         self.origins.update({f"model.{key}": f"{origin} (like: {name})" for key in options})
 
