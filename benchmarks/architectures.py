@@ -156,6 +156,13 @@ PEERS: dict[str, Peer] = {
     "olmo2": Peer(
         {**HIDDEN, "num_key_value_heads": 1, **theta(500_000.0)}, {"kv_heads": 1}, bound=ROUNDED
     ),
+    "gpt_oss": Peer(
+        {**GROUPED, "sliding_window": 3, "num_local_experts": 4, "num_experts_per_tok": 2},
+        OWN_HEADS,
+        bound=ROUNDED,
+        window=3,
+        feedforward={"experts": 4, "top_k": 2},
+    ),
     "modernbert": Peer(
         {
             **HIDDEN,

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+from einops import rearrange
 from torch import nn
 from torch.testing import assert_close
 
@@ -14,9 +15,10 @@ from tfzoo.registry import create
 
 pytest.importorskip("transformers", minversion="5")
 
-from transformers import GemmaConfig, GPT2Config, LlamaConfig, MixtralConfig, T5Config
+from transformers import GemmaConfig, GPT2Config, GptOssConfig, LlamaConfig, MixtralConfig, T5Config
 from transformers.models.gemma.modeling_gemma import GemmaMLP
 from transformers.models.gpt2.modeling_gpt2 import GPT2MLP
+from transformers.models.gpt_oss.modeling_gpt_oss import GptOssMLP
 from transformers.models.llama.modeling_llama import LlamaMLP
 from transformers.models.mixtral.modeling_mixtral import (
     MixtralSparseMoeBlock,
@@ -92,3 +94,33 @@ def test_a_mixture_and_its_balance_loss_equal_mixtrals(top_k: int) -> None:
         ours(x, 0.0, valid)
         peer_loss = load_balancing_loss_func((logits,), 4, top_k, valid)
         assert_close(ours.auxiliary_loss, peer_loss, rtol=1e-6, atol=0.0, check_dtype=False)
+
+
+@pytest.mark.filterwarnings("ignore:.*ExpertsInterface")
+def test_clamped_experts_with_biases_equal_gpt_osss() -> None:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "intermediate_size": 24, "num_attention_heads": 2}
+    experts = {"num_local_experts": 4, "num_experts_per_tok": 2}
+    theirs = GptOssMLP(GptOssConfig(**sizes, **experts)).double()
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter)
+    spec = {"name": "mixture", "experts": 4, "hidden": 24, "bias": True, "activation": "clamped"}
+    ours = create("feedforward", spec, dim=8).double()
+    given = dict(theirs.named_parameters())
+    inner = given["experts.gate_up_proj"], given["experts.gate_up_proj_bias"]
+    ours.load_state_dict(
+        {
+            "router.weight": given["router.weight"],
+            "router.bias": given["router.bias"],
+            "inner.weight": rearrange(inner[0], "e i (f p) -> e (p f) i", p=2),
+            "inner.bias": rearrange(inner[1], "e (f p) -> e (p f)", p=2),
+            "outer.weight": given["experts.down_proj"].mT,
+            "outer.bias": given["experts.down_proj_bias"],
+        }
+    )
+    x = 5 * torch.randn(3, 7, 8, dtype=torch.float64, requires_grad=True)  # most are clamped
+    wanted, found = theirs(x)[0], ours(x)
+    assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    slope = torch.randn_like(x)
+    grads = [torch.autograd.grad(out, x, slope)[0] for out in (found, wanted)]
+    assert_close(*grads, rtol=1e-9, atol=1e-9)

@@ -10,15 +10,18 @@ from torch import Tensor, nn
 
 
 class Experts(nn.Module):
-    """Linear maps without biases, ``weight`` ``(experts, out, in)``.
+    """Linear maps, ``weight`` ``(experts, out, in)``, ``bias`` ``(experts, out)`` or None.
 
     Each one starts uniform by Glorot's rule, as ``blocks`` matrices of ``out / blocks`` rows.
     """
 
-    def __init__(self, experts: int, inputs: int, outputs: int, blocks: int = 1) -> None:
+    def __init__(
+        self, experts: int, inputs: int, outputs: int, blocks: int = 1, bias: bool = False
+    ) -> None:
         super().__init__()
         self.blocks = blocks
         self.weight = nn.Parameter(torch.empty(experts, outputs, inputs))
+        self.bias = nn.Parameter(torch.empty(experts, outputs)) if bias else None
         self.reset_parameters()
 
     @torch.no_grad()
@@ -26,9 +29,13 @@ class Experts(nn.Module):
         for expert in self.weight:
             for block in expert.chunk(self.blocks):
                 nn.init.xavier_uniform_(block)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     def forward(self, parts: Iterable[Tensor]) -> list[Tensor]:
         """One input for each expert, ``(n_e in) -> (n_e out)``. An expert without tokens has a
         gradient, of zeros: processes of one training must have the same gradients.
         """
-        return [F.linear(x, w) for x, w in zip(parts, self.weight.unbind(), strict=True)]
+        weights = self.weight.unbind()
+        biases = [None] * len(weights) if self.bias is None else self.bias.unbind()
+        return [F.linear(*one) for one in zip(parts, weights, biases, strict=True)]

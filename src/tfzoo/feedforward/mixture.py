@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -47,6 +47,9 @@ class Mixture(FeedForward):
         experts: number of experts.
         top_k: number of experts for each token.
         hidden: width ``f`` of each expert's hidden layer; None is two thirds of ``4 d``, rounded.
+        bias: whether router and experts have biases.
+        activation: of an expert, ``silu(g) v`` of its two maps, or ``clamped``: ``g sigmoid(1.702
+            g) (v + 1)``, of ``g`` up to 7 and ``v`` from -7 to 7 (gpt-oss).
         balance: weight of the balance loss; 0: none.
 
     Raises:
@@ -66,6 +69,8 @@ class Mixture(FeedForward):
         experts: int = 8,
         top_k: int = 2,
         hidden: int | None = None,
+        bias: bool = False,
+        activation: Literal["silu", "clamped"] = "silu",
         balance: float = 0.01,
     ) -> None:
         super().__init__()
@@ -77,13 +82,17 @@ class Mixture(FeedForward):
             raise BadOption(f"feedforward 'mixture': top_k={top_k} of experts={experts}")
         self.top_k, self.balance = top_k, balance
         width = hidden or gated_width(dim)
-        self.router = nn.Linear(dim, experts, bias=False)
-        self.inner = Experts(experts, dim, 2 * width, blocks=2)  # gate and value in one product
-        self.outer = Experts(experts, width, dim)
+        self.activation = activation
+        self.router = nn.Linear(dim, experts, bias=bias)
+        # Gate and value in one product.
+        self.inner = Experts(experts, dim, 2 * width, blocks=2, bias=bias)
+        self.outer = Experts(experts, width, dim, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.router.weight)
+        if self.router.bias is not None:
+            nn.init.zeros_(self.router.bias)
 
     def forward(self, x: Tensor, dropout: float = 0.0, valid: Tensor | None = None) -> Tensor:
         tokens = x.flatten(0, -2)
@@ -105,8 +114,10 @@ class Mixture(FeedForward):
 
     def probabilities(self, tokens: Tensor) -> Tensor:
         """``softmax(x R)``: ``(t d) -> (t e)``."""
+        weight, bias = self.router.weight, self.router.bias
+        bias = None if bias is None else at_least_fp32(bias)
         with torch.autocast(tokens.device.type, enabled=False):
-            logits = F.linear(at_least_fp32(tokens), at_least_fp32(self.router.weight))
+            logits = F.linear(at_least_fp32(tokens), at_least_fp32(weight), bias)
         return logits.softmax(-1)
 
     def measure(self, probs: Tensor, chosen: Tensor, padding: Tensor | None) -> None:
@@ -150,4 +161,11 @@ class Mixture(FeedForward):
     def apply_experts(self, parts: list[Tensor], dropout: float) -> list[Tensor]:
         """What each expert makes of its part: ``(n_e d) -> (n_e d)``."""
         hidden = (x.chunk(2, -1) for x in self.inner(parts))
-        return self.outer(drop(F.silu(gate) * value, dropout) for gate, value in hidden)  # type: ignore[no-any-return]
+        return self.outer(drop(self.gated(gate, value), dropout) for gate, value in hidden)  # type: ignore[no-any-return]
+
+    def gated(self, gate: Tensor, value: Tensor) -> Tensor:
+        """``(n f), (n f) -> (n f)``"""
+        if self.activation == "silu":
+            return F.silu(gate) * value
+        gate, value = gate.clamp(max=7.0), value.clamp(-7.0, 7.0)
+        return gate * torch.sigmoid(1.702 * gate) * (value + 1)
