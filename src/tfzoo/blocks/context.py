@@ -24,7 +24,8 @@ class Context:
     Args:
         mask: the mask of self-attention.
         pos: ``(b|1 n)``, the positions of the tokens.
-        k_pos: ``(b|1 k)``, those of all tokens, earlier ones in a cache included.
+        k_pos: ``(b|1 k)``, those of the keys, tokens that a cache keeps included.
+        consecutive: positions count tokens, so that they are no farther apart than the tokens.
         valid: ``(b n)``, False at padding; None without padding, or if the norm does not need it.
         bias: ``(b|1 h q k)``, added to the scores of self-attention.
         rotation: rotary positional encoding of queries and keys of self-attention, or None.
@@ -37,6 +38,7 @@ class Context:
     mask: Mask
     pos: Tensor
     k_pos: Tensor
+    consecutive: bool = False
     valid: Tensor | None = None
     bias: Tensor | None = None
     rotation: Rotation | None = None

@@ -15,7 +15,7 @@ from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackOptions
 from tfzoo.contracts import Attention, Norm, Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import NormSpec, create
+from tfzoo.registry import create
 
 
 def repeat_kv(x: Tensor, heads: int) -> Tensor:
@@ -47,14 +47,15 @@ class SelfOrCrossAttention(nn.Module):
         head_dim = options.width_of_head(dim)
         value_dim = options.value_head_dim or head_dim
 
-        def projection(width: int) -> Linear | None:
-            return Linear(dim, width, bias=options.bias) if options.projections != "none" else None
+        def projection(width: int) -> nn.Module:
+            if options.projections == "none":
+                return nn.Identity()
+            return Linear(dim, width, bias=options.bias)
 
         self.query = projection(self.heads * head_dim)
         self.key = None if options.share_query_key else projection(self.kv_heads * head_dim)
         self.value = projection(self.kv_heads * value_dim)
         self.output = Linear(self.heads * value_dim, dim, bias=options.bias)
-        self.shares_query_key = options.share_query_key
         self.attention: Attention = create(
             "attention",
             options.attention,
@@ -65,10 +66,9 @@ class SelfOrCrossAttention(nn.Module):
         )
         weighting: Weighting = create("weighting", options.weighting, heads=self.heads)
         self.weighting = None if "softmax" in weighting.entry.traits else weighting
-        self.query_norm, self.key_norm = (
-            head_norm(options.query_key_norm, heads, head_dim)
-            for heads in (self.heads, self.kv_heads)
-        )
+        norm = options.query_key_norm
+        self.query_norm = None if norm is None else HeadNorm(norm, self.heads, head_dim)
+        self.key_norm = None if norm is None else HeadNorm(norm, self.kv_heads, head_dim)
         self.gate = Linear(dim, self.heads * value_dim, bias=options.bias) if options.gate else None
         self.head_scale = nn.Parameter(torch.empty(self.heads)) if options.head_scale else None
         self.reset_parameters()
@@ -80,24 +80,26 @@ class SelfOrCrossAttention(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """``(b n d) -> (b h n c)``"""
-        return self.project(x, self.query, self.query_norm, self.heads)
+        return split_heads(self.query(x), self.heads, self.query_norm)
 
     def keys(self, x: Tensor) -> Tensor:
         """``(b n d) -> (b kv_heads n c)``"""
-        key = self.query if self.shares_query_key else self.key
-        return self.project(x, key, self.key_norm, self.kv_heads)
+        projected = self.query(x) if self.key is None else self.key(x)
+        return split_heads(projected, self.kv_heads, self.key_norm)
 
     def values(self, x: Tensor) -> Tensor:
         """``(b n d) -> (b kv_heads n e)``"""
-        return self.project(x, self.value, None, self.kv_heads)
+        return split_heads(self.value(x), self.kv_heads)
 
-    def project(
-        self, x: Tensor, linear: Linear | None, norm: HeadNorm | None, heads: int
-    ) -> Tensor:
-        """Project, normalise and split into heads: ``(b n d) -> (b h n c)``."""
-        x = x if linear is None else linear(x)
-        x = x if norm is None else norm(x)
-        return rearrange(x, "b n (h c) -> b h n c", h=heads)
+    def queries_and_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Both of the same tokens; a projection that they share is computed once."""
+        if self.key is not None:
+            return self.queries(x), self.keys(x)
+        shared = self.query(x)
+        return (
+            split_heads(shared, self.heads, self.query_norm),
+            split_heads(shared, self.kv_heads, self.key_norm),
+        )
 
     def prepare_keys(self, k: Tensor) -> Tensor:
         """The keys to cache: ``(b kv_heads n c) -> (b kv_heads n c)``, or ``-> (b h n *)`` if
@@ -139,25 +141,25 @@ class SelfOrCrossAttention(nn.Module):
 
 class HeadNorm(nn.Module):
     """A norm of queries or keys before they are split into heads: over the channels of each head
-    (``over="head"``; Qwen3, Gemma 3), or over those of all heads (``over="all"``; OLMo 2):
-    ``(b n (h c)) -> (b n (h c))``.
+    (``over: head``; Qwen3, Gemma 3), or over those of all heads (``over: all``; OLMo 2).
+
+    ``option`` is ``query_key_norm`` of :class:`~tfzoo.blocks.options.StackOptions`.
     """
 
-    def __init__(self, norm: NormSpec, over: str, heads: int, head_dim: int) -> None:
+    def __init__(self, option: Mapping[str, Any], heads: int, head_dim: int) -> None:
         super().__init__()
-        self.width = head_dim if over == "head" else heads * head_dim
-        self.norm: Norm = create("norm", norm, dim=self.width)
+        self.width = heads * head_dim if option.get("over") == "all" else head_dim
+        self.norm: Norm = create("norm", option["norm"], dim=self.width)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(b n (h c)) -> (b n (h c))``"""
-        return self.norm(x.reshape(len(x), -1, self.width)).reshape(x.shape)  # type: ignore[no-any-return]
+        y: Tensor = self.norm(rearrange(x, "b n (h c) -> b (n h) c", c=self.width))
+        return y.reshape(x.shape)
 
 
-def head_norm(option: Mapping[str, Any] | None, heads: int, head_dim: int) -> HeadNorm | None:
-    """The norm that the option ``query_key_norm`` names, or None."""
-    if option is None:
-        return None
-    return HeadNorm(option["norm"], option.get("over", "head"), heads, head_dim)
+def split_heads(x: Tensor, heads: int, norm: HeadNorm | None = None) -> Tensor:
+    """Normalise, and split into heads: ``(b n (h c)) -> (b h n c)``."""
+    return rearrange(x if norm is None else norm(x), "b n (h c) -> b h n c", h=heads)
 
 
 class CrossAttention(SelfOrCrossAttention):

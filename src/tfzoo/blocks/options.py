@@ -162,6 +162,10 @@ class StackOptions:
         ]
         return [entries[layer % len(entries)] for layer in range(self.layers)]
 
+    def last_layer(self) -> StackOptions:
+        """The options of the last layer; those of the stack where it has none."""
+        return (self.each_layer() or [self])[-1]
+
     def width_of_head(self, dim: int) -> int:
         """The width of one head in a model of width ``dim``: ``head_dim``, or ``dim / heads``.
 

@@ -9,6 +9,7 @@ from tfzoo.blocks.mixer import Mixer
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.traits import has_auxiliary_loss
 from tfzoo.contracts import FeedForward, Norm
+from tfzoo.dropout import dropout as drop
 from tfzoo.errors import BadOption
 from tfzoo.registry import create, registry
 
@@ -16,7 +17,7 @@ from tfzoo.registry import create, registry
 class Parallel(nn.Module):
     """``mixer(x) + feedforward(x)`` (Wang and Komatsuzaki 2021, GPT-J), or with norms
     ``mixer(norm_1(x)) + feedforward(norm_2(x))`` (Black et al. 2022, arXiv:2204.06745, section
-    2.1.2).
+    2.1.2). Each of the two has its own dropout.
 
     Raises:
         BadOption: nothing is parallel, as the mixer or the feed-forward layer is the identity.
@@ -30,7 +31,7 @@ class Parallel(nn.Module):
             if "identity" in part.entry.traits:
                 raise BadOption(f"parallel needs a {part.entry.kind} other than {part.entry.name}")
         self.mixer, self.feedforward = mixer, feedforward
-        self.feedforward_dropout = options.feedforward_dropout
+        self.dropout, self.feedforward_dropout = options.dropout, options.feedforward_dropout
         self.passes_valid = has_auxiliary_loss(feedforward.entry)
         norm = options.norm if options.parallel == "two_norms" else "none"
         self.mixer_norm: Norm = create("norm", norm, dim=dim)
@@ -38,11 +39,11 @@ class Parallel(nn.Module):
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
+        p, hidden = (self.dropout, self.feedforward_dropout) if self.training else (0.0, 0.0)
+        args = (hidden, context.valid) if self.passes_valid else (hidden,)
         mixed: Tensor = self.mixer(self.mixer_norm(x, context.valid), context, layer)
-        dropout = self.feedforward_dropout if self.training else 0.0
-        args = (dropout, context.valid) if self.passes_valid else (dropout,)
         fed: Tensor = self.feedforward(self.feedforward_norm(x, context.valid), *args)
-        return mixed + fed
+        return drop(mixed, p) + drop(fed, p)
 
 
 def check_parallel(options: StackOptions, cross: bool) -> None:

@@ -98,6 +98,7 @@ class Positioned(nn.Module):
             mask=Mask(self.causal, keys, start, None if mask is None else mask.allowed),
             pos=pos,
             k_pos=k_pos,
+            consecutive=positions is None and (cache is None or cache.positions is None),
             valid=valid if self.reads_valid else None,
             memory=memory,
             memory_mask=memory_mask,
@@ -187,37 +188,39 @@ def layer_context(
     context: Context, position: Position, window: int | None, layer: int = 0
 ) -> Context:
     """The context of layers with this position and window; ``layer`` is the first of them."""
-    mask, cache, k_pos = context.mask, context.cache, context.k_pos
-    kept = None
     if window is not None:
-        start, keys, allowed = mask.start, mask.keys, mask.allowed
-        if cache is not None:  # Tokens that left the window are no longer in it.
-            start = cache.target[layer].length
-            last = start + context.pos.shape[1]
-            keys = None if keys is None else keys[:, -last:]
-            allowed = None if allowed is None else allowed[..., -last:]
-            k_pos = k_pos[:, -last:]
-            # Padding has places in a cache too, so with padding more than a window is kept.
-            kept = window - 1 if keys is None and cache.positions is None else None
-        near = in_window(context.pos, k_pos, window, mask.causal)
-        allowed = near if allowed is None else allowed & near
-        mask = Mask(mask.causal, keys, start, allowed)
+        context = within(context, window, layer)
     return replace(
         context,
-        mask=mask,
-        bias=position.bias(context.pos, k_pos),
+        bias=position.bias(context.pos, context.k_pos),
         rotation=position.angles(context.pos),
-        kept=kept,
     )
 
 
-def in_window(pos: Tensor, k_pos: Tensor, window: int, causal: bool) -> Tensor:
-    """True where a key is in the window of a query: ``(b|1 q), (b|1 k) -> (b|1 1 q k)``."""
-    distance = pos[:, None, :, None] - k_pos[:, None, None, :]
-    return distance < window if causal else distance.abs() <= window // 2
+def within(context: Context, window: int, layer: int) -> Context:
+    """The context of layers whose tokens see no further than ``window``: a mask, and of a cache
+    the tokens that are still in it.
+    """
+    mask, cache, k_pos = context.mask, context.cache, context.k_pos
+    start, keys, allowed, kept = mask.start, mask.keys, mask.allowed, None
+    if cache is not None:
+        start = cache.target[layer].length
+        k = start + context.pos.shape[1]
+        k_pos = k_pos[:, -k:]
+        keys = None if keys is None else keys[:, -k:]
+        allowed = None if allowed is None else allowed[..., -k:]
+        # Padding has places in a cache too, so with padding more than a window is kept.
+        kept = window - 1 if keys is None and cache.positions is None else None
+    reach = window - 1 if mask.causal else window // 2
+    all_near = context.consecutive and k_pos.shape[1] <= reach + 1
+    if not all_near or torch.compiler.is_compiling():  # a program for all lengths has the mask
+        distance = context.pos[:, None, :, None] - k_pos[:, None, None, :]
+        near = distance <= reach if mask.causal else distance.abs() <= reach
+        allowed = near if allowed is None else allowed & near
+    return replace(context, mask=Mask(mask.causal, keys, start, allowed), k_pos=k_pos, kept=kept)
 
 
-def check_no_embedding(spec: Spec) -> None:
+def check_no_embedding(spec: Spec, where: str = "") -> None:
     """Check that the positional encoding of a layer acts on attention.
 
     Raises:
@@ -226,8 +229,8 @@ def check_no_embedding(spec: Spec) -> None:
     position = registry("position").options(spec)[0]
     if embeds(position):
         raise BadOption(
-            f"position {position.name!r} adds to the embeddings, before the first layer. Give "
-            "it to tfzoo.Encoder or tfzoo.Decoder, or apply tfzoo.create('position', "
+            f"{where}position {position.name!r} adds to the embeddings, before the first layer. "
+            "Give it to a whole encoder or decoder, or apply tfzoo.create('position', "
             f"{position.name!r}, ...).embed to the layer's input. In a layer: "
             + names_that_fit("position", lambda one: not embeds(one))
         )

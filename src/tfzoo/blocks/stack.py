@@ -11,7 +11,7 @@ from tfzoo.blocks.context import Context
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.positioned import Positioned, check_no_embedding, create_position, layer_context
-from tfzoo.blocks.traits import mixes_tokens, names_that_fit
+from tfzoo.blocks.traits import acts_on_scores, mixes_tokens, names_that_fit
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Norm
 from tfzoo.dropout import dropout
@@ -22,8 +22,8 @@ from tfzoo.registry import Spec, create, registry
 
 class Stack(Positioned):
     """Positional encoding, ``embedding_norm`` and ``embedding_projection`` if they are set,
-    ``layers`` times :class:`TransformerLayer`, and a final norm if ``residual`` has the trait
-    ``final_norm``.
+    ``layers`` times :class:`TransformerLayer`, and a final norm if ``residual`` of the last layer
+    has the trait ``final_norm``.
 
     Args:
         dim: width of the model.
@@ -56,25 +56,21 @@ class Stack(Positioned):
             TransformerLayer(dim, one, causal=causal, cross=cross, layer=layer, layers=len(each))
             for layer, one in enumerate(each)
         )
-        self.add_views(dim, options, each, causal=causal, allow=allow)
-        residual = registry("residual").options(options.residual)[0]
+        self.add_pattern(dim, options, each, allow)
+        last = options.last_layer()
+        residual = registry("residual").options(last.residual)[0]
         self.final_norm: Norm | None = (
-            create("norm", options.norm, dim=dim) if "final_norm" in residual.traits else None
+            create("norm", last.norm, dim=dim) if "final_norm" in residual.traits else None
         )
 
-    def add_views(
-        self,
-        dim: int,
-        options: StackOptions,
-        each: list[StackOptions],
-        *,
-        causal: bool,
-        allow: Collection[str],
+    def add_pattern(
+        self, dim: int, options: StackOptions, each: list[StackOptions], allow: Collection[str]
     ) -> None:
-        """Create the positional encodings of layers that a ``pattern`` gives another one.
+        """Check layers that differ from the stack's ``options``, and create their positional
+        encodings; layers with the same one share it.
 
         Raises:
-            BadOption: one that adds to the embeddings.
+            BadOption: a positional encoding that adds to the embeddings.
             Clash: components that cannot work together.
         """
         self.layer_positions = nn.ModuleDict()
@@ -84,13 +80,14 @@ class Stack(Positioned):
         """
         names = {position_key(options): ""}
         for layer, one in enumerate(each):
-            if one not in each[:layer]:
-                self.check_layer(one, causal, allow)
+            if one != options and one not in each[:layer]:
+                self.check_layer(one, self.causal, allow)
             key = position_key(one)
             if key not in names:
-                check_no_embedding(one.position)
+                if one.position != options.position:
+                    check_no_embedding(one.position, "pattern: ")
                 names[key] = str(layer)
-                self.layer_positions[names[key]] = create_position(dim, one, causal)
+                self.layer_positions[names[key]] = create_position(dim, one, self.causal)
             self.views.append((names[key], one.window))
 
     def contexts(self, context: Context) -> list[Context]:
@@ -140,5 +137,9 @@ def embedding_norm(spec: Spec | None, dim: int) -> Norm | None:
 
 
 def position_key(options: StackOptions) -> tuple[object, ...]:
-    """Options by which a positional encoding differs from others."""
+    """What the positional encodings of two layers have in common if they are one. One that acts on
+    the embeddings alone does nothing in layers.
+    """
+    if not acts_on_scores(registry("position").options(options.position)[0]):
+        return (repr(options.position),)
     return repr(options.position), options.heads, options.head_dim, options.max_length

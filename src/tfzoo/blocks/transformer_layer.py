@@ -45,8 +45,10 @@ class TransformerLayer(nn.Module):
         super().__init__()
         depth = {"layer": layer, "layers": layers}
 
-        def sublayer(inner: nn.Module, norm: NormSpec = options.norm) -> Residual:
-            supplied = {"inner": inner, "dropout": options.dropout, "dim": dim, "norm": norm}
+        def sublayer(
+            inner: nn.Module, norm: NormSpec = options.norm, dropout: float = options.dropout
+        ) -> Residual:
+            supplied = {"inner": inner, "dropout": dropout, "dim": dim, "norm": norm}
             wrapped: Residual = create("residual", options.residual, **supplied, **depth)
             return wrapped
 
@@ -67,7 +69,7 @@ class TransformerLayer(nn.Module):
         else:
             check_parallel(options, cross)
             norm = options.norm if options.parallel == "one_norm" else "none"
-            self.self_attention = sublayer(Parallel(dim, options, mixer, feedforward), norm)
+            self.self_attention = sublayer(Parallel(dim, options, mixer, feedforward), norm, 0.0)
         self.cross_attention = sublayer(CrossAttention(dim, options, **depth)) if cross else None
         self.feedforward = unless_identity(feedforward) if options.parallel is None else None
 

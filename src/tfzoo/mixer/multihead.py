@@ -28,8 +28,7 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
     """
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
-        q, v = self.queries(x), self.values(x)
-        k = q if self.shares_query_key and self.key_norm is None else self.keys(x)
+        (q, k), v = self.queries_and_keys(x), self.values(x)
         if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
         k = self.prepare_keys(k)

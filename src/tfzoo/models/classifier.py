@@ -81,7 +81,7 @@ class TransformerClassifier(nn.Module):
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
-        check_clashes(options, causal=False, allow=allow or (), pooling=pooling)
+        check_clashes(options.last_layer(), causal=False, allow=allow or (), pooling=pooling)
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, token_types=token_types)
         self.encoder = Encoder(dim, **vars(options), allow=allow)
         self.pooling: Pooling = create("pooling", pooling, dim=dim)

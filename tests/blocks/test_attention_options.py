@@ -1,0 +1,220 @@
+"""Options of the attention block: each against its formula, and against the layers of transformers
+that have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tfzoo
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.multihead import CrossAttention
+from tfzoo.blocks.options import StackOptions
+from tfzoo.errors import BadOption, Clash, UnknownName
+from tfzoo.masks import Mask
+from tfzoo.mixer.multihead import SelfAttention
+from tfzoo.registry import registry
+from tfzoo.testing.samples import randomize
+
+DIM, N = 16, 5
+POS = torch.arange(N)[None]
+CAUSAL = Mask(causal=True)
+EACH: list[dict[str, Any]] = [
+    {"bias": False},
+    {"cap": 1.5},
+    {"query_key_norm": {"norm": "rms"}},
+    {"query_key_norm": {"norm": "rms", "over": "all"}},
+    {"gate": True},
+    {"head_scale": True},
+    {"projections": "none"},
+    {"share_query_key": True},
+    {"kv_heads": 2, "head_dim": 3, "value_head_dim": 6},
+]
+TOGETHER: dict[str, Any] = {
+    **{"bias": False, "cap": 1.5, "gate": True, "head_scale": True, "temperature": 0.7},
+    "query_key_norm": {"norm": "rms", "over": "all"},
+}
+COMBINED = [{**TOGETHER, **one} for one in EACH]
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def plain(block: Any, x: Tensor, y: Tensor, visible: Tensor, options: StackOptions) -> Tensor:
+    """Multi-head attention with these options in plain PyTorch: queries of ``x``, keys of ``y``."""
+
+    def project(part: Any, tokens: Tensor) -> Tensor:
+        if options.projections == "none":
+            return tokens
+        return F.linear(tokens, part.weight, part.bias)
+
+    def norm(part: Any, tokens: Tensor, heads: int) -> Tensor:
+        if part is None:
+            return tokens
+        over_all = (options.query_key_norm or {}).get("over") == "all"
+        parts = tokens.unflatten(-1, (1 if over_all else heads, -1))
+        return (parts / (parts.square().mean(-1, True) + 1e-6).sqrt() * part.norm.weight).flatten(2)
+
+    def split(tokens: Tensor, heads: int) -> Tensor:
+        parts = tokens.unflatten(-1, (heads, -1)).transpose(1, 2)
+        return parts.repeat_interleave(options.heads // heads, 1)
+
+    kv_heads = options.kv_heads or options.heads
+    q = norm(block.query_norm, project(block.query, x), options.heads)
+    k = norm(block.key_norm, project(block.key or block.query, y), kv_heads)
+    q, k, v = split(q, options.heads), split(k, kv_heads), split(project(block.value, y), kv_heads)
+    scores = block.attention.scores(q, k) / options.temperature
+    if options.cap is not None:
+        scores = options.cap * torch.tanh(scores / options.cap)
+    weights = scores.masked_fill(~visible, float("-inf")).softmax(-1)
+    heads = block.attention.combine(weights, v)
+    if options.head_scale:
+        heads = heads * block.head_scale[None, :, None, None]
+    joined = heads.transpose(1, 2).flatten(2)
+    if options.gate:
+        joined = joined * torch.sigmoid(F.linear(x, block.gate.weight, block.gate.bias))
+    return F.linear(joined, block.output.weight, block.output.bias)
+
+
+@pytest.mark.parametrize("given", [*EACH, *COMBINED], ids=str)
+def test_the_block_is_its_formula_with_every_attention(given: dict[str, Any]) -> None:
+    """Self-attention under a causal mask, and cross-attention."""
+    torch.manual_seed(0)
+    x, memory = torch.randn(2, N, DIM).double(), torch.randn(2, 3, DIM).double()
+    for name in registry("attention").names():
+        options = StackOptions(heads=4, attention=name, **given)
+        own = randomize(SelfAttention(DIM, options)).double()
+        triangle = torch.ones(N, N).tril().bool()
+        wanted = plain(own, x, x, triangle, options)
+        close(own(x, Context(CAUSAL, POS, POS), 0), wanted)
+        cross = randomize(CrossAttention(DIM, options)).double()
+        wanted = plain(cross, x, memory, torch.ones(N, 3).bool(), options)
+        close(cross(x, Context(CAUSAL, POS, POS, memory=memory), 0), wanted)
+
+
+def peer(name: str, **options: Any) -> Any:
+    """An attention layer of transformers, with random weights, that takes plain positions."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": DIM, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = getattr(transformers, f"{name}Config")(
+        **sizes, **options, num_hidden_layers=1, attention_dropout=0.0, rms_norm_eps=1e-6
+    )
+    config._attn_implementation = "sdpa"
+    module = {"Qwen3": "qwen3", "Olmo2": "olmo2", "Qwen3Next": "qwen3_next"}[name]
+    package = __import__(f"transformers.models.{module}.modeling_{module}", fromlist=["_"])
+    return randomize(getattr(package, f"{name}Attention")(config, 0)).double().eval()
+
+
+def copy(block: Any, theirs: Any) -> None:
+    """Their weights, the gate's apart."""
+    pairs = {"key": "k_proj", "value": "v_proj", "output": "o_proj"}
+    for name, other in pairs.items():
+        getattr(block, name).load_state_dict(getattr(theirs, other).state_dict())
+    block.query_norm.norm.load_state_dict(theirs.q_norm.state_dict())
+    block.key_norm.norm.load_state_dict(theirs.k_norm.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("Qwen3", {"query_key_norm": {"norm": "rms"}, "head_dim": 6}),
+        ("Olmo2", {"query_key_norm": {"norm": "rms", "over": "all"}}),
+        (
+            "Qwen3Next",
+            {
+                "query_key_norm": {"norm": {"name": "rms", "centred": True}},
+                **{"gate": True, "head_dim": 6},
+            },
+        ),
+    ],
+)
+def test_norms_of_queries_and_keys_and_the_gate_equal_transformers(
+    name: str, given: dict[str, Any]
+) -> None:
+    """Up to their norms, which compute in fp32."""
+    torch.manual_seed(0)
+    width = {"head_dim": given["head_dim"]} if "head_dim" in given else {}
+    theirs = peer(name, **width)
+    block = SelfAttention(DIM, StackOptions(heads=4, kv_heads=2, bias=False, **given)).double()
+    copy(block, theirs)
+    queries = theirs.q_proj.weight.data
+    if block.gate is not None:  # theirs has the gate of each head after its query
+        queries, gates = queries.unflatten(0, (4, 2, -1)).unbind(1)
+        block.gate.weight.data = gates.flatten(0, 1)
+        queries = queries.flatten(0, 1)
+    block.query.weight.data = queries
+    x = torch.randn(2, N, DIM).double()
+    no_turn = (
+        torch.ones(1, N, theirs.head_dim).double(),
+        torch.zeros(1, N, theirs.head_dim).double(),
+    )
+    triangle = torch.ones(1, 1, N, N).tril().bool()
+    wanted = theirs(x, no_turn, triangle)[0]
+    found = block(x, Context(CAUSAL, POS, POS), 0)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5 * wanted.abs().max().item())
+
+
+class Operators(TorchDispatchMode):
+    """Counts the operators that compute something: views cost no kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not func.is_view and func.overloadpacket.__name__ != "_unsafe_view":
+            self.counts[func.overloadpacket.__name__] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_options_that_are_off_cost_no_kernel_and_no_module() -> None:
+    """The operators and the modules of a decoder's layer before there were these options."""
+    layer = tfzoo.DecoderLayer(8, 2, dropout=0.0)
+    x, memory = torch.randn(2, 4, 8), torch.randn(2, 3, 8)
+    with Operators() as operators, torch.no_grad():
+        layer(x, memory)
+    wanted = {"addmm": 10, "native_layer_norm": 3, "_softmax": 2, "bmm": 2, "baddbmm": 2}
+    assert {name: operators.counts[name] for name in wanted} == wanted
+    assert not {"sigmoid", "tanh", "mul", "div", "where", "sub"} & set(operators.counts)
+    attention = {"query", "key", "value", "output", "attention"}
+    for block in (layer.self_attention, layer.cross_attention):
+        assert block is not None
+        assert {name for name, _ in block.inner.named_children()} == attention
+        assert {name for name, _ in block.named_children()} == {"inner", "norm"}
+
+
+def test_without_bias_no_linear_layer_of_attention_has_one() -> None:
+    model = tfzoo.Transformer(12, 8, 2, 1, bias=False, gate=True)
+    linear = {name for name, part in model.named_modules() if isinstance(part, nn.Linear)}
+    biased = {name for name in linear if model.get_submodule(name).bias is not None}
+    assert len(linear) == 19
+    assert biased == {name for name in linear if ".feedforward." in name}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"query_key_norm": {"norm": "instance"}}, Clash, "norm 'instance', which mixes tokens"),
+        ({"query_key_norm": {"norm": "rsm"}}, UnknownName, "Did you mean 'rms'"),
+        ({"query_key_norm": {"over": "head"}}, BadOption, "must be {norm: NAME, over"),
+        ({"projections": "none", "head_dim": 4}, BadOption, "projections: none .* head_dim"),
+        ({"projections": "none", "share_query_key": True}, BadOption, "none leaves .* share_q"),
+        ({"cap": -1.0}, BadOption, "cap=-1.0 must be a finite number over 0"),
+        ({"gate": "maybe"}, BadOption, "gate must be bool, not 'maybe'"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_wrong_choice_is_refused_in_one_line(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        tfzoo.Encoder(8, 2, 1, **options)
+    assert "\n" not in str(caught.value)

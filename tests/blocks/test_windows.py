@@ -1,0 +1,268 @@
+"""Windows, and layers that differ: equal to masks and to layers put together by hand; with a cache,
+equal to one pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import tfzoo
+from tfzoo.errors import BadOption, Clash
+from tfzoo.masks import Mask
+from tfzoo.registry import registry
+from tfzoo.testing.samples import randomize
+
+DIM, N = 8, 9
+TEXT = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1])
+"""Two texts in one row."""
+PACKED = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4]])
+WINDOWED: list[dict[str, Any]] = [
+    {"window": 3},
+    {"window": 1},
+    {"window": N},
+    {"pattern": [{"window": 3}, {}]},
+    {"pattern": [{}, {"window": 2, "position": "alibi"}]},
+    {"pattern": [{"window": 2}, {"window": 4}], "kv_heads": 1, "query_key_norm": {"norm": "rms"}},
+]
+
+
+def built(cls: Any, **options: Any) -> Any:
+    torch.manual_seed(0)
+    if cls in (tfzoo.Encoder, tfzoo.Decoder):
+        options = {"layers": 2, **options}
+    given = {"dropout": 0.0, "position": "rotary", "heads": 2, **options}
+    return randomize(cls(DIM, **given)).double().eval()
+
+
+def decoder(**options: Any) -> Any:
+    return built(tfzoo.Decoder, cross_attention=False, **options)
+
+
+def vectors(b: int = 2, n: int = N) -> Tensor:
+    return torch.randn(b, n, DIM, generator=torch.Generator().manual_seed(1)).double()
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def padded(*rows: str) -> Tensor:
+    """``"..xx"`` is two times padding and two tokens."""
+    return torch.tensor([[mark == "x" for mark in row] for row in rows])
+
+
+# Windows are masks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [1, 2, 4, 5, 2 * N])
+@pytest.mark.parametrize("cls", [tfzoo.Encoder, tfzoo.Decoder])
+def test_a_window_equals_the_mask_of_transformers(cls: Any, window: int) -> None:
+    """Of Mistral and Gemma 2, and of ModernBERT, whose window counts both sides."""
+    masks = pytest.importorskip("transformers.masking_utils")
+    causal = cls is tfzoo.Decoder
+    overlay = (
+        masks.sliding_window_overlay(window)
+        if causal
+        else masks.sliding_window_bidirectional_overlay(window // 2)
+    )
+    q, k = torch.arange(N)[:, None], torch.arange(N)[None]
+    near = torch.as_tensor(overlay(0, 0, q, k)).expand(N, N)[None, None]
+    cross = {"cross_attention": False} if causal else {}
+    windowed, full = built(cls, window=window, **cross), built(cls, **cross)
+    x = vectors()
+    close(windowed(x), full(x, mask=Mask(allowed=near)))
+
+
+@pytest.mark.parametrize("cls", [tfzoo.Encoder, tfzoo.Decoder])
+@pytest.mark.parametrize("attention", registry("attention").names())
+def test_a_window_counts_tokens_and_not_padding(cls: Any, attention: str) -> None:
+    """With padding on either side, and with several texts in one row."""
+    cross = {"cross_attention": False} if cls is tfzoo.Decoder else {}
+    given = {"window": 4, "attention": attention, "position": "none", **cross}
+    stack, x = built(cls, **given), vectors()
+    for row, side in (("xxxxxx...", "right"), ("...xxxxxx", "left"), ("xxx...xxx", None)):
+        real = padded("xxxxxxxxx", row)
+        y = stack(x, mask=Mask(keys=real), padding=side)
+        close(y[0], stack(x[:1])[0])
+        close(y[1, real[1]], stack(x[1:, real[1]])[0])
+    packed = Mask(allowed=(TEXT[:, None] == TEXT)[None, None])
+    apart = torch.cat([stack(x[:, :4]), stack(x[:, 4:])], 1)
+    close(stack(x, mask=packed, positions=PACKED), apart)
+
+
+@pytest.mark.parametrize("heads", [{"share_query_key": True}, {"kv_heads": 1}, {}], ids=str)
+def test_a_window_is_of_self_attention_alone(heads: dict[str, Any]) -> None:
+    """Cross-attention reads the whole memory."""
+    decoder = built(tfzoo.Decoder, layers=1, window=1, **heads)
+    memory = vectors(1).requires_grad_()
+    decoder(vectors(1, 2), memory).square().sum().backward()
+    assert memory.grad is not None
+    assert (memory.grad.abs().amax(-1) > 0).all()
+
+
+# With a cache -------------------------------------------------------------------------------------
+
+
+def pieces(model: Any, x: Tensor, sizes: tuple[int, ...], **masks: Tensor) -> tuple[Tensor, Any]:
+    """The outputs of a decoder that gets its tokens piece by piece, and its cache."""
+    cache, found, start = model.init_cache(), [], 0
+    for n in sizes:
+        here = slice(start, start + n)
+        given: dict[str, Any] = {}
+        if "keys" in masks and not masks["keys"][:, here].all():
+            given["mask"] = Mask(keys=masks["keys"][:, here])
+        if "allowed" in masks:
+            given["mask"] = Mask(allowed=masks["allowed"][:, :, here, : start + n])
+            given["positions"] = PACKED[:, here]
+        found.append(model(x[:, here], cache=cache, **given))
+        start += n
+    return torch.cat(found, 1), cache
+
+
+@pytest.mark.parametrize("given", WINDOWED, ids=str)
+def test_token_by_token_equals_all_at_once(given: dict[str, Any]) -> None:
+    """Also after prompts that are padded on either side, and for several texts in one row."""
+    model, x = decoder(**given), vectors()
+    wanted = model(x)
+    for sizes in ((1,) * N, (4, 1, 2, 1, 1), (2, 7)):
+        close(pieces(model, x, sizes)[0], wanted)
+        for row in ("...xxxxxx", "xx..xxxxx"):
+            real = padded("xxxxxxxxx", row)
+            y = pieces(model, x, (4, *((1,) * 5)), keys=real)[0]
+            close(y[0], wanted[0])
+            close(y[1, real[1]], model(x[1:, real[1]])[0])
+    allowed = (TEXT[:, None] == TEXT)[None, None]
+    whole = model(x, mask=Mask(allowed=allowed), positions=PACKED)
+    close(pieces(model, x, (3, 1, 1, 4), allowed=allowed)[0], whole)
+
+
+@pytest.mark.parametrize("given", WINDOWED, ids=str)
+def test_beams_take_their_windows_along(given: dict[str, Any]) -> None:
+    model, x = decoder(**given), vectors(4)
+    cache = model.init_cache()
+    model(x[:, :5], cache=cache)
+    beams = torch.tensor([2, 2, 0])
+    cache.reorder(beams)
+    y = torch.cat([model(x[:3, n : n + 1], cache=cache) for n in range(5, N)], 1)
+    close(y, model(torch.cat([x[beams, :5], x[:3, 5:]], 1))[:, 5:])
+
+
+def test_a_cache_holds_no_more_than_its_window_needs() -> None:
+    model = decoder(layers=4, pattern=[{"window": 3}, {}, {"window": 1}])
+    cache = pieces(model, vectors(), (4, 1, 1, 3))[1]
+    assert [kept.length for kept in cache.target] == [2, N, 0, 2]
+
+
+# Layers that differ -------------------------------------------------------------------------------
+
+PATTERN: list[dict[str, Any]] = [
+    {"window": 3, "norm": "rms", "heads": 4},
+    {"position": {"name": "rotary", "base": 50.0}, "attention": "cosine", "residual": "post"},
+    {"position": "alibi", "feedforward": "swiglu", "residual": "sandwich", "gate": True},
+]
+
+
+def test_layers_of_a_pattern_are_the_layers_that_it_names() -> None:
+    """Put together from layers of their own, in the order of the pattern, which repeats."""
+    for stack, alone in (("Encoder", "EncoderLayer"), ("Decoder", "DecoderLayer")):
+        cross = {"cross_attention": False} if stack == "Decoder" else {}
+        whole = built(getattr(tfzoo, stack), layers=4, pattern=PATTERN, **cross)
+        y, mask = vectors(), Mask(keys=padded("xxxxxxxxx", "..xxxxxxx"))
+        x = y.clone()
+        for index, layer in enumerate(whole.layers):
+            entry = PATTERN[index % 3]
+            own = built(getattr(tfzoo, alone), **entry, **cross)
+            own.load_state_dict(layer.state_dict(), strict=False)
+            y = own(y, mask=mask)
+        close(whole(x, mask=mask), whole.final_norm(y))
+        assert whole.final_norm.entry.name == "rms"
+    assert built(tfzoo.Encoder, pattern=[{}, {"residual": "post"}]).final_norm is None
+
+
+def test_positions_of_a_pattern_are_computed_once_for_each_distinct_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = built(
+        tfzoo.Encoder, layers=6, pattern=[{"window": 3}, {"position": "alibi"}, {"window": 3}]
+    )
+    calls: Counter[str] = Counter()
+    for name in ("rotary", "alibi"):
+        cls = registry("position").entry(name).cls
+        bias = cls.bias  # type: ignore[attr-defined]
+
+        def counted(self: Any, *args: Any, name: str = name, bias: Any = bias) -> Any:
+            calls[name] += 1
+            return bias(self, *args)
+
+        monkeypatch.setattr(cls, "bias", counted)
+    model(vectors())
+    assert calls == {"rotary": 1, "alibi": 1}
+
+
+def test_a_position_of_the_embeddings_stays_where_heads_differ() -> None:
+    model = built(tfzoo.Encoder, position="sinusoidal", pattern=[{"heads": 4}, {"head_dim": 2}])
+    assert not list(model.layer_positions)
+    assert model(vectors()).shape == (2, N, DIM)
+
+
+# Parallel layers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parallel", ["one_norm", "two_norms"])
+def test_a_parallel_layer_is_its_formula(parallel: str) -> None:
+    layer, x = built(tfzoo.EncoderLayer, parallel=parallel, norm="layer"), vectors()
+    mixer = built(tfzoo.EncoderLayer, feedforward="none", norm="layer")
+    wrapped, inner = layer.self_attention, layer.self_attention.inner
+    norms = [inner.mixer_norm, inner.feedforward_norm]
+    if parallel == "one_norm":
+        norms = [wrapped.norm, wrapped.norm]
+    mixer.self_attention.inner.load_state_dict(inner.mixer.state_dict())
+    mixer.self_attention.norm.load_state_dict(norms[0].state_dict())
+    y = F.layer_norm(x, (DIM,), norms[1].weight, norms[1].bias)
+    weights = inner.feedforward.inner, inner.feedforward.outer
+    close(layer(x), mixer(x) + weights[1](weights[0](y).relu()))
+
+
+def test_parallel_sublayers_drop_out_each_by_itself() -> None:
+    torch.manual_seed(0)
+    layer = tfzoo.EncoderLayer(DIM, 2, parallel="one_norm", dropout=0.5, bias=False)
+    inner: Any = layer.self_attention.inner  # type: ignore[union-attr]
+    torch.nn.init.zeros_(inner.mixer.output.weight)
+    torch.nn.init.zeros_(inner.feedforward.outer.weight)
+    torch.nn.init.ones_(inner.feedforward.outer.bias)
+    x = torch.zeros(100, 9, DIM)
+    y = layer(x)
+    assert set(y.unique().tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"pattern": [{"position": "learned"}]}, BadOption, "pattern: position 'learned' adds to"),
+        ({"pattern": [{"windw": 3}]}, BadOption, r"pattern\[0\] has no option 'windw'. Did you"),
+        ({"pattern": [{}, {"window": 0}]}, BadOption, r"pattern\[1\]: window=0 must be a whole"),
+        ({"pattern": [{"position": "rotary", "attention": "additive"}]}, Clash, "'rotary' rotates"),
+        ({"pattern": {"window": 3}}, BadOption, "pattern must be a list such as"),
+        ({"parallel": "one_norm", "residual": "post"}, BadOption, "use residual: pre"),
+        ({"parallel": "one_norm", "feedforward": "none"}, BadOption, "feedforward other than none"),
+        ({"parallel": "one_norm", "first_norm": False}, BadOption, "first_norm: false leaves out"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_wrong_choice_is_refused_in_one_line(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        tfzoo.Encoder(DIM, 2, 2, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_parallel_layer_has_no_cross_attention() -> None:
+    with pytest.raises(BadOption, match="parallel does not go with cross-attention"):
+        tfzoo.Transformer(12, DIM, 2, 1, parallel="one_norm")
