@@ -542,11 +542,11 @@ BUGS = (
         OPTIONS + "test_keys_and_values_are_shared_by_neighbouring_heads[scaled_dot_product]",
     ),
     Bug(
-        "one projection for queries and keys is accepted and not made",
+        "one projection for queries and keys is no projection for keys",
         "blocks/multihead.py",
-        "self.key = None if options.share_query_key else",
-        "self.key =",
-        OPTIONS + "test_every_option_of_a_model_changes_something[share_query_key]",
+        "key = self.query if self.shares_query_key else self.key",
+        "key = self.key",
+        OPTIONS + "test_one_projection_for_queries_and_keys_equals_two_that_are_equal",
     ),
     Bug(
         "an option of a component is accepted and not used",

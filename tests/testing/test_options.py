@@ -170,6 +170,15 @@ def test_scores_are_divided_by_the_temperature() -> None:
     torch.testing.assert_close(other(SOURCE, TEXT), model(SOURCE, TEXT), rtol=1e-4, atol=1e-5)
 
 
+def test_one_projection_for_queries_and_keys_equals_two_that_are_equal() -> None:
+    one, two = (Transformer(**{**PLAIN, "share_query_key": share}) for share in (True, False))
+    state = randomize(one).state_dict()
+    for name in [name for name in state if ".query." in name]:
+        state[name.replace(".query.", ".key.")] = state[name]
+    two.load_state_dict(state)
+    torch.testing.assert_close(one(SOURCE, TEXT), two(SOURCE, TEXT))
+
+
 @pytest.mark.parametrize("by", ["scaled_dot_product", "additive"])
 def test_keys_and_values_are_shared_by_neighbouring_heads(by: str) -> None:
     """Heads 0 and 1 have the first ones, heads 2 and 3 the second, as when weights of Llama and T5
