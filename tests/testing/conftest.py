@@ -1,5 +1,5 @@
 """Arguments named after kinds run over the registry; ``stack`` and ``classifier`` over combinations
-in which every pair of parts occurs.
+in which every pair of parts occurs. At the end stands how many ran, and how many were refused.
 """
 
 from __future__ import annotations

@@ -1,49 +1,81 @@
 """Covering arrays: few combinations in which every pair (or triple) of parts still occurs.
 
-With 3 to 9 values in each of 6 columns, the full product has thousands of rows; a mistake in how
+With 3 to 14 values in each of 8 columns, the full product has millions of rows; a mistake in how
 two parts work together shows in any row that holds both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations as choose
+from itertools import product
 
-import numpy as np
+Columns = Mapping[str, Sequence[str]]
+"""The values of each column."""
+Row = Mapping[str, str]
+"""A value for each column, or for some."""
 
-Row = TypeVar("Row", bound=Sequence[str])
+
+def interactions(columns: Columns, strength: int) -> Iterator[Row]:
+    """Every combination of values of ``strength`` columns."""
+    for chosen in choose(columns, strength):
+        for values in product(*(columns[name] for name in chosen)):
+            yield dict(zip(chosen, values, strict=True))
 
 
-def covering(rows: Sequence[Row], strength: int, covered: Sequence[Row] = ()) -> list[Row]:
-    """A subset of ``rows`` in which every combination of values of ``strength`` columns occurs that
-    occurs in ``rows`` and not in ``covered``.
+def covering(
+    columns: Columns,
+    strength: int,
+    may: Callable[[Row], bool] = lambda row: True,
+    covered: Iterable[Row] = (),
+) -> list[Row]:
+    """Rows in which every interaction of ``strength`` columns occurs that some row can hold, but
+    for those that ``covered`` has.
 
-    Greedy: the row with the most new combinations comes next, the first of several. The result is
-    the same in every process.
+    ``may`` says which rows there can be. It is asked of rows with some columns missing, too, and
+    where it says no then, it says no whatever stands in those.
+
+    Greedy, as AETG (Cohen et al. 1997): the first interaction that is missing is completed column
+    by column with the value that adds the most. The result is the same in every process.
     """
-    if not rows:
-        return []
-    ids, count = _interactions([*rows, *covered], strength)
-    wanted = np.zeros(count, dtype=bool)
-    wanted[ids[: len(rows)]] = True
-    wanted[ids[len(rows) :]] = False
-    ids, chosen = ids[: len(rows)], []
-    while True:
-        gains = wanted[ids].sum(1)
-        best = int(gains.argmax())
-        if gains[best] == 0:
-            return chosen
-        chosen.append(rows[best])
-        wanted[ids[best]] = False
+    bits = {one: 1 << i for i, one in enumerate((c, v) for c in columns for v in columns[c])}
+    missing = {_key(bits, row.items()): row for row in interactions(columns, strength) if may(row)}
+
+    def gain(row: Row, column: str, value: str) -> int:
+        bit = bits[column, value]
+        others = choose([bits[one] for one in row.items()], strength - 1)
+        return sum(sum(chosen) + bit in missing for chosen in others)
+
+    def completed(row: Row) -> Row | None:
+        """A row that begins so and may be, or None where there is none."""
+        column = next((one for one in order if one not in row), None)
+        if column is None:
+            return row
+        values = columns[column]
+        for value in sorted(values, key=lambda value: gain(row, column, value), reverse=True):
+            longer = {**row, column: value}
+            found = completed(longer) if may(longer) else None
+            if found is not None:
+                return found
+        return None
+
+    def remove(row: Row) -> None:
+        for chosen in choose(row.items(), strength):
+            missing.pop(_key(bits, chosen), None)
+
+    order = sorted(columns, key=lambda name: len(columns[name]), reverse=True)
+    rows: list[Row] = []
+    for row in covered:
+        remove(row)
+    while missing:
+        first = next(iter(missing))
+        row = completed(missing.pop(first))
+        if row is not None:
+            rows.append({name: row[name] for name in columns})
+            remove(row)
+    return rows
 
 
-def _interactions(rows: Sequence[Row], strength: int) -> tuple[np.ndarray, int]:
-    """A number for each combination of ``strength`` columns of each row, and how many there are."""
-    values = np.array(rows)
-    columns, offset = [], 0
-    for chosen in combinations(range(values.shape[1]), strength):
-        _, ids = np.unique(values[:, chosen], axis=0, return_inverse=True)
-        columns.append(ids.reshape(-1) + offset)
-        offset += int(ids.max()) + 1
-    return np.stack(columns, 1), offset
+def _key(bits: Mapping[tuple[str, str], int], parts: Iterable[tuple[str, str]]) -> int:
+    """A number for a set of values, the same in whatever order they come."""
+    return sum(bits[one] for one in parts)

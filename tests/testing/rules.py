@@ -4,22 +4,22 @@ and the combinations that are tested.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import astuple
 from functools import cache
-from typing import TypeVar
 
-from tests.testing.covering import covering
+from tests.testing.covering import Columns, Row, covering
 from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import Clash
 from tfzoo.registry import registry
-from tfzoo.testing.classifiers import Choice, choices
-from tfzoo.testing.stacks import Combination, combinations
+from tfzoo.testing.classifiers import CLASSIFIER, Choice
+from tfzoo.testing.stacks import PLAIN, SIDES, Combination
 from tfzoo.testing.subject import hooks
 
 ALWAYS, TRAINING = "mixes_tokens:always", "mixes_tokens:training"
-Combined = TypeVar("Combined", Combination, Choice)
+STACK: Columns = {"side": SIDES, **{kind: registry(kind).names() for kind in PLAIN}}
+"""What a stack is chosen from."""
+CHOSEN: Columns = {kind: registry(kind).names() for kind in CLASSIFIER}
+"""What a classifier is chosen from."""
 
 
 @cache
@@ -27,47 +27,66 @@ def traits(kind: str, name: str) -> frozenset[str]:
     return registry(kind).entry(name).traits
 
 
-@cache
-def rotates(position: str) -> bool:
-    return "angles" in hooks(position)
+def refused_by(row: Row) -> set[str]:
+    """Every rule that a combination breaks, or a part of one: what is then added changes nothing
+    about it.
+    """
 
+    def has(kind: str, *wanted: str) -> bool:
+        return kind in row and not traits(kind, row[kind]).isdisjoint(wanted)
 
-def refused_by(one: Combination | Choice) -> set[str]:
-    """Every rule that a combination breaks."""
-    decoder = isinstance(one, Combination) and one.side != "encoder"
+    def lacks(kind: str, trait: str) -> bool:
+        return kind in row and not has(kind, trait)
+
+    decoder = row.get("side") in ("decoder", "translator")
+    acts = hooks(row["position"]) if "position" in row else set()
     rules = {
-        "leaky-norm": decoder and bool(traits("norm", one.norm) & {ALWAYS, TRAINING}),
-        "unknown-length": decoder and "needs_length" in traits("position", one.position),
-        "unrotatable-attention": rotates(one.position)
-        and "rotatable" not in traits("attention", one.attention),
-        "constant-pooling": isinstance(one, Choice)
-        and one.residual != "none"
-        and "averages" in traits("pooling", one.pooling)
-        and "centres_texts" in traits("norm", one.norm),
+        "leaky-norm": decoder and has("norm", ALWAYS, TRAINING),
+        "unknown-length": decoder and has("position", "needs_length"),
+        "unrotatable-attention": "angles" in acts and lacks("attention", "rotatable"),
+        "constant-pooling": has("residual", "final_norm", "ends_with_norm")
+        and has("pooling", "averages")
+        and has("norm", "centres_texts"),
+        "bidirectional-mixer": decoder and has("mixer", "bidirectional"),
+        "unread-position": bool(acts & {"angles", "bias"})
+        and (lacks("mixer", "attends") or has("weighting", "ignores_scores")),
+        "zero-weights": has("weighting", "needs_positive_scores")
+        and has("attention", "nonpositive"),
     }
     return {name for name, broken in rules.items() if broken}
 
 
-def can_be_allowed(one: Combination | Choice) -> bool:
+def can_be_allowed(row: Row) -> bool:
     """Whether something that runs is left when all its rules are allowed."""
-    rules = refused_by(one)
-    return not rules & {"unknown-length", "constant-pooling"} and not (
-        "leaky-norm" in rules and ALWAYS in traits("norm", one.norm)
+    rules = refused_by(row)
+    return rules <= {"leaky-norm", "unrotatable-attention"} and not (
+        "leaky-norm" in rules and ALWAYS in traits("norm", row["norm"])
     )
 
 
-def refusals(one: Combination | Choice) -> tuple[list[str], bool]:
+def reads_all(row: Row) -> bool:
+    """False where a part is chosen that nothing reads: beside another mixer, an attention or a
+    weighting, except in the cross-attention of a translator.
+    """
+    return (
+        row.get("side") == "translator"
+        or "mixer" not in row
+        or "attends" in traits("mixer", row["mixer"])
+        or all(row.get(kind) in (None, PLAIN[kind]) for kind in ("attention", "weighting"))
+    )
+
+
+def refusals(row: Row) -> tuple[list[str], bool]:
     """The rules by which tfzoo refuses a combination, and whether allowing them builds it. Nothing
     is built: :func:`check_clashes` is what every constructor calls.
     """
-    kinds = ("attention", "norm", "position", "feedforward", "residual")
-    options = StackOptions(**{kind: getattr(one, kind) for kind in kinds})
-    causal = isinstance(one, Combination) and one.side != "encoder"
-    pooling = one.pooling if isinstance(one, Choice) else None
+    options = StackOptions(**{kind: row[kind] for kind in PLAIN})  # type: ignore[arg-type]  # kinds alone
     allow: list[str] = []
     while True:
         try:
-            check_clashes(options, causal, allow, pooling)
+            check_clashes(
+                options, row.get("side", "encoder") != "encoder", allow, row.get("pooling")
+            )
         except Clash as clash:
             if clash.rule in allow:
                 return allow, False
@@ -76,22 +95,22 @@ def refusals(one: Combination | Choice) -> tuple[list[str], bool]:
             return allow, True
 
 
-def tested(everything: Sequence[Combined], strength: int) -> list[Combined]:
+def tested(columns: Columns, strength: int) -> list[Row]:
     """Every pair (``strength`` 2) or triple (3) of parts in a model that runs; those that never do,
     in one that is allowed.
     """
-    rows = {astuple(one): one for one in everything}
-    running = [row for row, one in rows.items() if not refused_by(one)]
-    allowed = [row for row, one in rows.items() if refused_by(one) and can_be_allowed(one)]
-    chosen = covering(running, strength)
-    return [rows[row] for row in [*chosen, *covering(allowed, strength, running)]]
+    running = covering(columns, strength, lambda row: reads_all(row) and not refused_by(row))
+    allowed = covering(
+        columns, strength, lambda row: reads_all(row) and can_be_allowed(row), running
+    )
+    return [*running, *allowed]
 
 
 @cache
 def stacks(strength: int) -> list[Combination]:
-    return tested(list(combinations()), strength)
+    return [Combination(**row) for row in tested(STACK, strength)]  # type: ignore[arg-type]  # a side
 
 
 @cache
 def classifiers(strength: int) -> list[Choice]:
-    return tested(list(choices()), strength)
+    return [Choice(**row) for row in tested(CHOSEN, strength)]

@@ -51,7 +51,8 @@ def passes(check: str, file: str | None = None, source: str = "") -> tuple[bool,
 
     A check is a pytest node (``tests/...::test_...``), a contract of a component (``norm rms
     the_state_dict_holds_all``, or ``norm rms *`` for all of them that are fast, and the example in
-    its docstring), or of a stack or a classifier (``stack encoder-...-pre the_source_is_read``).
+    its docstring), or of a stack or a classifier (``stack encoder-norm=rms the_source_is_read``,
+    ``classifier plain ...``).
     """
     return _unchanged(check) if file is None else _elsewhere(check, file, source)
 
@@ -104,8 +105,11 @@ def _of_model(name: str, contract: str) -> list[str]:
     from tfzoo.testing.stacks import SIDES, Combination, build_allowing, violations
 
     parts = name.split("-")
+    chosen = dict(part.split("=") for part in parts if "=" in part)
     stack = parts[0] in SIDES
-    rules, subject = build_allowing((Combination if stack else Choice)(*parts))  # type: ignore[arg-type]
+    rules, subject = build_allowing(
+        Combination(parts[0], **chosen) if stack else Choice(**chosen)  # type: ignore[arg-type]  # a side
+    )
     asked = [
         one
         for one in (STACK_CONTRACTS if stack else CLASSIFIER_CONTRACTS)

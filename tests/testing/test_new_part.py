@@ -14,12 +14,12 @@ from tests.testing.rules import can_be_allowed, refusals, refused_by
 from tfzoo.commands import check as command
 from tfzoo.contracts import Norm
 from tfzoo.registry import Entry, register, registry
-from tfzoo.testing.classifiers import CLASSIFIER, Choice
+from tfzoo.testing.classifiers import Choice
 from tfzoo.testing.contract import Result, Violation, run_contract
 from tfzoo.testing.gradients import assert_gradients
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.stack_contracts import STACK_CONTRACTS
-from tfzoo.testing.stacks import PLAIN, RESIDUALS, SIDES, Combination, neighbours, results
+from tfzoo.testing.stacks import PLAIN, SIDES, Combination, neighbours, results
 
 
 class TextNorm(Norm):
@@ -63,11 +63,10 @@ def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm: Entry) -> None:
     assert [result for result in found if not result.ok] == []
     assert refused_in_decoder("norm", "text") == "leaky-norm"
     for side in SIDES:
-        for residual in RESIDUALS:
-            stack = Combination(side, residual=residual, **{**PLAIN, "norm": "text"})
+        for residual in registry("residual").names():
+            stack = vars(Combination(side, residual=residual, norm="text"))
             assert refusals(stack) == (sorted(refused_by(stack)), can_be_allowed(stack))
-    classifier = Choice(residual="pre", **{**CLASSIFIER, "norm": "text"})
-    assert refusals(classifier) == ([], True)
+    assert refusals(vars(Choice(norm="text"))) == ([], True)
 
 
 def test_another_package_takes_part_only_where_asked(unfinished: Entry) -> None:
@@ -78,9 +77,7 @@ def test_another_package_takes_part_only_where_asked(unfinished: Entry) -> None:
 
 def test_an_unfinished_partner_is_named_and_fails_nobody_else(unfinished: Entry) -> None:
     entry = registry("attention").entry("dot_product")
-    stack = Combination(
-        "encoder", residual="pre", **{**PLAIN, "attention": entry.name, "norm": "unfinished"}
-    )
+    stack = Combination("encoder", attention=entry.name, norm="unfinished")
     found = list(results(entry, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
     assert all(result.ok for result in found)
     (named,) = [result for result in found if "fault of a partner" in result.name]

@@ -1,24 +1,23 @@
-"""Every attention with every norm, position, residual placement and pooling, in a classifier."""
+"""Components in a classifier, each with each other one."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.registry import Entry, registry
+from tfzoo.registry import Entry
 from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
 from tfzoo.testing.contract import Result
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.stacks import RESIDUALS, others, results
+from tfzoo.testing.stacks import PLAIN, name_of, others, results
 from tfzoo.testing.subject import VOCABULARY, Subject
 
 CLASSES = 5
 CLASSIFIER: Mapping[str, str] = {
     kind: inspect.signature(TransformerClassifier).parameters[kind].default
-    for kind in ("attention", "norm", "position", "feedforward", "pooling")
+    for kind in (*PLAIN, "pooling")
 }
 """A classifier's defaults, which stand beside a component that is checked."""
 
@@ -27,18 +26,17 @@ CLASSIFIER: Mapping[str, str] = {
 class Choice:
     """One choice of components for a classifier."""
 
-    attention: str
-    norm: str
-    position: str
-    residual: str
-    pooling: str
+    attention: str = CLASSIFIER["attention"]
+    norm: str = CLASSIFIER["norm"]
+    position: str = CLASSIFIER["position"]
+    residual: str = CLASSIFIER["residual"]
+    pooling: str = CLASSIFIER["pooling"]
     feedforward: str = CLASSIFIER["feedforward"]
+    weighting: str = CLASSIFIER["weighting"]
+    mixer: str = CLASSIFIER["mixer"]
 
     def __str__(self) -> str:
-        parts = [self.attention, self.norm, self.position, self.residual, self.pooling]
-        return "-".join(
-            parts + [self.feedforward] * (self.feedforward != CLASSIFIER["feedforward"])
-        )
+        return name_of(self, CLASSIFIER) or "plain"
 
     def module(self, allow: Collection[str] = (), layers: int = 1) -> TransformerClassifier:
         """A small model of it without dropout; raises Clash where it is refused. Of one layer:
@@ -52,7 +50,6 @@ class Choice:
             layers,
             **{kind: getattr(self, kind) for kind in CLASSIFIER},
             max_length=SIZES["max_length"],
-            residual=self.residual,
             dropout=0.0,
             allow=list(allow),
         )
@@ -64,20 +61,10 @@ class Choice:
         return Subject(module.eval())
 
 
-def choices() -> Iterator[Choice]:
-    """All there are."""
-    axes = [registry(kind).names() for kind in ("attention", "norm", "position")]
-    ends = [registry(kind).names() for kind in ("pooling", "feedforward")]
-    for chosen in product(*axes, RESIDUALS, *ends):
-        yield Choice(*chosen)
-
-
 def neighbours(entry: Entry, partners: str = "own") -> Iterator[Choice]:
     """Those in which a component meets each other one, the rest being the defaults."""
-    base = Choice(residual="pre", **{**CLASSIFIER, entry.kind: entry.name})
+    base = replace(Choice(), **{entry.kind: entry.name})
     yield base
-    for residual in RESIDUALS:
-        yield replace(base, residual=residual)
     for kind, name in others(entry, CLASSIFIER, partners):
         yield replace(base, **{kind: name})
 

@@ -1,6 +1,4 @@
-"""Every attention with every norm, position and residual placement, in an encoder, a decoder and a
-translator.
-"""
+"""Components in an encoder, a decoder and a translator, each with each other one."""
 
 from __future__ import annotations
 
@@ -8,7 +6,6 @@ import inspect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, Literal, Protocol, get_args
 
 import torch
@@ -19,7 +16,7 @@ from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
 from tfzoo.testing.contract import Result, Violation, first_line, reproducible, title
-from tfzoo.testing.samples import SIZES, randomize
+from tfzoo.testing.samples import COMPONENT_KINDS, SIZES, randomize
 from tfzoo.testing.stack_contracts import (
     STACK_CONTRACTS,
     StackContract,
@@ -30,10 +27,10 @@ from tfzoo.testing.subject import VOCABULARY, Subject
 
 Side = Literal["encoder", "decoder", "translator"]
 SIDES: tuple[Side, ...] = get_args(Side)
-RESIDUALS = registry("residual").own_names()
 PLAIN: Mapping[str, str] = {
-    kind: inspect.signature(Transformer).parameters[kind].default
-    for kind in ("attention", "norm", "position", "feedforward")
+    kind: parameter.default
+    for kind, parameter in inspect.signature(Transformer).parameters.items()
+    if kind in COMPONENT_KINDS
 }
 """A model's defaults, which stand beside a component that is checked."""
 
@@ -49,27 +46,23 @@ class Combination:
     """One choice of components for one side of a model."""
 
     side: Side
-    attention: str
-    norm: str
-    position: str
-    residual: str
+    attention: str = PLAIN["attention"]
+    norm: str = PLAIN["norm"]
+    position: str = PLAIN["position"]
+    residual: str = PLAIN["residual"]
     feedforward: str = PLAIN["feedforward"]
+    weighting: str = PLAIN["weighting"]
+    mixer: str = PLAIN["mixer"]
 
     def __str__(self) -> str:
-        parts = [self.side, self.attention, self.norm, self.position, self.residual]
-        return "-".join(parts + [self.feedforward] * (self.feedforward != PLAIN["feedforward"]))
+        return name_of(self, PLAIN)
 
     def module(
         self, allow: Collection[str] = (), layers: int = 2
     ) -> Encoder | Decoder | Transformer:
         """A small model of it without dropout; raises Clash where it is refused."""
         options: dict[str, Any] = {kind: getattr(self, kind) for kind in PLAIN}
-        options |= {
-            "max_length": SIZES["max_length"],
-            "dropout": 0.0,
-            "residual": self.residual,
-            "allow": list(allow),
-        }
+        options |= {"max_length": SIZES["max_length"], "dropout": 0.0, "allow": list(allow)}
         if self.side == "encoder":
             return Encoder(SIZES["dim"], SIZES["heads"], layers, **options)
         if self.side == "decoder":
@@ -85,21 +78,21 @@ class Combination:
         return Subject(module.eval())
 
 
-def combinations() -> Iterator[Combination]:
-    """All there are."""
-    axes = [registry(kind).names() for kind in ("attention", "norm", "position")]
-    feedforwards = registry("feedforward").names()
-    for chosen in product(SIDES, *axes, RESIDUALS, feedforwards):
-        yield Combination(*chosen)  # type: ignore[arg-type]
+def name_of(combination: Any, defaults: Mapping[str, str]) -> str:
+    """The parts that are not the defaults, such as ``encoder-norm=rms-position=rotary``."""
+    parts = vars(combination).items()
+    return "-".join(
+        value if kind not in defaults else f"{kind}={value}"
+        for kind, value in parts
+        if value != defaults.get(kind)
+    )
 
 
 def neighbours(entry: Entry, partners: str = "own") -> Iterator[Combination]:
     """Those in which a component meets each other one, the rest being the defaults."""
     for side in SIDES:
-        base = Combination(side, residual="pre", **{**PLAIN, entry.kind: entry.name})
+        base = replace(Combination(side), **{entry.kind: entry.name})  # type: ignore[arg-type]  # a kind of component, not the side
         yield base
-        for residual in RESIDUALS:
-            yield replace(base, residual=residual)
         for kind, name in others(entry, PLAIN, partners):
             yield replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the side
 
