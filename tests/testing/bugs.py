@@ -625,8 +625,8 @@ BUGS = (
     Bug(
         "a classifier's encoder sees padding",
         "models/classifier.py",
-        "return self.encoder(self.embedding(text), mask=mask, padding=padding)",
-        "return self.encoder(self.embedding(text), padding=padding)",
+        "return self.encoder(self.embedding(text, types), mask=mask, padding=padding)",
+        "return self.encoder(self.embedding(text, types), padding=padding)",
         "classifier plain a_text_does_not_see_the_others_of_its_batch",
     ),
     Bug(
@@ -675,7 +675,7 @@ BUGS = (
     Bug(
         "embeddings are tied, whatever was asked for",
         "models/transformer.py",
-        'shared if tie == "all" else Embedding(',
+        "shared if joint else Embedding(",
         "shared if True else Embedding(",
         OPTIONS + "test_embeddings_are_tied_as_told",
     ),

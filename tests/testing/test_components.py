@@ -20,12 +20,8 @@ def test_a_component_holds_the_contract(held: tuple[Contract, Entry]) -> None:
 
 
 def flips() -> list[tuple[Entry, str]]:
-    pending = {"weighting"}  # until it has contracts of its own
     entries = [
-        registry(kind).entry(name)
-        for kind in COMPONENT_KINDS
-        if kind not in pending
-        for name in registry(kind).names()
+        registry(kind).entry(name) for kind in COMPONENT_KINDS for name in registry(kind).names()
     ]
     return [(entry, trait) for entry in entries for trait in sorted(KINDS[entry.kind].traits)]
 
