@@ -156,6 +156,11 @@ PEERS: dict[str, Peer] = {
     "olmo2": Peer(
         {**HIDDEN, "num_key_value_heads": 1, **theta(500_000.0)}, {"kv_heads": 1}, bound=ROUNDED
     ),
+    "fnet": Peer(
+        {key: value for key, value in HIDDEN.items() if key != "num_attention_heads"},
+        BOUNDED,
+        padded=False,
+    ),
     "gpt_oss": Peer(
         {**GROUPED, "sliding_window": 3, "num_local_experts": 4, "num_experts_per_tok": 2},
         OWN_HEADS,

@@ -72,9 +72,21 @@ def test_a_cached_token_has_the_logits_of_the_whole_text(position: str) -> None:
     assert_close(torch.stack(steps, 1), whole[:, 1:], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("position", ["learned", "rotary"])
-def test_greedy_is_the_most_probable_token_whatever_the_padding(position: str) -> None:
-    model = small(position=position)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"position": "learned"},
+        {"position": "rotary"},
+        {"position": "rotary", "window": 3},
+        {"mixer": "gru", "position": "none"},
+        {"mixer": "convolution"},
+        {"mixer": "linear_attention"},
+        {"mixer": "average"},
+    ],
+    ids=str,
+)
+def test_greedy_is_the_most_probable_token_whatever_the_padding(options: dict[str, Any]) -> None:
+    model = small(**options)
     expected = torch.cat([continued(model, TEXT[:1], 6), continued(model, TEXT[1:, :3], 6)])
     for prompt in (TEXT, LEFT):
         assert tfzoo.generate(model, prompt, 6).tolist() == expected.tolist()
