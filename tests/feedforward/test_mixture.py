@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -118,3 +119,35 @@ def test_a_recomputed_layer_has_the_same_gradients_and_leaves_no_loss_behind() -
         gradients.append({name: p.grad for name, p in one.named_parameters()})
         assert take_auxiliary_loss(one.modules()) is None
     assert_close(gradients[1], gradients[0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"feedforward": "mixture", "parallel": "two_norms"},
+        {"feedforward": "relu", "pattern": [{}, {"feedforward": "mixture"}]},
+    ],
+)
+def test_every_layer_tells_its_mixture_what_is_padding(options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    stack, x = tfzoo.Encoder(8, heads=2, layers=2, dropout=0.0, **options).double(), tokens(2, 5)
+    losses = []
+    for padded in (x[:, :3], x):
+        keys = torch.arange(padded.shape[1]) < torch.tensor([[3], [2]])
+        stack(padded, mask=tfzoo.Mask(keys=keys))
+        losses.append(take_auxiliary_loss(stack.modules()))
+    assert_close(losses[1], losses[0], rtol=1e-9, atol=1e-9)
+
+
+def test_a_model_that_is_trained_can_be_copied() -> None:
+    layer = mixture()
+    layer(tokens(1, 3))
+    other = copy.deepcopy(layer)
+    assert other.auxiliary_loss is None
+    assert layer.auxiliary_loss is not None
+
+
+def test_no_tokens_are_harmless() -> None:
+    layer = mixture()
+    assert layer(tokens(2, 0)).shape == (2, 0, 8)
+    assert layer.auxiliary_loss.item() == 0.0

@@ -454,8 +454,8 @@ BUGS = (
     Bug(
         "padding counts in the balance loss",
         "feedforward/mixture.py",
-        "one.masked_fill(padding, 0.0).sum(0) / real",
-        "one.sum(0) / real",
+        "probs.sum(0) / n",
+        "probs.sum(0) / len(probs)",
         "feedforward mixture padding_has_no_influence_on_the_loss",
     ),
     Bug(

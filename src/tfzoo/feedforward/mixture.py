@@ -36,8 +36,10 @@ class Mixture(FeedForward):
     token gets does not depend on other tokens. ``softmax(x R)`` is in fp32 or better. The balance
     loss is that of Fedus et al. 2021 (arXiv:2101.03961, eq. 4 to 6), of this layer: ``balance *
     experts * sum_e f_e p_e``, ``f_e`` the number of times that ``e`` was chosen and ``p_e`` the sum
-    of ``softmax(x R)_e``, both divided by the number of tokens that are no padding. It is smallest,
-    ``balance * top_k``, where all experts take as much. Matrices start uniform by Glorot's rule.
+    of ``softmax(x R)_e``, both divided by the number of tokens that are no padding. It is
+    ``balance * top_k`` where all experts take as much, and more where few take most. A task adds
+    the losses of all layers; ``transformers`` computes one from the counts of all layers. Matrices
+    start uniform by Glorot's rule.
 
     The host waits for the device once in each call, for the numbers of tokens. Where shapes must
     not depend on data (``torch.compile``, ``torch.export``, ``torch.func``), every expert computes
@@ -123,11 +125,11 @@ class Mixture(FeedForward):
     def measure(self, probs: Tensor, chosen: Tensor, padding: Tensor | None) -> None:
         """Set the balance loss and the share of each expert: ``(t e), (t k), (t 1)``."""
         counts = torch.zeros_like(probs).scatter(1, chosen, 1.0)
-        if padding is None:
-            share, prob = counts.mean(0), probs.mean(0)
-        else:
-            real = (~padding).sum().clamp(min=1)
-            share, prob = (one.masked_fill(padding, 0.0).sum(0) / real for one in (counts, probs))
+        n: int | Tensor = max(len(probs), 1)
+        if padding is not None:
+            counts, probs = (one.masked_fill(padding, 0.0) for one in (counts, probs))
+            n = (~padding).sum().clamp(min=1)
+        share, prob = counts.sum(0) / n, probs.sum(0) / n
         self.expert_share = share / self.top_k
         if self.balance:
             self.auxiliary_loss = self.balance * len(share) * (share * prob).sum()
@@ -151,7 +153,7 @@ class Mixture(FeedForward):
         out.append(rest.to(out[0].dtype))  # padding, all zeros
         by_expert = torch.cat(out)
         each = torch.empty_like(by_expert).index_copy(0, order, by_expert)
-        mixed: Tensor = weights[:, None].to(each.dtype) @ each.view(*chosen.shape, -1)  # (t 1 d)
+        mixed: Tensor = weights[:, None].to(each.dtype) @ each.view(*chosen.shape, tokens.shape[1])
         return mixed[:, 0]
 
     def __getstate__(self) -> dict[str, Any]:
