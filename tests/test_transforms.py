@@ -180,7 +180,9 @@ class Call(nn.Module):
             angles = self.inner.angles(pos)
             outs.append(angles and angles(x.view(B, n, H, C).transpose(1, 2)))
             return [one for one in outs if one is not None]
-        return [self.inner(x, valid)] if "valid" in forward_names(self.inner) else [self.inner(x)]
+        return [
+            self.inner(x, valid=valid) if "valid" in forward_names(self.inner) else self.inner(x)
+        ]
 
 
 def forward_names(module: nn.Module) -> tuple[str, ...]:
