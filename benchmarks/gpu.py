@@ -216,7 +216,7 @@ def attention(run: Run) -> Rows:
     for length in (16,) if run.small else (128, 512, 2048):
         shape = (2, 2, length, 16) if run.small else (8, 8, length, 64)
         for name in registry("attention").names():
-            part = create("attention", name, heads=shape[1], head_dim=shape[3])
+            part = create("attention", name, heads=shape[1], head_dim=shape[3], layer=0)
             part = part.to(run.device, run.half)
             q, k, v = (draw(run, *shape) for _ in range(3))
             through = [q, k, v]

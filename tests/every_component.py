@@ -16,7 +16,7 @@ B, H, N, C = 2, 2, 7, 4
 DIM = H * C
 VALID = torch.arange(N) < torch.tensor([[7], [5]])
 SUPPLIED = {
-    "attention": {"heads": H, "head_dim": C},
+    "attention": {"heads": H, "head_dim": C, "layer": 1, "layers": 2},
     "norm": {"dim": DIM},
     "position": {"dim": DIM, "heads": H, "head_dim": C, "max_length": 300, "causal": False},
     "feedforward": {"dim": DIM},

@@ -20,9 +20,10 @@ def attention_maps(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """Record the attention map of every layer, for each forward pass inside the ``with`` block.
 
     Yields a dict: the name of each attention in ``model.named_modules()``, and a list of its maps,
-    one for each call, ``(b h q k)`` in fp32 or better, detached. A map is ``softmax(scores /
-    temperature + bias)``, before dropout; a query that may look at no key has a row of zeros. In
-    decoding with a cache, ``q`` counts the new tokens only.
+    one for each call, ``(b h q k)`` in fp32 or better, detached. A map is ``weighting(cap(scores /
+    temperature) + bias)``, by default a softmax, before dropout; a query that may look at no key
+    has a row of zeros. In decoding with a cache, ``q`` counts the new tokens only. The maps of
+    ``differential`` are those of its heads, before their difference.
 
     Outputs and gradients do not change: maps are computed by
     :meth:`tfzoo.contracts.Attention.weights`, in addition to the attention's own kernel. Modules

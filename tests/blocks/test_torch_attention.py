@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from itertools import product
@@ -164,6 +165,21 @@ def test_heads_of_any_width_and_grouped_keys_work_with_every_attention(name: str
         assert weights.shape == (B, 4, Q, len(given[1]))
         close(weights.sum(-1), torch.ones(B, 4, Q))
         close(ours(*given, need_weights=False)[0], y)
+
+
+def test_a_weighting_and_a_cap_act_with_weights_and_without() -> None:
+    """With values of ones, an output is the sum of its weights."""
+    x = torch.randn(Q, B, DIM)
+    ours = tfzoo.MultiheadAttention(DIM, HEADS, weighting="sink", cap=0.5)
+    nn.init.constant_(ours.weighting.sink, 1.0)
+    y, weights = ours(x, x, x, average_attn_weights=False)
+    close(ours(x, x, x, need_weights=False)[0], y)
+    ratio = weights.amax(-1) / weights.amin(-1)
+    assert (weights.sum(-1) < 0.9).all()
+    assert (ratio < math.exp(2 * 0.5)).all(), "scores are within the cap"
+    swapped = nn.ModuleList([ours])
+    tfzoo.swap(swapped, attention="cosine")
+    assert (swapped[0].cap, swapped[0].weighting) == (0.5, ours.weighting)
 
 
 def encoder(attention: str, change: bool) -> nn.TransformerEncoder:

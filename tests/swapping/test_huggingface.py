@@ -104,6 +104,16 @@ def test_every_part_trains(name: str) -> None:
                     assert parameter.grad.isfinite().all(), (attention, norm, part)
 
 
+def test_an_attention_is_told_how_deep_it_stands() -> None:
+    model = transformers.BertModel(transformers.BertConfig(**SIZE | {"num_hidden_layers": 3}))
+    tfzoo.swap(model, attention="differential")
+    found = [one.lambda_init for one in model.modules() if hasattr(one, "lambda_init")]
+    layers = [
+        tfzoo.create("attention", "differential", heads=4, head_dim=4, layer=i) for i in range(3)
+    ]
+    assert found == [one.lambda_init for one in layers]
+
+
 def test_trained_parts_are_saved_with_the_model() -> None:
     model, batch = model_of("bert")
     tfzoo.swap(model, norm="rms", attention="additive")

@@ -20,6 +20,7 @@ class Bug:
     caught_by: str
 
 
+DIFFERENTIAL = "tests/attention/test_differential.py::"
 WEIGHTING = "tests/weighting/test_weighting.py::"
 OPTIONS = "tests/testing/test_options.py::"
 NORM = "tests/norm/test_norm.py::"
@@ -764,6 +765,36 @@ BUGS = (
         "- self.bias).sigmoid()",
         "+ self.bias).sigmoid()",
         RESIDUAL + "test_a_gate_starts_close_to_the_identity_as_its_bias_says",
+    ),
+    # differential attention
+    Bug(
+        "the second map is added",
+        "attention/differential.py",
+        "return self.normalised(first - self.second_map()",
+        "return self.normalised(first + self.second_map()",
+        "attention differential the_output_is_the_softmax_of_its_own_scores",
+    ),
+    Bug(
+        "heads that are neighbours are a pair",
+        "attention/differential.py",
+        '"b p q (two e) -> b (p two) q e"',
+        '"b p q (two e) -> b (two p) q e"',
+        DIFFERENTIAL + "test_outputs_and_gradients_are_those_of_diffllama",
+    ),
+    Bug(
+        "the weight of the second map does not grow with depth",
+        "attention/differential.py",
+        "0.8 - 0.6 * math.exp(-0.3 * layer)",
+        "0.2",
+        DIFFERENTIAL + "test_outputs_and_gradients_are_those_of_diffllama",
+    ),
+    Bug(
+        "an attention that mixes heads is given one head's weights for all",
+        "blocks/torch_attention.py",
+        "return self.attention.combine(weights, v), weights",
+        "return weights @ v, weights",
+        "tests/blocks/test_torch_attention.py::"
+        "test_heads_of_any_width_and_grouped_keys_work_with_every_attention",
     ),
     # weightings
     Bug(

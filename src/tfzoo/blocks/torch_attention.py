@@ -13,11 +13,11 @@ from tfzoo._adapters import NoTorchFastPath
 from tfzoo.blocks.multihead import repeat_kv
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.torch_masks import mask_and_bias
-from tfzoo.contracts import Attention
+from tfzoo.contracts import Attention, Weighting
 from tfzoo.dropout import dropout as drop
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.registry import AttentionSpec, create
+from tfzoo.registry import AttentionSpec, WeightingSpec, create
 
 
 class MultiheadAttention(NoTorchFastPath, nn.Module):
@@ -51,11 +51,15 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         kv_heads: number of heads of keys and values, each shared by ``num_heads / kv_heads`` heads
             of queries (Ainslie et al. 2023); ``num_heads`` by default.
         temperature: divides the scores.
+        cap: soft cap of the scores, ``cap * tanh(scores / temperature / cap)``; None: no cap.
+        weighting: component from scores to weights, by name or as ``{name: ..., option: ...}``.
+
+    An attention that depends on its depth in a model is that of a first layer.
 
     Raises:
         BadOption: an option out of range or not supported; in a call, a tensor or a mask of a wrong
             shape or dtype.
-        UnknownName: no attention has this name.
+        UnknownName: no attention or weighting has this name.
 
     >>> x = torch.randn(2, 5, 16)
     >>> self_attention = MultiheadAttention(16, 4, batch_first=True, attention="additive")
@@ -89,6 +93,8 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         value_head_dim: int | None = None,
         kv_heads: int | None = None,
         temperature: float = 1.0,
+        cap: float | None = None,
+        weighting: WeightingSpec = "softmax",
     ) -> None:
         super().__init__()
         if add_bias_kv or add_zero_attn:
@@ -102,6 +108,7 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
             value_head_dim=value_head_dim,
             kv_heads=kv_heads,
             temperature=temperature,
+            cap=cap,
             attention_dropout=dropout,
         )
         self.embed_dim = embed_dim
@@ -113,6 +120,7 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         self.value_head_dim = value_head_dim or self.head_dim
         self.dropout = options.attention_dropout
         self.temperature = options.temperature
+        self.cap = options.cap
         self.batch_first = batch_first
         self.widths = [
             num_heads * self.head_dim,
@@ -122,9 +130,12 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         self._add_parameters(bias, device, dtype)
         self.out_proj = nn.Linear(num_heads * self.value_head_dim, embed_dim, bias, device, dtype)
         component: Attention = create(
-            "attention", attention, heads=num_heads, head_dim=self.head_dim
+            "attention", attention, heads=num_heads, head_dim=self.head_dim, layer=0, layers=1
         )
         self.attention = component.to(device=device, dtype=dtype)
+        weights: Weighting = create("weighting", weighting, heads=num_heads)
+        is_softmax = "softmax" in weights.entry.traits
+        self.weighting = None if is_softmax else weights.to(device=device, dtype=dtype)
         self.reset_parameters()
 
     def _add_parameters(
@@ -244,14 +255,17 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """``(b h q e)``, and the weights ``(b h q k)`` if they are needed."""
         p = self.dropout if self.training else 0.0
+        options: dict[str, Any] = {
+            "mask": mask,
+            "bias": bias,
+            "temperature": self.temperature,
+            "cap": self.cap,
+            "weighting": self.weighting,
+        }
         if not need_weights:
-            y = self.attention(
-                q, k, v, mask=mask, bias=bias, temperature=self.temperature, dropout=p
-            )
-            return y, None
-        weights = self.attention.weights(q, k, mask=mask, bias=bias, temperature=self.temperature)
-        weights = drop(weights.to(v.dtype), p)
-        return weights @ v, weights
+            return self.attention(q, k, v, dropout=p, **options), None
+        weights = drop(self.attention.weights(q, k, **options).to(v.dtype), p)
+        return self.attention.combine(weights, v), weights
 
     def _check_shapes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         widths = (self.embed_dim, self.kdim, self.vdim)

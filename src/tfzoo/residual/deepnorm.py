@@ -19,9 +19,7 @@ NOT_SCALED = ("query", "key", "gate", "attention")
 class DeepNorm(Residual):
     """The norm comes after a weighted residual connection: ``norm(alpha x + f(x))``.
 
-    Shapes: ``(b n d) -> (b n d)``. Options: ``alpha``; ``beta``, by which the initial weights of
-    the sublayer are multiplied: all matrices of a feed-forward layer, value and output projection
-    of attention. Wang et al. 2022 train 1,000 layers with these (figure 2):
+    Shapes: ``(b n d) -> (b n d)``. Wang et al. 2022 train 1,000 layers with these (figure 2):
 
     ======================================  ======================  =======================
     N layers of an encoder, M of a decoder  alpha                   beta
@@ -34,6 +32,11 @@ class DeepNorm(Residual):
     The defaults are those of the first line, as a layer knows the number of ``layers`` of its own
     stack alone. In an encoder-decoder, set both numbers for each side (``encoder: {residual: {name:
     deepnorm, alpha: ..., beta: ...}}``). A model's option ``init_std`` replaces ``beta``.
+
+    Options:
+        alpha: multiplies the residual connection.
+        beta: multiplies the initial weights of the sublayer: all matrices of a feed-forward layer,
+            value and output projection of attention.
 
     >>> import torch
     >>> from tfzoo.registry import create

@@ -19,10 +19,13 @@ class Gated(Residual):
     ``z = sigmoid(W_z y + U_z x - b)``, ``r = sigmoid(W_r y + U_r x)``, ``h = tanh(W_h y + U_h (r *
     x))``.
 
-    Shapes: ``(b n d) -> (b n d)``. Options: ``bias``, the initial value of ``b``, one number a
-    channel: above 0, a layer starts close to the identity. Matrices start uniform by Glorot's rule.
-    The layer has ``6 d^2`` parameters a sublayer beside the sublayer's. A stack ends in a norm of
-    its own. GTrXL's (Parisotto et al. 2019).
+    Shapes: ``(b n d) -> (b n d)``. Matrices start uniform by Glorot's rule. The layer has ``6 d^2``
+    parameters a sublayer beside the sublayer's. A stack ends in a norm of its own. GTrXL's
+    (Parisotto et al. 2019).
+
+    Options:
+        bias: initial value of ``b``, one number a channel: above 0, a layer starts close to the
+            identity.
 
     >>> import torch
     >>> from tfzoo.registry import create

@@ -58,6 +58,8 @@ def attention_replacement(old: Any, spec: Spec) -> nn.Module:
         attention=dict(spec) if not isinstance(spec, str) else spec,
         **options,
     )
+    if isinstance(old, MultiheadAttention):
+        new.cap, new.weighting = old.cap, old.weighting
     projections = {
         name: value for name, value in old.state_dict().items() if not name.startswith("attention.")
     }

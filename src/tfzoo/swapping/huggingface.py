@@ -152,7 +152,10 @@ def interface_attention(module: Any, spec: Spec) -> tuple[InterfaceAttention, st
     """A component for an attention module, and a note for the report."""
     heads, head_dim = heads_of(module)
     like = next(module.parameters())
-    attention = create("attention", spec, heads=heads, head_dim=head_dim)
+    layers = getattr(module.config, "num_hidden_layers", 1)
+    layer = getattr(module, "layer_idx", None) or 0
+    sizes = {"heads": heads, "head_dim": head_dim, "layer": layer, "layers": layers}
+    attention = create("attention", spec, **sizes)
     attention.to(device=like.device, dtype=like.dtype)
     part = InterfaceAttention(attention, heads, head_dim).train(module.training)
     scaling = getattr(module, "scaling", None)

@@ -48,12 +48,13 @@ class Explain(L.Callback):
     those of a run without this callback.
 
     - ``explain/SIDE/entropy``: entropy of a query's attention weights, in nats; ``SIDE`` is
-      ``encoder`` or ``decoder`` (self-attention) or ``cross``
+      ``encoder`` or ``decoder`` (self-attention) or ``cross``. Weights that do not sum to one are
+      divided by the sum of their absolute values
     - ``explain/SIDE/largest_weight``: largest attention weight of a query
     - ``explain/SIDE/own_token``: share of queries whose largest weight is that of their own token;
       not for ``cross``
     - ``explain/SIDE/score_variance``: variance of a query's scores over its visible keys, after
-      division by the temperature, before any bias is added
+      division by the temperature, before a soft cap and a bias
     - ``explain/SIDE/embedding_variance``: variance of the stack's input, before positional
       encoding; not for ``cross``
     - ``explain/gradient/KIND``: norm of the gradient, before clipping, of all parameters of a kind;
@@ -200,7 +201,8 @@ def record_attention(
         found[f"{side}/{name}"].append((value * counted).sum() / counted.sum())
 
     largest, key = weights.max(-1)
-    record("entropy", torch.special.entr(weights).sum(-1))
+    shares = weights.abs() / weights.abs().sum(-1, keepdim=True).clamp(min=1e-30)
+    record("entropy", torch.special.entr(shares).sum(-1))
     record("largest_weight", largest)
     if is_self:
         queries = torch.arange(key.shape[-1], device=key.device)

@@ -6,10 +6,24 @@ from copy import deepcopy
 from dataclasses import replace
 
 import torch
+from torch.nn.functional import one_hot
 
+from tfzoo.dropout import dropout as drop
 from tfzoo.registry import Entry
-from tfzoo.rotation import Rotation
-from tfzoo.testing.attention_calls import FAR, MIDDLE, B, C, E, H, K, Q, calls, draw, draw_allowed
+from tfzoo.testing.attention_calls import (
+    FAR,
+    MIDDLE,
+    B,
+    C,
+    E,
+    H,
+    K,
+    Q,
+    calls,
+    draw,
+    draw_allowed,
+    mixes_heads,
+)
 from tfzoo.testing.contract import (
     CLEAR,
     Violation,
@@ -45,8 +59,8 @@ def a_score_for_each_query_and_key(entry: Entry) -> None:
 
 @contract("attention")
 def the_output_is_the_softmax_of_its_own_scores(entry: Entry) -> None:
-    """``forward`` equals ``softmax(scores / temperature + bias) v`` over the visible keys, for
-    short, middle and long texts.
+    """``forward`` equals ``combine(softmax(scores / temperature + bias), v)`` over the visible
+    keys, for short, middle and long texts; ``combine`` is ``weights v`` unless overridden.
     """
     attention = build_randomized(entry)
     for name, call in calls():
@@ -69,13 +83,15 @@ def gradients_are_those_of_its_own_scores(entry: Entry) -> None:
 
 @contract("attention")
 def the_map_is_what_the_output_is_made_with(entry: Entry) -> None:
-    """``weights`` times ``v`` is the output; each row of ``weights`` that sees a key sums to 1."""
+    """``weights`` combined with ``v`` are the output; each row of ``weights`` that sees a key sums
+    to 1.
+    """
     attention = build_randomized(entry)
     for name, call in calls():
         weights = attention.weights(
             call.q, call.k, mask=call.mask, bias=call.bias, temperature=call.temperature
         )
-        assert_same(weights @ call.v, call(attention), f"weights @ v, {name}")
+        assert_same(attention.combine(weights, call.v), call(attention), f"combined, {name}")
         assert_same(
             weights.sum(-1),
             call.visible().any(-1).to(weights.dtype),
@@ -90,6 +106,7 @@ def hidden_keys_have_no_influence(entry: Entry) -> None:
     for name, call in calls():
         hidden = ~call.visible()
         never = hidden.all(2)[..., None]  # keys that no query of the row may look at
+        unread = ~call.reads(attention).any(2)[..., None]
         # What is hidden gets scores that no finite penalty would outweigh.
         bias = torch.zeros(hidden.shape) if call.bias is None else call.bias
         lifted = replace(call, bias=bias.masked_fill(hidden, 1e5))
@@ -97,7 +114,7 @@ def hidden_keys_have_no_influence(entry: Entry) -> None:
         other = replace(
             call,
             k=torch.where(never, 50 * torch.randn_like(call.k), call.k),
-            v=torch.where(never, 1e4, call.v),
+            v=torch.where(unread, 1e4, call.v),
         )
         assert_same(other(attention), call(attention), f"other hidden keys and values, {name}")
 
@@ -111,7 +128,7 @@ def every_visible_key_has_influence(entry: Entry) -> None:
         draw(valid=lengths_to_valid([7, 5, 2], K)),
         draw(allowed=draw_allowed(), valid=lengths_to_valid([7, 5, 2], K)),
     ):
-        before, sees = call(attention), call.visible()
+        before, sees = call(attention), call.reads(attention)
         for key in range(K):
             v = call.v.clone()
             v[:, :, key] += 100.0
@@ -136,7 +153,7 @@ def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
     blind.append(draw(allowed=draw_allowed(1, H)))
     blind.append(draw(k=FAR, e=C, allowed=draw_allowed(k=FAR)))
     for call in blind:
-        nothing = ~call.visible().any(-1)
+        nothing = ~call.reads(attention).any(-1)
         inputs = [
             x.requires_grad_() for x in (call.q, call.k, call.v, call.bias) if x is not None
         ] + list(attention.parameters())
@@ -154,14 +171,18 @@ def temperature_divides_scores_and_towards_zero_is_a_hard_maximum(entry: Entry) 
     attention, call = build_randomized(entry), draw()
     assert_differs(replace(call, temperature=3.0)(attention), call(attention), "temperature 3")
     best = attention.scores(call.q, call.k).argmax(-1)
-    hard = call.v.gather(2, best[..., None].expand(-1, -1, -1, E))
+    hard = attention.combine(one_hot(best, K).to(call.v.dtype), call.v)
     assert_same(replace(call, temperature=1e-8)(attention), hard, "temperature 0.00000001")
 
 
 @contract("attention")
 def dropout_drops_weights_and_scales_the_others(entry: Entry) -> None:
-    """``dropout`` drops that share of the weights, scales the others by ``1 / (1 - dropout)``."""
+    """``dropout`` drops that share of the weights, scales the others by ``1 / (1 - dropout)``. An
+    attention that combines several heads draws it by :func:`tfzoo.dropout.dropout`.
+    """
     attention = build_randomized(entry)
+    if mixes_heads(attention):
+        return
     for k in (K, FAR):
         call = draw(k=k)
         call.v = torch.eye(k).expand(B, H, k, k)  # so that the output is the weights
@@ -185,11 +206,15 @@ def gradients_pass_the_weights_that_dropout_kept(entry: Entry) -> None:
         inputs = [x.requires_grad_() for x in (call.q, call.k, call.v)] + list(
             attention.parameters()
         )
+        weights = attention.weights(call.q, call.k, mask=call.mask)
         torch.manual_seed(4)
-        kept = replace(call, v=torch.eye(k).expand(B, H, k, k))(attention, 0.25).detach() != 0
+        if mixes_heads(attention):
+            dropped = drop(weights, 0.25)
+        else:  # the output is the weights if the values are the identity
+            as_values = replace(call, v=torch.eye(k).expand(B, H, k, k))
+            dropped = weights * (as_values(attention, 0.25).detach() != 0) / 0.75
         torch.manual_seed(4)
-        out = call(attention, 0.25)
-        expected = attention.weights(call.q, call.k, mask=call.mask) * kept / 0.75 @ call.v
+        out, expected = call(attention, 0.25), attention.combine(dropped, call.v)
         assert_same(out, expected, "the same draw")
         upstream = torch.randn_like(out)
         pairs = zip(
@@ -223,31 +248,6 @@ def prepared_keys_give_what_plain_keys_give(entry: Entry) -> None:
         plain = attention.weights(call.q, call.k, **options)
         prepared = attention.weights(call.q, keys, **options, keys_prepared=True)
         assert_same(prepared, plain, f"the map, {name}")
-
-
-@contract("attention")
-def rotatable_says_the_truth(entry: Entry) -> None:
-    """Rotating queries and keys by one angle changes no output exactly where the trait
-    ``rotatable`` is declared.
-    """
-    attention, claimed = build_randomized(entry), "rotatable" in entry.traits
-    for halves in (False, True):
-        call = draw()
-        angles = torch.rand(1, 1, 1, C // 2) * 6.28
-        turn = Rotation(angles.cos(), angles.sin(), halves)
-        turned = replace(call, q=turn(call.q), k=turn(call.k))
-        if claimed:
-            assert_same(
-                turned(attention),
-                call(attention),
-                "claims to be rotatable, but a common turn changes the output",
-            )
-        else:
-            assert_differs(
-                turned(attention),
-                call(attention),
-                "is rotatable, but does not claim it",
-            )
 
 
 @contract("attention")

@@ -59,6 +59,13 @@ class Call:
                     sees[:, :, i, j] &= self.valid[:, None, j]
         return sees if self.allowed is None else sees & self.allowed
 
+    def reads(self, attention: Attention) -> Tensor:
+        """True where the output of a query depends on the value of a key: ``(b h q k)``; a head
+        that is combined with others depends on what they see.
+        """
+        sees = self.visible()
+        return sees.any(1, keepdim=True).expand_as(sees) if mixes_heads(attention) else sees
+
     def reference(self, attention: Attention) -> Tensor:
         """The output by the formula, from the attention's own scores."""
         scores = attention.scores(self.q, self.k) / self.temperature
@@ -66,7 +73,12 @@ class Call:
             scores = scores + self.bias
         sees = self.visible()
         weights = torch.where(sees, (scores - scores.amax(-1, keepdim=True).detach()).exp(), 0.0)
-        return weights / weights.sum(-1, keepdim=True).clamp(min=1e-30) @ self.v
+        return attention.combine(weights / weights.sum(-1, keepdim=True).clamp(min=1e-30), self.v)
+
+
+def mixes_heads(attention: Attention) -> bool:
+    """Whether an output depends on other heads."""
+    return "mixes_heads" in attention.entry.traits
 
 
 def draw(q: int = Q, k: int = K, e: int = E, **options: Any) -> Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.transformer_layer import TransformerLayer
-from tfzoo.contracts import Attention, FeedForward, Norm
+from tfzoo.contracts import FeedForward, Norm
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.testing.contract import EXACT, Violation, assert_finite
@@ -86,7 +87,7 @@ def excuses(subject: Subject) -> dict[str, str]:
 
 
 def _of_keys(stack: Stack) -> dict[str, str]:
-    """One vector added to all keys adds one number to all scores of a query, and the softmax
+    """One vector added to all keys adds one number to all scores of a query, and a softmax
     cancels it.
 
     Not where keys are rotated afterwards, each by its own angle, and not in attentions that are not
@@ -98,7 +99,7 @@ def _of_keys(stack: Stack) -> dict[str, str]:
         if (
             isinstance(part, SelfOrCrossAttention)
             and not (turned and isinstance(part, SelfAttention))
-            and common_shift_cancels(part.attention)
+            and common_shift_cancels(part)
         ):
             found[f"{name}.key.bias"] = "one vector added to all keys changes no weight"
     return found
@@ -146,7 +147,8 @@ def _constants(stack: Stack) -> list[list[str]]:
         if isinstance(part, FeedForward):
             found.append([f"{name}.{parameter}" for parameter in shifts(part)])
         elif isinstance(part, SelfOrCrossAttention):
-            found.append([f"{name}.value.bias", f"{name}.output.bias"])
+            value = [f"{name}.value.bias"] if passes_shift_of_values(part) else []
+            found.append([*value, f"{name}.output.bias"])
     return found
 
 
@@ -158,7 +160,8 @@ def _of_memory(encoder: Stack, decoder: Stack) -> dict[str, str]:
     if (
         cross is None
         or not isinstance(cross.inner, SelfOrCrossAttention)
-        or not common_shift_cancels(cross.inner.attention)
+        or not common_shift_cancels(cross.inner)
+        or not passes_shift_of_values(cross.inner)
     ):
         return {}
     norm = cross.norm
@@ -175,14 +178,33 @@ def _of_memory(encoder: Stack, decoder: Stack) -> dict[str, str]:
 
 
 @torch.no_grad()
-def common_shift_cancels(attention: Attention) -> bool:
+def common_shift_cancels(block: SelfOrCrossAttention) -> bool:
     """Whether weights stay when one vector is added to all keys."""
-    heads, width = SIZES["heads"], SIZES["head_dim"]
-    q, k = torch.randn(1, heads, 4, width), torch.randn(1, heads, 5, width)
+    q, k, _, named = drawn_call(block)
     before, after = (
-        attention.weights(q, keys, mask=Mask()) for keys in (k, k + torch.randn(width))
+        block.attention.weights(q, keys, **named) for keys in (k, k + torch.randn(k.shape[-1]))
     )
     return bool((after - before).abs().max() < EXACT)
+
+
+@torch.no_grad()
+def passes_shift_of_values(block: SelfOrCrossAttention) -> bool:
+    """Whether one vector added to all values is added to all outputs; it is where the weights of
+    every query have the same sum and outputs are linear in the values.
+    """
+    q, k, v, named = drawn_call(block)
+    before, after = (
+        block.attention(q, k, values, **named) for values in (v, v + torch.randn(v.shape[-1]))
+    )
+    moved = after - before
+    return bool((moved - moved[:, :, :1]).abs().max() < EXACT)
+
+
+def drawn_call(block: SelfOrCrossAttention) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
+    """Random queries, keys and values, ``(1 h q c), (1 h k c), (1 h k c)``, and options."""
+    shape = 1, SIZES["heads"], 5, SIZES["head_dim"]
+    q, k, v = torch.randn(3, *shape)
+    return q[:, :, :4], k, v, {"mask": Mask(), "cap": block.cap, "weighting": block.weighting}
 
 
 @torch.no_grad()

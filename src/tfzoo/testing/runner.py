@@ -17,6 +17,7 @@ MODULES = (
     "dtypes",
     "derivatives",
     "attention",
+    "attention_traits",
     "mixer",
     "residual",
     "weighting",

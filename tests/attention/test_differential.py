@@ -1,0 +1,95 @@
+"""Differential attention is that of DiffLlama in ``transformers``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+from torch.testing import assert_close
+from transformers.models.diffllama import modeling_diffllama
+
+import tfzoo
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.options import StackOptions
+from tfzoo.errors import BadOption
+from tfzoo.masks import Mask
+from tfzoo.mixer.multihead import SelfAttention
+from tfzoo.registry import create
+from tfzoo.rotation import Rotation
+
+EXACT = {"atol": 1e-9, "rtol": 1e-9}
+DIM, HEADS, N, LAYER = 16, 4, 7, 3
+LAMBDAS = ("lambda_q1", "lambda_q2", "lambda_k1", "lambda_k2")
+
+
+def pair(kv_heads: int) -> tuple[SelfAttention, Any]:
+    """A block of tfzoo's and one of DiffLlama with its weights, in float64."""
+    torch.manual_seed(0)
+    config = transformers.DiffLlamaConfig(
+        hidden_size=DIM, num_attention_heads=HEADS, num_key_value_heads=kv_heads, lambda_std_dev=0.5
+    )
+    config._attn_implementation = "eager"
+    theirs = modeling_diffllama.DiffLlamaAttention(config, layer_idx=LAYER).double()
+    options = StackOptions(heads=HEADS, kv_heads=kv_heads, attention="differential", bias=False)
+    ours = SelfAttention(DIM, options, layer=LAYER, layers=5).double()
+    state = {f"{a}.weight": getattr(theirs, f"{b}_proj").weight for a, b in zip(
+        ("query", "key", "value", "output"), "qkvo", strict=True)}  # fmt: skip
+    for part in "qk":
+        both = [getattr(theirs, f"lambda_{part}{i}") for i in (1, 2)]
+        state[f"attention.lambda_{part}"] = torch.stack(both)
+    ours.load_state_dict(state)
+    return ours, theirs
+
+
+def additive(mask: Mask) -> Tensor:
+    visible = mask.boolean(N, N, torch.device("cpu"))
+    assert visible is not None
+    return torch.zeros(visible.shape, dtype=torch.float64).masked_fill(~visible, -1e300)
+
+
+@pytest.mark.parametrize("kv_heads", [2, 4])
+@pytest.mark.parametrize("mask", [Mask(causal=True), Mask(keys=torch.arange(N)[None] < 4)])
+def test_outputs_and_gradients_are_those_of_diffllama(kv_heads: int, mask: Mask) -> None:
+    """The softmax of DiffLlama's eager attention is in fp32."""
+    ours, theirs = pair(kv_heads)
+    x = torch.randn(1, N, DIM, dtype=torch.float64, requires_grad=True)
+    pos = torch.arange(N)[None]
+    angles = torch.randn(1, N, DIM // HEADS // 2, dtype=torch.float64)
+    rotation = Rotation(angles.cos()[:, None], angles.sin()[:, None], halves=True)
+    full = torch.cat([angles, angles], -1)
+    found = ours(x, Context(mask, pos, pos, rotation=rotation), 0)
+    expected, _ = theirs(x, (full.cos(), full.sin()), additive(mask))
+    assert_close(found, expected, atol=1e-6, rtol=1e-6)
+    upstream = torch.randn_like(found)
+    (mine,) = torch.autograd.grad(found, x, upstream, retain_graph=True)
+    (other,) = torch.autograd.grad(expected, x, upstream, retain_graph=True)
+    assert_close(mine, other, atol=1e-5, rtol=1e-5)
+    for part in "qk":
+        mine = torch.autograd.grad(
+            found, getattr(ours.attention, f"lambda_{part}"), upstream, retain_graph=True
+        )[0]
+        both = [getattr(theirs, f"lambda_{part}{i}") for i in (1, 2)]
+        other = torch.stack(torch.autograd.grad(expected, both, upstream, retain_graph=True))
+        assert_close(mine, other, atol=1e-5, rtol=1e-5)
+
+
+def test_equal_maps_cancel_but_for_the_weight_of_the_second() -> None:
+    """With ``lambda = lambda_init``, the norm leaves the sign and the scale alone."""
+    attention = create("attention", "differential", heads=2, head_dim=4, layer=0).double()
+    torch.nn.init.zeros_(attention.lambda_q)
+    q, v = torch.zeros(1, 2, 3, 4).double(), torch.randn(1, 2, 5, 4).double()
+    mean = torch.cat([v[:, 0], v[:, 1]], -1).mean(1)[0] * (1 - 0.2)
+    expected = 0.8 * mean / (mean.square().mean() + 1e-5).sqrt()
+    out = attention(q, torch.zeros_like(v), v, mask=Mask())
+    assert_close(out.transpose(1, 2).flatten(2), expected.expand(1, 3, 8), **EXACT)
+
+
+def test_heads_that_are_no_pairs_are_refused_in_one_line() -> None:
+    message = "two heads for each pair of maps: heads=3 must be even"
+    with pytest.raises(BadOption, match=message):
+        tfzoo.Encoder(6, 3, 1, attention="differential")
+    with pytest.raises(BadOption, match=message):
+        tfzoo.MultiheadAttention(6, 3, attention="differential")
