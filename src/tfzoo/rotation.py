@@ -33,7 +33,7 @@ class Rotation:
         """
         rotated = 2 * self.cos.shape[-1]
         if rotated < x.shape[-1]:
-            first, rest = x.split([rotated, x.shape[-1] - rotated], -1)
+            first, rest = torch.split(x, [rotated, x.shape[-1] - rotated], -1)
             return torch.cat((self(first), rest), -1)
         rotate = rotate_halves if self.halves else rotate_pairs
         dtype = compute_dtype(x, self.cos)

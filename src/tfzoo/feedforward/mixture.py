@@ -106,8 +106,6 @@ class Mixture(FeedForward):
         if self.training:
             self.measure(probs, chosen, padding)
         weights = weights / weights.sum(-1, keepdim=True)
-        if padding is not None:
-            weights = weights.masked_fill(padding, 0.0)
         if custom_functions_apply(tokens):
             return self.routed(tokens, weights, chosen, padding, dropout).view_as(x)
         every = torch.stack(self.apply_experts([tokens] * probs.shape[-1], dropout), 1)  # (t e d)
@@ -116,10 +114,10 @@ class Mixture(FeedForward):
 
     def probabilities(self, tokens: Tensor) -> Tensor:
         """``softmax(x R)``: ``(t d) -> (t e)``."""
-        weight, bias = self.router.weight, self.router.bias
-        bias = None if bias is None else at_least_fp32(bias)
+        weight = at_least_fp32(self.router.weight)
+        bias = None if self.router.bias is None else at_least_fp32(self.router.bias)
         with torch.autocast(tokens.device.type, enabled=False):
-            logits = F.linear(at_least_fp32(tokens), at_least_fp32(weight), bias)
+            logits = F.linear(at_least_fp32(tokens), weight, bias)
         return logits.softmax(-1)
 
     def measure(self, probs: Tensor, chosen: Tensor, padding: Tensor | None) -> None:
@@ -156,10 +154,6 @@ class Mixture(FeedForward):
         mixed: Tensor = weights[:, None].to(each.dtype) @ each.view(*chosen.shape, tokens.shape[1])
         return mixed[:, 0]
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A loss belongs to a graph, which can be neither copied nor stored.
-        return {**self.__dict__, "auxiliary_loss": None}
-
     def apply_experts(self, parts: list[Tensor], dropout: float) -> list[Tensor]:
         """What each expert makes of its part: ``(n_e d) -> (n_e d)``."""
         hidden = (x.chunk(2, -1) for x in self.inner(parts))
@@ -171,3 +165,7 @@ class Mixture(FeedForward):
             return F.silu(gate) * value
         gate, value = gate.clamp(max=7.0), value.clamp(-7.0, 7.0)
         return gate * torch.sigmoid(1.702 * gate) * (value + 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A loss belongs to a graph, which can be neither copied nor stored.
+        return {**self.__dict__, "auxiliary_loss": None}

@@ -55,7 +55,7 @@ class GRU(Mixer):
                 if name.startswith("bias"):
                     parameter.zero_()
                     continue
-                for gate in parameter.split(self.hidden):
+                for gate in torch.split(parameter, self.hidden):
                     if name.startswith("weight_hh"):
                         nn.init.orthogonal_(gate)
                     else:

@@ -85,7 +85,10 @@ def causal_sums(
     """
     n = q.shape[2]
     chunk = min(CHUNK, n)
-    q, k, v = (F.pad(one, (0, 0, 0, -n % chunk)).unflatten(2, (-1, chunk)) for one in (q, k, v))
+    q, k, v = (
+        rearrange(F.pad(one, (0, 0, 0, -n % chunk)), "b h (m n) c -> b h m n c", n=chunk)
+        for one in (q, k, v)
+    )
     sums = k.mT @ v
     first = torch.zeros_like(sums[:, :, :1]) if state is None else state[:, :, None]
     states = torch.cat([first, sums], 2).cumsum(2)

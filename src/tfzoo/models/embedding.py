@@ -42,7 +42,7 @@ class Embedding(nn.Embedding):
         x = super().forward(ids)
         x = x if self.factor == 1.0 else x * self.factor
         if self.types is not None:
-            return x + (self.types.weight[0] if types is None else self.types(types))  # type: ignore[no-any-return]
+            return x + (self.types.weight[0] if types is None else self.types(types))
         if types is not None:
             raise BadOption("types for a model without them: set token_types")
         return x

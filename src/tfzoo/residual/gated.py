@@ -50,7 +50,7 @@ class Gated(Residual):
     def reset_parameters(self) -> None:
         nn.init.constant_(self.bias, self.initial_bias)
         for layer in (self.from_sublayer, self.from_input, self.from_reset):
-            for weight in layer.weight.split(layer.in_features):
+            for weight in torch.split(layer.weight, layer.in_features):
                 nn.init.xavier_uniform_(weight)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:

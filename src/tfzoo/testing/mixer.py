@@ -143,7 +143,7 @@ def one_token_at_a_time_equals_all_at_once(entry: Entry) -> None:
         x = torch.randn(B, N, D)
         for pieces in ([1] * N, [2, 1, 3]):
             cache = module.init_cache()
-            out = torch.cat([module(one, cache=cache) for one in x.split(pieces, 1)], 1)
+            out = torch.cat([module(one, cache=cache) for one in torch.split(x, pieces, 1)], 1)
             assert_same(out, module(x), f"steps of {pieces}")
 
 
@@ -158,7 +158,9 @@ def a_prompt_may_be_padded(entry: Entry) -> None:
             valid = torch.cat([prompt, BETWEEN[:, :2], torch.ones(B, 2).bool()], 1)
             cache, steps = module.init_cache(), []
             for part, real in zip(
-                x.split([3, 3, 2, 1, 1], 1), valid.split([3, 3, 2, 1, 1], 1), strict=True
+                torch.split(x, [3, 3, 2, 1, 1], 1),
+                torch.split(valid, [3, 3, 2, 1, 1], 1),
+                strict=True,
             ):
                 mask = None if bool(real.all()) else Mask(keys=real)
                 part = torch.where(real[..., None], part, 1e4)

@@ -43,14 +43,14 @@ def the_sublayer_is_called_once_with_all_arguments(entry: Entry) -> None:
             calls.append((x.shape, *args))
             return super().forward(x)
 
-    wrapped = randomize(build(entry, inner=Watched(D, D)))
+    inner = Watched(D, D)
+    wrapped = randomize(build(entry, inner=inner))
     x, context = torch.randn(B, N, D), object()
     out = wrapped(x, None, context, 7)
     if calls != [(x.shape, context, 7)]:
         raise Violation(f"the sublayer is called with {calls}")
-    changed = wrapped.inner
     with torch.no_grad():
-        changed.weight.neg_()
+        inner.weight.neg_()
     assert_differs(wrapped(x), out, "another sublayer")
 
 

@@ -13,7 +13,8 @@ FAR = -4.0
 
 def visible_keys(scores: Tensor, mask: Mask) -> Tensor:
     """True at the keys that a query may look at, and whose score is not -inf: ``(b h q k)``."""
-    visible = mask.boolean(*scores.shape[-2:], scores.device)
+    q, k = scores.shape[-2:]
+    visible = mask.boolean(q, k, scores.device)
     finite = scores.detach() != float("-inf")
     return finite if visible is None else finite & visible
 
