@@ -79,7 +79,7 @@ class Differential(Attention):
     def second_map(self) -> Tensor:
         """The weight of the second map, ``lambda``, in fp32 or better."""
         products = at_least_fp32(self.lambda_q) * at_least_fp32(self.lambda_k)
-        first, second = products.sum(-1).exp()
+        first, second = products.sum(-1).exp().unbind()
         return first - second + self.lambda_init
 
     def combine(self, weights: Tensor, v: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor
+from torch.nn.functional import pad
 
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
@@ -45,5 +46,6 @@ class TopK(Weighting):
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
         visible = visible_keys(scores, mask)
         shown = scores.detach().masked_fill(~visible, float("-inf"))
-        smallest = shown.topk(min(self.k, shown.shape[-1]), -1).values[..., -1:]
+        longer = pad(shown, (0, self.k), value=float("-inf"))  # there may be fewer keys than k
+        smallest = longer.topk(self.k, -1).values[..., -1:]
         return softmax_over(scores, visible & ~(shown < smallest))
