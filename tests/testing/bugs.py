@@ -26,6 +26,9 @@ OPTIONS = "tests/testing/test_options.py::"
 NORM = "tests/norm/test_norm.py::"
 POSITION = "tests/position/test_position.py::"
 RESIDUAL = "tests/residual/test_residual.py::"
+BLOCK = "tests/blocks/test_attention_options.py::"
+FORMULA_OF_BLOCK = BLOCK + "test_the_block_is_its_formula_with_every_attention"
+WINDOW = "tests/blocks/test_windows.py::"
 FORMULA = "tests/feedforward/test_feedforward.py::test_is_its_formula"
 ALONE = "tests/blocks/test_encoder_decoder.py::"
 
@@ -1071,5 +1074,90 @@ BUGS = (
         "for name, one in self.tensors.items():",
         'for name, one in [item for item in self.tensors.items() if item[0] in "kv"]:',
         "mixer gru a_cache_follows_its_rows",
+    ),
+    # options of layers
+    Bug(
+        "a soft cap bounds scores by 1",
+        "contracts.py",
+        "scores = cap * (scores / cap).tanh()",
+        "scores = (scores / cap).tanh()",
+        FORMULA_OF_BLOCK,
+    ),
+    Bug(
+        "a window counts the tokens before the token itself",
+        "blocks/positioned.py",
+        "reach = window - 1 if mask.causal",
+        "reach = window if mask.causal",
+        WINDOW + "test_a_window_equals_the_mask_of_transformers",
+    ),
+    Bug(
+        "a windowed cache drops a token that is still seen",
+        "blocks/positioned.py",
+        "kept = window - 1 if keys is None",
+        "kept = window - 2 if keys is None",
+        WINDOW + "test_token_by_token_equals_all_at_once",
+    ),
+    Bug(
+        "a windowed cache keeps all tokens",
+        "blocks/positioned.py",
+        "kept = window - 1 if keys is None and cache.positions is None else None",
+        "kept = None",
+        WINDOW + "test_a_cache_holds_no_more_than_its_window_needs",
+    ),
+    Bug(
+        "queries and keys are normalised over heads where each head was asked for",
+        "blocks/multihead.py",
+        'if option.get("over") == "all"',
+        'if option.get("over") != "all"',
+        FORMULA_OF_BLOCK,
+    ),
+    Bug(
+        "the gate reads what it multiplies",
+        "blocks/multihead.py",
+        "self.gate(x).sigmoid()",
+        "self.gate(y).sigmoid()",
+        FORMULA_OF_BLOCK,
+    ),
+    Bug(
+        "heads have one scale in common",
+        "blocks/multihead.py",
+        "self.head_scale[:, None, None].to(y.dtype)",
+        "self.head_scale.mean().to(y.dtype)",
+        FORMULA_OF_BLOCK,
+    ),
+    Bug(
+        "without bias, the output projection has one",
+        "blocks/multihead.py",
+        "self.output = Linear(self.heads * value_dim, dim, bias=options.bias)",
+        "self.output = Linear(self.heads * value_dim, dim)",
+        BLOCK + "test_without_bias_no_linear_layer_of_attention_has_one",
+    ),
+    Bug(
+        "without projections, the tokens are projected",
+        "blocks/multihead.py",
+        'if options.projections == "none":',
+        'if options.projections == "none" and width != dim:',
+        FORMULA_OF_BLOCK,
+    ),
+    Bug(
+        "a parallel feed-forward layer reads attention",
+        "blocks/parallel.py",
+        "self.feedforward_norm(x, context.valid)",
+        "self.feedforward_norm(x + mixed, context.valid)",
+        WINDOW + "test_a_parallel_layer_is_its_formula",
+    ),
+    Bug(
+        "a pattern does not repeat",
+        "blocks/options.py",
+        "entries[layer % len(entries)]",
+        "entries[min(layer, len(entries) - 1)]",
+        WINDOW + "test_layers_of_a_pattern_are_the_layers_that_it_names",
+    ),
+    Bug(
+        "layers of a pattern have the position of the stack",
+        "blocks/stack.py",
+        "self.views.append((names[key], one.window))",
+        'self.views.append(("", one.window))',
+        WINDOW + "test_layers_of_a_pattern_are_the_layers_that_it_names",
     ),
 )

@@ -1,0 +1,112 @@
+"""Options of layers from recipes, command lines and sweeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tfzoo
+from tests.commands.test_fit import TINY, fitted
+from tests.sweep.files import sweep_file
+from tfzoo.commands.main import main
+from tfzoo.sweep.load import load
+
+FEW = (*TINY, "--trainer.limit_val_batches", "1", "--run", "run")
+FEW_LISTOPS = (
+    *("--data.dataset.train", "60", "--data.dataset.val", "8", "--data.dataset.test", "8"),
+    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2"),
+    *("--trainer.accelerator", "cpu", "--trainer.devices", "1"),
+    *("--trainer.limit_val_batches", "1", "--run", "run"),
+)
+ATTENTION = {
+    **{"bias": False, "cap": 30.0, "gate": True, "head_scale": True},
+    "query_key_norm": {"norm": "rms", "over": "head"},
+    "layers": 2,
+    "pattern": [{"window": 4}, {}],
+    "residual": {"name": "deepnorm", "beta": 0.5},
+}
+PARALLEL = {"parallel": "two_norms", "projections": "none", "window": 8, "position": "rotary"}
+
+
+@pytest.fixture(autouse=True)
+def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def typed(options: dict[str, Any]) -> list[str]:
+    """As they are typed on a command line."""
+    found: list[str] = []
+    for key, value in options.items():
+        found += [f"--model.{key}", yaml.safe_dump(value, default_flow_style=True).split("\n")[0]]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "task"),
+    [
+        ("translation/numbers", ATTENTION, "TranslationTask"),
+        ("classification/listops", PARALLEL, "ClassificationTask"),
+    ],
+)
+def test_a_recipe_with_options_of_layers_trains_goes_on_and_loads(
+    recipe: str, options: dict[str, Any], task: str
+) -> None:
+    """Those of a command line, and the same in a file."""
+    few = FEW if recipe.startswith("translation") else FEW_LISTOPS
+    assert main(["fit", recipe, *few, *typed(options), "--trainer.max_steps", "2"]) == 0
+    config = yaml.safe_load(Path("run/config.yaml").read_text("utf-8"))
+    assert {key: config["model"][key] for key in options} == options
+    Path("mine.yaml").write_text(yaml.safe_dump({"base": recipe, "model": options}))
+    assert main(["fit", "mine.yaml", *few, "--trainer.max_steps", "3"]) == 0
+    assert fitted("run")["fit"]["steps"] == 3
+    model = getattr(tfzoo, task).load("run").model
+    assert {key: model.config[key] for key in options} == options
+    assert main(["test", "run"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model.windw", "4"], "Did you mean 'window'"),
+        (["--model.pattern", "[{windw: 4}]"], "pattern[0] has no option 'windw'. Did you mean"),
+        (["--model.query_key_norm", "{norm: rsm}"], "Did you mean 'rms'"),
+        (["--model.query_key_norm", "{norm: instance}"], "(mixing-query-key-norm)"),
+        (["--model.parallel", "one_norm"], "parallel does not go with cross-attention"),
+        (["--model.residual", "sandwhich"], "Did you mean 'sandwich'"),
+        (["--model.residual.bta", "1"], "residual 'pre' has no option 'bta'"),
+        (["--model.mixer", "average", "--model.window", "4"], "mixer 'average' has none"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_told_in_one_line_before_data_is_read(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", "translation/numbers", *options]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert not list(Path().iterdir())
+
+
+def test_a_sweep_varies_parts_of_layers_with_their_options(tmp_path: Path) -> None:
+    axes = {
+        "model.residual": ["pre", {"name": "deepnorm", "alpha": 1.5}, "rezero"],
+        "model.mixer": ["multihead", "average"],
+        "model.weighting": ["softmax"],
+        "model.query_key_norm": [None, {"norm": "rms", "over": "all"}],
+    }
+    position = {"model.position": "sinusoidal"}
+    plan = load(sweep_file(tmp_path, axes=axes, mode="one_at_a_time", overrides=position))
+    assert [cell.refused for cell in plan.cells] == [""] * 5
+    assert plan.cells[1].recipes[""]["model"]["residual"] == {"name": "deepnorm", "alpha": 1.5}
+
+
+def test_the_help_describes_every_option_of_layers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "translation/numbers", "--help"]) == 0
+    rows = capsys.readouterr().out.split("\n  --")
+    found = {row.split()[0].removeprefix("model."): row for row in rows if row.startswith("model.")}
+    for key in {*ATTENTION, *PARALLEL, "window", "cap"}:
+        assert len(found[key].split("\n")[1].split()) > 4, found.get(key)
