@@ -24,7 +24,6 @@ FEW_LISTOPS = (
 ATTENTION = {
     **{"bias": False, "cap": 30.0, "gate": True, "head_scale": True},
     "query_key_norm": {"norm": "rms", "over": "head"},
-    "layers": 2,
     "pattern": [{"window": 4}, {}],
     "residual": {"name": "deepnorm", "beta": 0.5},
 }
@@ -56,6 +55,7 @@ def test_a_recipe_with_options_of_layers_trains_goes_on_and_loads(
 ) -> None:
     """Those of a command line, and the same in a file."""
     few = FEW if recipe.startswith("translation") else FEW_LISTOPS
+    few = (*few, "--model.layers", "2")
     assert main(["fit", recipe, *few, *typed(options), "--trainer.max_steps", "2"]) == 0
     config = yaml.safe_load(Path("run/config.yaml").read_text("utf-8"))
     assert {key: config["model"][key] for key in options} == options
