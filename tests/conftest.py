@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser import CHROMIUM, chromium
+
 # PyTorch's flash attention in bf16 asks oneDNN whether the processor packs pairs of numbers, and
 # fails if ATEN_CPU_CAPABILITY then forbids it. Both libraries read this once, when they are loaded.
 ISA = {"default": "SSE41", "avx2": "AVX2"}.get(os.environ.get("ATEN_CPU_CAPABILITY", ""))
@@ -37,6 +39,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TFZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed")
+    with chromium() as opened:
+        yield opened
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

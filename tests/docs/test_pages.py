@@ -24,7 +24,7 @@ TINY = (
     *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2"),
     *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
 )
-OF_A_RUN = ("validate", "test", "predict", "translate", "classify")
+OF_A_RUN = ("validate", "test", "predict", "translate", "classify", "attention")
 PLUGIN = "soft_capped"
 """The component of docs/own-components.md; tests/plugin installs it and gives these commands."""
 

@@ -6,33 +6,20 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.browser import opened
 from tests.sweep.made import LEAKY, make
 from tfzoo.sweep.report import write
 from tfzoo.sweep.report.svg import Scale, limits, mark, tag
 from tfzoo.sweep.results import gather
 from tfzoo.sweep.runs import read_csv, table
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
-QUIET = (
-    *(
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-    ),
-    *("--disable-sync", "--disable-quic"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -48,31 +35,6 @@ def test_the_least_sweep_file_has_a_report(tmp_path: Path) -> None:
     least = {key: file[key] for key in ("recipe", "axes", "seeds", "metric")}
     (made / "sweep.yaml").write_text(yaml.safe_dump(least), "utf-8")
     assert [path.name for path in write([made])] == ["runs.csv", "report.html", "report.md"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield opened
-        opened.close()
-
-
-def opened(browser: Any, file: Path) -> tuple[Any, list[str]]:
-    """The page, and all that the browser said of it or fetched for it."""
-    page, said = browser.new_page(viewport={"width": 1200, "height": 900}), []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on(
-        "request",
-        lambda request: said.append(request.url) if request.url != file.as_uri() else None,
-    )
-    page.goto(file.as_uri())
-    return page, said
 
 
 def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(

@@ -14,7 +14,7 @@ from tfzoo.registry import KINDS, registry
 from tfzoo.terminal import print_result
 
 SHELLS = ("bash", "zsh")
-OF_RUNS = ("validate", "test", "predict", "translate", "classify", "export")
+OF_RUNS = ("validate", "test", "predict", "translate", "classify", "attention", "export")
 """Commands whose first argument is a run."""
 SECTIONS = ("model", "data", "optim", "compute", "trainer", "checkpoint", "search", "loss")
 

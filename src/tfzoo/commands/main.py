@@ -24,6 +24,7 @@ COMMANDS = {
     "predict": "write a trained run's predictions for its test sets",
     "translate": "translate text line by line",
     "classify": "classify text line by line",
+    "attention": "write a page that shows a trained run's attention in a text",
     "sweep": "train every combination of parts and report the differences",
     "report": "write the report of a sweep",
     "export": "write a trained run to one file",

@@ -72,14 +72,19 @@ def load_task(given: Any, name: str, command: str) -> Any:
         and Path(given.output).samefile(given.file)
     ):
         raise TfzooError(f"--output {given.output} is the file that is read; write to another")
-    device = find_device(given.device)
+    return task_of(path, given.device, name)
+
+
+def task_of(path: Path, device: str | None, name: str | None = None) -> Any:
+    """Load the task of a checkpoint on a device. It must be the task ``name`` if one is given."""
+    place = find_device(device)
     notify(f"checkpoint: {relative_path(path)}")  # before imports that take seconds
     checkpoint = checkpoints.read(path, task=name)
     from tfzoo.config.sections import task_class
 
-    task = task_class(name)
+    task = task_class(checkpoint["tfzoo"]["task"])
     silence_lightning()
-    return task.from_checkpoint(checkpoint).to(device)
+    return task.from_checkpoint(checkpoint).to(place)
 
 
 def process_lines(given: Any, process: Process, header: str | None = None) -> None:

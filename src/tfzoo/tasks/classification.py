@@ -19,6 +19,7 @@ from tfzoo.errors import BadOption
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.special_ids import PAD
 from tfzoo.tasks import foreign
+from tfzoo.tasks.attention import classification_attention
 from tfzoo.tasks.classification_scores import ClassificationScores
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.confusion import confusion_picture, log_image
@@ -62,6 +63,7 @@ class ClassificationTask(Task):
     command = "classify"
     monitor = "val/accuracy"
     score_names = ("loss", "accuracy", "macro_f1", "calibration_error")
+    attention = classification_attention
     training_settings = frozenset({"optim", "loss", "compute"})
     model: Any
     tokenizer: Vocabulary
@@ -267,8 +269,7 @@ class ClassificationTask(Task):
             BadOption: ``top_k`` is under 1.
             BadData: ``lines`` is one string.
         """
-        if top_k is not None:
-            check_range("top_k", top_k, ge=1, whole=True)
+        check_range("top_k", top_k, ge=1, whole=True, optional=True)
         limits = list(filter(None, (self.max_positions()[0], self.max_trained_length)))
         batches = classification_batches(
             lines, self.tokenizer, max_tokens, min(limits, default=None), cut
@@ -286,9 +287,8 @@ class ClassificationTask(Task):
 
     def _ranked(self, batch: ClassificationBatch, top_k: int | None) -> list[list[Prediction]]:
         """The ``top_k`` most probable labels of each text; None or more than there are: all."""
-        most = min(top_k or len(self.labels), len(self.labels))
-        found = self.logits(batch).float().softmax(-1).topk(most, -1)
         labels = self.labels
+        found = self.logits(batch).float().softmax(-1).topk(len(labels[:top_k]), -1)
         return [
             [Prediction(labels[index], p) for index, p in zip(indices, values, strict=True)]
             for indices, values in zip(found.indices.tolist(), found.values.tolist(), strict=True)

@@ -18,6 +18,7 @@ from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 from tfzoo.special_ids import PAD
 from tfzoo.tasks import foreign
+from tfzoo.tasks.attention import translation_attention
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.tasks.optim import Optim
@@ -61,6 +62,7 @@ class TranslationTask(Task):
     command = "translate"
     monitor = "val/chrf"
     score_names = ("loss", "perplexity", "bleu", "chrf", "exact_match")
+    attention = translation_attention
     model: Any
     tokenizer: TokenizerPair
 
@@ -258,10 +260,7 @@ class TranslationTask(Task):
             options, **{key: value for key, value in given.items() if value is not None}
         )
         batches = translation_batches(
-            lines,
-            self.tokenizer,
-            max_tokens=max_tokens,
-            max_length=self.max_positions()[0],
+            lines, self.tokenizer, max_tokens=max_tokens, max_length=self.max_positions()[0]
         )
         return self.in_order(batches, lambda batch: self._search(batch.source, options), progress)
 

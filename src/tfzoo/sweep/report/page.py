@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from tfzoo.pages.render import render
 from tfzoo.sweep.judge import Verdicts
 from tfzoo.sweep.paired import ALPHA
 from tfzoo.sweep.report import cells, facts
@@ -20,36 +18,25 @@ from tfzoo.sweep.report.svg import mark, tag
 from tfzoo.sweep.report.tradeoff import tradeoffs
 from tfzoo.sweep.results import Results
 
-HERE = Path(__file__).parent
+TEMPLATE = Path(__file__).parent / "page.html"
 
 
 def page(results: Results) -> str:
     """The page. Text from files is escaped; no script but the page's own can run."""
-    style, script = ((HERE / f"page.{end}").read_text("utf-8") for end in ("css", "js"))
-    policy = (
-        f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+    return render(
+        TEMPLATE,
+        sign=sign,
+        results=results,
+        facts=facts.facts(results),
+        answers=[answer(results, one) for one in results.verdicts],
+        grids=list(grids(results)),
+        curves=curves(results),
+        tradeoffs=tradeoffs(results),
+        columns=cells.columns(results),
+        lines=[cells.entries(results, cell) for cell in results.cells],
+        troubles=facts.troubles(results),
+        made_with=facts.made_with(results),
     )
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.globals.update(sign=sign)
-    given: dict[str, Any] = {
-        "policy": policy,
-        "style": Markup(style),
-        "script": Markup(script),
-        "results": results,
-        "facts": facts.facts(results),
-        "answers": [answer(results, one) for one in results.verdicts],
-        "grids": list(grids(results)),
-        "curves": curves(results),
-        "tradeoffs": tradeoffs(results),
-        "columns": cells.columns(results),
-        "lines": [cells.entries(results, cell) for cell in results.cells],
-        "troubles": facts.troubles(results),
-        "made_with": facts.made_with(results),
-    }
-    return environment.from_string((HERE / "page.html").read_text("utf-8")).render(given)
 
 
 def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
@@ -82,8 +69,3 @@ def sign(verdict: str) -> Markup:
     return tag(
         "svg", drawn, viewBox="0 0 16 16", width=16, height=16, class_="sign", aria_hidden="true"
     )
-
-
-def digest(text: str) -> str:
-    """The hash by which the page's security policy allows a script or a style."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,1 @@
+"""Self-contained HTML pages, which open from disk without a network."""

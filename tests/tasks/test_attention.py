@@ -1,0 +1,115 @@
+"""The attention of one text is that of the task's own model, between the tokens that it read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import tfzoo
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.tokenizer import TokenizerPair
+from tfzoo.errors import BadData, BadOption
+from tfzoo.registry import create, registry
+from tfzoo.special_ids import BOS
+from tfzoo.tasks.attention import layers_without_map, token_strings
+
+TEXT = "one two"
+READ = [*TEXT, "<eos>"]
+
+
+def translator(beam: int = 1, **model: Any) -> tfzoo.TranslationTask:
+    tokenizer = create("tokenizer", "bytes")
+    recipe = {
+        "model": {"dim": 8, "heads": 2, "layers": 2, **model},
+        "search": {"max_length": 0.0, "beam": beam},
+    }
+    pair = TokenizerPair(tokenizer, tokenizer, "en", "de", "bytes")
+    return tfzoo.TranslationTask.build(recipe, pair)
+
+
+def classifier(**model: Any) -> tfzoo.ClassificationTask:
+    vocabulary = Vocabulary(create("tokenizer", "bytes"), ["0", "NUM"], "bytes")
+    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, **model}}
+    return tfzoo.ClassificationTask.build(recipe, vocabulary)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_maps_are_those_of_the_models_own_translation(beam: int) -> None:
+    task = translator(beam)
+    found = task.attention(TEXT)
+    (ids,) = task.tokenizer.source.encode([TEXT])
+    ((best,),) = tfzoo.search.search(
+        task.model.eval(), torch.tensor([[*ids, 3]]), tfzoo.Search(beam, max_length=0.0)
+    )
+    read = [BOS, *best.ids[: len(best.ids) - (not best.finished)]]
+    with tfzoo.attention_maps(task.model) as maps:
+        task.model(torch.tensor([[*ids, 3]]), torch.tensor([read]))
+    assert [(one.side, one.layer) for one in found] == [
+        (side, layer) for side in ("encoder", "decoder", "cross") for layer in (0, 1)
+    ]
+    for one in found:
+        stack = "encoder" if one.side == "encoder" else "decoder"
+        kind = "cross" if one.side == "cross" else "self"
+        (wanted,) = maps[f"{stack}.layers.{one.layer}.{kind}_attention.inner.attention"]
+        torch.testing.assert_close(one.weights, wanted[0], rtol=0, atol=1e-6)
+        assert one.weights.shape == (2, len(one.queries), len(one.keys))
+        written = ["<bos>", *token_strings(task.tokenizer.target, read[1:])]
+        assert one.keys == (written if one.side == "decoder" else READ)
+        assert one.queries == (READ if one.side == "encoder" else written)
+
+
+@pytest.mark.parametrize("kind", ["attention", "weighting", "norm", "position"])
+def test_every_part_has_a_map(kind: str) -> None:
+    for name in registry(kind).names():
+        given: dict[str, Any] = {"position": "none", kind: name, "max_length": 16}
+        weighting = registry("weighting").options(given.get("weighting", "softmax"))[0]
+        (one,) = classifier(pooling="first", **given).attention(TEXT)
+        assert one.weights.shape == (2, 8, 8), name
+        assert one.weights.dtype == torch.float32
+        if "softmax" in weighting.traits:
+            torch.testing.assert_close(one.weights.sum(-1), torch.ones(2, 8), msg=name)
+
+
+def test_a_layer_without_attention_is_named() -> None:
+    task = translator()
+    task.model.encoder.layers[1].self_attention = None
+    assert layers_without_map(task.model) == "encoder layer 1 (mixer none)"
+    with pytest.warns(UserWarning, match=r"no attention map: encoder layer 1 \(mixer none\)"):
+        found = task.attention(TEXT)
+    assert [(one.side, one.layer) for one in found][:2] == [("encoder", 0), ("decoder", 0)]
+    task = classifier()
+    task.model.encoder.layers[0].self_attention = None
+    with pytest.raises(BadOption, match="no layer has an attention map: encoder layer 0"):
+        task.attention(TEXT)
+
+
+def test_what_is_no_text_and_what_is_no_model_of_tfzoo_is_refused() -> None:
+    for text in ("", " \n"):
+        with pytest.raises(BadData, match="the text is empty"):
+            classifier().attention(text)
+    with pytest.raises(BadData, match="one text, a string, not list"):
+        translator().attention([TEXT])  # type: ignore[arg-type]
+    mine = nn.Sequential(nn.Embedding(260, 4), nn.Flatten(), nn.LazyLinear(2))
+    task = tfzoo.ClassificationTask(mine, classifier().tokenizer)
+    with pytest.raises(BadOption, match=r"Sequential, which is not tfzoo's.*attention_maps"):
+        task.attention(TEXT)
+
+
+def test_a_text_is_cut_as_for_the_model() -> None:
+    (one,) = classifier(position="learned", max_length=5).attention(TEXT)
+    assert one.keys == [*TEXT[:4], "<eos>"]
+
+
+@pytest.mark.parametrize("name", registry("tokenizer").names())
+def test_tokens_put_together_are_the_text(name: str) -> None:
+    tokenizer = create("tokenizer", name)
+    tokenizer.train(["a good film , they said", "no film is good"])
+    text = "no good film , they said"
+    (ids,) = tokenizer.encode([text])
+    assert "".join(token_strings(tokenizer, ids)).strip() == text
+    assert token_strings(tokenizer, [0, 1, 2, 3]) == ["<pad>", "<unk>", "<bos>", "<eos>"]
+    (ids,) = tokenizer.encode(["é"])
+    assert token_strings(tokenizer, ids)[-1] in ("<unk>", "é", f"<{ids[-1]}>")
