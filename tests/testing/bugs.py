@@ -585,6 +585,51 @@ BUGS = (
         "pooling first padding_has_no_influence",
     ),
     Bug(
+        "a continued text goes on after its stop token",
+        "generation.py",
+        "token = token.masked_fill(finished, model.pad)",
+        "token = token.clone()",
+        "tests/models/test_language_model.py::test_a_row_ends_with_the_stop_token_and_padding",
+    ),
+    Bug(
+        "top_p leaves out the token that reaches it",
+        "generation.py",
+        'ordered.masked_fill(before >= top_p, float("-inf"))',
+        'ordered.masked_fill(p.cumsum(-1) >= top_p, float("-inf"))',
+        "tests/models/test_language_model.py::test_filters_are_those_of_transformers",
+    ),
+    Bug(
+        "the embeddings are not normalised",
+        "blocks/stack.py",
+        "x = self.embedding_norm(x)",
+        "x = x + 0 * self.embedding_norm(x)",
+        "tests/models/test_architectures.py::test_an_architecture_is_hugging_faces[bart]",
+    ),
+    Bug(
+        "every token is of type 0",
+        "models/embedding.py",
+        "self.types.weight[0] if types is None else self.types(types)",
+        "self.types.weight[0]",
+        "tests/models/test_masked_language_model.py::"
+        "test_a_type_adds_its_vector_and_none_is_type_0",
+    ),
+    Bug(
+        "an architecture wins over what is set on top",
+        "blocks/constructor.py",
+        '{**options_like(kwargs["like"], type(self)), **kwargs, "like": None}',
+        '{**kwargs, **options_like(kwargs["like"], type(self)), "like": None}',
+        "tests/models/test_architectures.py::"
+        "test_every_key_can_be_changed_on_top_and_the_configuration_says_all",
+    ),
+    Bug(
+        "experts of gpt-oss do not add 1 to the value",
+        "feedforward/mixture.py",
+        "return gate * torch.sigmoid(1.702 * gate) * (value + 1)",
+        "return gate * torch.sigmoid(1.702 * gate) * value",
+        "tests/feedforward/test_feedforward_peers.py::"
+        "test_clamped_experts_with_biases_equal_gpt_osss",
+    ),
+    Bug(
         "the pooler reads the first place of a text that begins later",
         "pooling/pooler.py",
         "self.linear(self.first(x, valid))",
