@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
 import os
 import socket
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tfzoo.blocks import transformer_layer
+from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.masks import Mask
 from tfzoo.registry import registry
 from tfzoo.runs.fsdp_strategy import Sharded
@@ -218,6 +220,24 @@ def test_the_numbers_are_those_of_what_is_known(data: dict[str, Any]) -> None:
     assert flat["encoder/own_token"] == pytest.approx(
         float(len(lengths) / lengths.sum()), rel=1e-5
     ), "the first of equals is the largest"
+
+
+def test_weights_that_do_not_sum_to_one_have_the_entropy_of_their_shares(
+    data: dict[str, Any],
+) -> None:
+    task = task_of(data["translation"], weighting="identity", norm="none")
+    assert seen(task, data["translation"])["encoder/entropy"] > 0
+    uniform = task_of(data["translation"], weighting={"name": "sigmoid", "bias": -3.0})
+    for block in uniform.model.modules():
+        if isinstance(block, SelfOrCrossAttention):
+            torch.nn.init.zeros_(block.query.weight)  # all weights alike, and small
+            torch.nn.init.zeros_(block.query.bias)
+    found = seen(uniform, data["translation"])
+    batch = next(iter(data["translation"].train_dataloader())).first(8)
+    lengths = (batch.source != 0).sum(1).double()
+    expected = float((lengths * lengths.log()).sum() / lengths.sum())
+    assert found["encoder/entropy"] == pytest.approx(expected, rel=1e-5)
+    assert found["encoder/largest_weight"] == pytest.approx(1 / (1 + math.exp(3.0)), rel=1e-5)
 
 
 def test_sharded_parameters_are_gathered_for_the_pass_alone_also_if_it_fails(
