@@ -106,6 +106,16 @@ def test_a_window_is_of_self_attention_alone(heads: dict[str, Any]) -> None:
     assert (memory.grad.abs().amax(-1) > 0).all()
 
 
+def test_one_program_with_a_window_serves_all_lengths() -> None:
+    """Those under the window and those over it."""
+    encoder = built(tfzoo.Encoder, layers=1, window=4)
+    shapes = {"x": {1: torch.export.Dim("n", min=2, max=32)}}
+    program = torch.export.export(encoder, (vectors(),), dynamic_shapes=shapes).module()
+    for length in (2, 3, 20):
+        x = vectors(n=length)
+        close(program(x), encoder(x))
+
+
 # With a cache -------------------------------------------------------------------------------------
 
 

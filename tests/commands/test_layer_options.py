@@ -64,7 +64,6 @@ def test_a_recipe_with_options_of_layers_trains_goes_on_and_loads(
     assert fitted("run")["fit"]["steps"] == 3
     model = getattr(tfzoo, task).load("run").model
     assert {key: model.config[key] for key in options} == options
-    assert main(["test", "run"]) == 0
 
 
 @pytest.mark.parametrize(

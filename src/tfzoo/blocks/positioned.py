@@ -212,8 +212,8 @@ def within(context: Context, window: int, layer: int) -> Context:
         # Padding has places in a cache too, so with padding more than a window is kept.
         kept = window - 1 if keys is None and cache.positions is None else None
     reach = window - 1 if mask.causal else window // 2
-    all_near = context.consecutive and k_pos.shape[1] <= reach + 1
-    if not all_near or torch.compiler.is_compiling():  # a program for all lengths has the mask
+    # No mask where no token is out of reach; a program for all lengths has one.
+    if torch.compiler.is_compiling() or not context.consecutive or k_pos.shape[1] > reach + 1:
         distance = context.pos[:, None, :, None] - k_pos[:, None, None, :]
         near = distance <= reach if mask.causal else distance.abs() <= reach
         allowed = near if allowed is None else allowed & near
