@@ -544,8 +544,8 @@ BUGS = (
     Bug(
         "one projection for queries and keys is no projection for keys",
         "blocks/multihead.py",
-        "key = self.query if self.shares_query_key else self.key",
-        "key = self.key",
+        "self.query(x) if self.key is None else self.key(x)",
+        "x if self.key is None else self.key(x)",
         OPTIONS + "test_one_projection_for_queries_and_keys_equals_two_that_are_equal",
     ),
     Bug(
