@@ -161,10 +161,10 @@ class Mixture(FeedForward):
 
     def gated(self, gate: Tensor, value: Tensor) -> Tensor:
         """``(n f), (n f) -> (n f)``"""
-        if self.activation == "silu":
-            return F.silu(gate) * value
-        gate, value = gate.clamp(max=7.0), value.clamp(-7.0, 7.0)
-        return gate * torch.sigmoid(1.702 * gate) * (value + 1)
+        if self.activation == "clamped":
+            gate, value = gate.clamp(max=7.0), value.clamp(-7.0, 7.0)
+            return gate * torch.sigmoid(1.702 * gate) * (value + 1)
+        return F.silu(gate) * value
 
     def __getstate__(self) -> dict[str, Any]:
         # A loss belongs to a graph, which can be neither copied nor stored.
