@@ -77,8 +77,11 @@ def test_a_layer_without_attention_is_named() -> None:
     task = translator()
     task.model.encoder.layers[1].self_attention = None
     assert layers_without_map(task.model) == "encoder layer 1 (mixer none)"
-    with pytest.warns(UserWarning, match=r"no attention map: encoder layer 1 \(mixer none\)"):
+    with pytest.warns(
+        UserWarning, match=r"no attention map: encoder layer 1 \(mixer none\)"
+    ) as warned:
         found = task.attention(TEXT)
+    assert warned[0].filename == __file__
     assert [(one.side, one.layer) for one in found][:2] == [("encoder", 0), ("decoder", 0)]
     task = classifier()
     task.model.encoder.layers[0].self_attention = None
