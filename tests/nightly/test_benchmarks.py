@@ -23,6 +23,7 @@ LITTLE = {
     "overhead": ["--pairs", "3"],
     "power": ["--sweeps", "20"],
     "preparation": ["--pairs", "2000"],
+    "recurrent": ["--lengths", "32", "--pairs", "1"],
     "scaling": ["--measure"],
     "training_step": ["--dim", "64", "--layers", "1", "--pairs", "2"],
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from torch import Tensor, nn
 
 from tfzoo.blocks.context import Context
@@ -85,6 +84,6 @@ class Convolution(Mixer):
     def convolve(self, x: Tensor) -> Tensor:
         """``(b n+kernel_size-1 d) -> (b n d)``"""
         weights = dropout(at_least_fp32(self.kernel).softmax(-1), self.dropout * self.training)
-        channels = rearrange(x, "b n (h c) -> (b c) h n", h=self.heads)
-        y = F.conv1d(channels, weights.to(x.dtype)[:, None], groups=self.heads)
-        return rearrange(y, "(b c) h n -> b n (h c)", b=x.shape[0])
+        d = x.shape[-1]
+        each = weights.to(x.dtype).repeat_interleave(d // self.heads, 0)[:, None]
+        return F.conv1d(x.mT.contiguous(), each, groups=d).mT

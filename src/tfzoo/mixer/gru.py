@@ -21,7 +21,7 @@ class GRU(Mixer):
     Shapes: ``(b n d) -> (b n d)``. In encoders a second network reads each row from its end, and
     ``h`` has the states of both (Bahdanau et al. 2014, arXiv:1409.0473, section A.2.1). The cache
     has the last state. PyTorch's kernels compute it, ``torch.nn.GRU``, which ``torch.compile``
-    leaves out of its graphs.
+    leaves out of its graphs and ``torch.export`` exports for one length.
 
     ``U`` starts orthogonal, other matrices uniform by Glorot's rule, and biases at zero.
 

@@ -26,7 +26,8 @@ class LinearAttention(Mixer):
     Shapes: ``(b n d) -> (b n d)``. In a decoder the sums are over the tokens up to each. The cost
     is linear in the number of tokens, and the cache has ``S`` and ``z`` only. Sums are in fp32 or
     better (Katharopoulos et al. 2020). Of the options of attention it reads ``heads``,
-    ``head_dim``, ``value_head_dim`` and ``bias``. Options: none.
+    ``head_dim``, ``value_head_dim`` and ``bias``. A decoder that ``torch.export`` exported is
+    quadratic in the number of tokens. Options: none.
 
     >>> import torch
     >>> from tfzoo.blocks.encoder import Encoder
@@ -84,11 +85,14 @@ def causal_sums(
     (b h n e)``, and the state after the last token, ``state + sum_j k_j^T v_j``.
     """
     n = q.shape[2]
-    chunk = min(CHUNK, n)
-    q, k, v = (
-        rearrange(F.pad(one, (0, 0, 0, -n % chunk)), "b h (m n) c -> b h m n c", n=chunk)
-        for one in (q, k, v)
-    )
+    if torch.compiler.is_exporting():  # one chunk: their number may not depend on the length
+        q, k, v = (one.unsqueeze(2) for one in (q, k, v))
+    else:
+        chunk = min(CHUNK, n)
+        q, k, v = (
+            rearrange(F.pad(one, (0, 0, 0, -n % chunk)), "b h (m n) c -> b h m n c", n=chunk)
+            for one in (q, k, v)
+        )
     sums = k.mT @ v
     first = torch.zeros_like(sums[:, :, :1]) if state is None else state[:, :, None]
     states = torch.cat([first, sums], 2).cumsum(2)
