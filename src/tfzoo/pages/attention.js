@@ -192,15 +192,17 @@ function drawLines(active) {
   const strongest = Math.max(...heads.flatMap((head) => queries.flatMap((_, q) => keys.map((_, k) => Math.abs(weight(state.map, head, q, k)))))) || 1;
   const middle = (at) => (at + 0.5) * ROW;
   const lines = [];
-  for (const head of heads)
+  heads.forEach((head, place) => {
+    const apart = (place - (heads.length - 1) / 2) * Math.min(3, 16 / heads.length); // no line hides another
     for (const q of indices(queries))
       for (const k of indices(keys)) {
         const share = Math.abs(weight(state.map, head, q, k)) / strongest;
         if (share < 0.04 || (active && (active.list === "queries" ? q : k) !== active.at)) continue;
-        const line = drawn("line", { x1: 0, y1: middle(q), x2: GAP, y2: middle(k), "stroke-width": 0.6 + 2 * share, "stroke-opacity": share });
+        const line = drawn("line", { x1: 0, y1: middle(q) + apart, x2: GAP, y2: middle(k) + apart, "stroke-width": 0.6 + 2 * share, "stroke-opacity": share });
         line.style.setProperty("--head", colour(head));
         lines.push(line);
       }
+  });
   svg.setAttribute("width", GAP);
   svg.setAttribute("height", ROW * Math.max(queries.length, keys.length));
   svg.replaceChildren(...lines);
