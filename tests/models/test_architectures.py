@@ -121,6 +121,8 @@ def test_every_key_can_be_changed_on_top_and_the_configuration_says_all() -> Non
     assert model.config["norm"] == "layer"
     assert model.config["feedforward"] == "swiglu"
     assert model.output_weight is model.embedding.weight
+    model.config["position"]["layout"] = "interleaved"
+    assert architectures.architecture("llama").stack["position"]["layout"] == "half"
     again = tfzoo.LanguageModel(**model.config)
     assert again.config == model.config
     assert again.state_dict().keys() == model.state_dict().keys()

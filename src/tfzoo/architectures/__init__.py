@@ -15,6 +15,7 @@ Sizes are left out: depth and widths are the user's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -81,5 +82,5 @@ def options_like(name: Any, model: type) -> dict[str, Any]:
     if not isinstance(name, str):
         raise BadOption(f"like is the name of one architecture, such as llama, not {name!r}")
     found = architecture(name)
-    lines = [cls.__name__ for cls in model.__mro__ if cls.__name__ in found.options]
-    return {**found.stack, **(found.options[lines[0]] if lines else {})}
+    own = [found.options[cls.__name__] for cls in model.__mro__ if cls.__name__ in found.options]
+    return deepcopy({**found.stack, **(own[0] if own else {})})
