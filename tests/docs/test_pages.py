@@ -169,6 +169,7 @@ def test_adding_a_component_takes_less_than_a_page() -> None:
 def test_the_page_on_own_components_is_the_package_that_is_tested() -> None:
     package = ROOT / "tests/plugin"
     texts = [block.text for block in blocks("docs/own-components.md")]
-    assert (package / f"src/tfzoo_{PLUGIN}/{PLUGIN}.py").read_text("utf-8") in texts
+    for file in ("soft_capped.py", "sig_softmax.py"):
+        assert (package / "src/tfzoo_soft_capped" / file).read_text("utf-8") in texts
     points = next(text for text in texts if "entry-points" in text)
     assert points in (package / "pyproject.toml").read_text("utf-8")

@@ -1,5 +1,5 @@
-"""An attention of another package: installed with pip, then listed, checked and trained, with no
-edit to tfzoo.
+"""An attention and a weighting of another package: installed with pip, then listed, checked and
+trained, with no edit to tfzoo.
 """
 
 from __future__ import annotations
@@ -104,20 +104,23 @@ def test_it_is_shown(tfzoo: Tfzoo) -> None:
     assert "cap: float = 50.0" in tfzoo("show", "attention", "soft_capped")
 
 
-def violations(installed: str) -> list[str]:
-    """Of the contracts of the component alone."""
+def violations(installed: str, kind: str, name: str) -> list[str]:
+    """Of the contracts of a component alone."""
     sys.path.insert(0, installed)
     from tfzoo.registry import registry
     from tfzoo.testing.contract import run_contract
     from tfzoo.testing.runner import contracts, rules_of_style
 
-    entry = registry("attention").entry("soft_capped")
-    asked = [*contracts("attention"), *rules_of_style("attention")]
+    entry = registry(kind).entry(name)
+    asked = [*contracts(kind), *rules_of_style(kind)]
     return [one.message for one in (run_contract(rule, entry) for rule in asked) if not one.ok]
 
 
-def test_it_holds_every_contract_alone(installed: Path) -> None:
-    assert forked.call(violations, str(installed), fresh=True) == []
+@pytest.mark.parametrize(
+    ("kind", "name"), [("attention", "soft_capped"), ("weighting", "sig_softmax")]
+)
+def test_it_holds_every_contract_alone(installed: Path, kind: str, name: str) -> None:
+    assert forked.call(violations, str(installed), kind, name, fresh=True) == []
 
 
 @pytest.mark.nightly
@@ -134,6 +137,8 @@ def test_it_trains_through_a_recipe_and_translates(tfzoo: Tfzoo) -> None:
         "soft_capped",
         "--model.attention.cap",
         "30",
+        "--model.weighting",
+        "sig_softmax",
         "--model.position",
         "rotary",
     )

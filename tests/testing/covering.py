@@ -46,6 +46,14 @@ def covering(
         others = choose([bits[one] for one in row.items()], strength - 1)
         return sum(sum(chosen) + bit in missing for chosen in others)
 
+    def fits(row: Row) -> bool:
+        """Whether a row may be, and leaves a value for each missing column, taken alone."""
+        return may(row) and all(
+            any(may({**row, column: value}) for value in columns[column])
+            for column in columns
+            if column not in row
+        )
+
     def completed(row: Row) -> Row | None:
         """A row that begins so and may be, or None where there is none."""
         column = next((one for one in order if one not in row), None)
@@ -54,7 +62,7 @@ def covering(
         values = columns[column]
         for value in sorted(values, key=lambda value: gain(row, column, value), reverse=True):
             longer = {**row, column: value}
-            found = completed(longer) if may(longer) else None
+            found = completed(longer) if fits(longer) else None
             if found is not None:
                 return found
         return None
@@ -69,7 +77,8 @@ def covering(
         remove(row)
     while missing:
         first = next(iter(missing))
-        row = completed(missing.pop(first))
+        start = missing.pop(first)
+        row = completed(start) if fits(start) else None
         if row is not None:
             rows.append({name: row[name] for name in columns})
             remove(row)

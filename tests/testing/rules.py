@@ -64,12 +64,17 @@ def can_be_allowed(row: Row) -> bool:
     )
 
 
-def reads_all(row: Row) -> bool:
+def reads_all(row: Row, columns: Columns) -> bool:
     """False where a part is chosen that nothing reads: beside another mixer, an attention or a
-    weighting, except in the cross-attention of a translator.
+    weighting, except in the cross-attention of a translator; in this, the decoder's tokens, where
+    weights ignore the scores and there is no residual connection.
     """
+    if row.get("side") == "translator" and row.get("residual") == "none":
+        weighting = row.get("weighting", PLAIN["weighting"])
+        if "ignores_scores" in traits("weighting", weighting):
+            return False
     return (
-        row.get("side") == "translator"
+        (row.get("side", "translator") == "translator" and "side" in columns)
         or "mixer" not in row
         or "attends" in traits("mixer", row["mixer"])
         or all(row.get(kind) in (None, PLAIN[kind]) for kind in ("attention", "weighting"))
@@ -99,10 +104,12 @@ def tested(columns: Columns, strength: int) -> list[Row]:
     """Every pair (``strength`` 2) or triple (3) of parts in a model that runs; those that never do,
     in one that is allowed.
     """
-    running = covering(columns, strength, lambda row: reads_all(row) and not refused_by(row))
-    allowed = covering(
-        columns, strength, lambda row: reads_all(row) and can_be_allowed(row), running
-    )
+
+    def reads(row: Row) -> bool:
+        return reads_all(row, columns)
+
+    running = covering(columns, strength, lambda row: reads(row) and not refused_by(row))
+    allowed = covering(columns, strength, lambda row: reads(row) and can_be_allowed(row), running)
     return [*running, *allowed]
 
 

@@ -47,7 +47,7 @@ def test_a_classifier_holds_every_contract(
     assert problems(classifier) == {}
 
 
-@pytest.mark.nightly  # about 2,000 classifiers
+@pytest.mark.nightly  # about 1,760 classifiers, 0.1 s each
 def test_every_triple_of_parts_holds_every_contract() -> None:
     found = {str(classifier): problems(classifier) for classifier in classifiers(3)}
     assert {classifier: how for classifier, how in found.items() if how} == {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -29,6 +30,11 @@ from tfzoo.models.transformer import Transformer
 from tfzoo.registry import registry
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import SIZES, randomize
+from tfzoo.testing.stack_contracts import STACK_CONTRACTS
+from tfzoo.testing.stack_dtypes import (
+    half_precision_under_autocast_is_close,
+    weights_of_every_dtype_train,
+)
 from tfzoo.testing.stacks import (
     GUARDS,
     PLAIN,
@@ -38,12 +44,28 @@ from tfzoo.testing.stacks import (
 )
 from tfzoo.testing.subject import FULL, VOCABULARY, Subject
 
+OF_DTYPES = (half_precision_under_autocast_is_close, weights_of_every_dtype_train)
+"""A third of the time. Each part holds them alone, so a part is tried in one stack, not in all."""
+
+
+@cache
+def with_a_new_part() -> list[Combination]:
+    """Those in which some part comes first."""
+    found, seen = [], set[tuple[str, str]]()
+    for stack in stacks(2):
+        if not vars(stack).items() <= seen:
+            found.append(stack)
+        seen |= vars(stack).items()
+    return found
+
 
 def problems(stack: Combination) -> dict[str, str]:
     rules, subject = build_allowing(stack)
     assert set(rules) == refused_by(vars(stack))
     assert subject is not None
-    return violations(subject, rules)
+    every = stack in with_a_new_part()
+    contracts = [one for one in STACK_CONTRACTS if every or one not in OF_DTYPES]
+    return violations(subject, rules, contracts)
 
 
 def test_a_stack_holds_every_contract(
@@ -55,7 +77,7 @@ def test_a_stack_holds_every_contract(
     assert problems(stack) == {}
 
 
-@pytest.mark.nightly  # about 2,000 stacks, half a second each
+@pytest.mark.nightly  # about 1,860 stacks, 0.2 s each
 def test_every_triple_of_parts_holds_every_contract() -> None:
     found = {str(stack): problems(stack) for stack in stacks(3)}
     assert {stack: how for stack, how in found.items() if how} == {}
@@ -112,7 +134,7 @@ def test_each_pair_of_parts_is_tested_or_refused_by_a_rule() -> None:
     rows = [vars(stack).items() for stack in stacks(2)]
     for pair in interactions(STACK, 2):
         if not any(pair.items() <= row for row in rows):
-            alone = not reads_all({**pair, "side": "encoder"})
+            alone = not reads_all({**pair, "side": "encoder"}, STACK)
             assert not can_be_allowed(pair) or (
                 alone and refused_by({**pair, "side": "translator"})
             ), pair

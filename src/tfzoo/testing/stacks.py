@@ -63,12 +63,12 @@ class Combination:
         """A small model of it without dropout; raises Clash where it is refused."""
         options: dict[str, Any] = {kind: getattr(self, kind) for kind in PLAIN}
         options |= {"max_length": SIZES["max_length"], "dropout": 0.0, "allow": list(allow)}
+        # Without residual connections, two layers average so much that nothing depends on anything.
+        layers = min(layers, 1) if self.residual == "none" else layers
         if self.side == "encoder":
             return Encoder(SIZES["dim"], SIZES["heads"], layers, **options)
         if self.side == "decoder":
             return Decoder(SIZES["dim"], SIZES["heads"], layers, cross_attention=False, **options)
-        # Without residual connections, two layers average so much that nothing depends on anything.
-        layers = min(layers, 1) if self.residual == "none" else layers
         return Transformer(VOCABULARY, SIZES["dim"], SIZES["heads"], layers, **options)
 
     def build(self, allow: Collection[str] = ()) -> Subject:

@@ -18,7 +18,7 @@ from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.blocks.stack import Stack
-from tfzoo.contracts import Attention, FeedForward, Position
+from tfzoo.contracts import Attention, Component, FeedForward, Position
 from tfzoo.masks import Mask
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.transformer import Transformer
@@ -81,6 +81,18 @@ class Subject:
     def position(self) -> Entry:
         return self.stacks[-1].position.entry
 
+    def parts(self, kind: str) -> list[Component]:
+        """The components of a kind in the model."""
+        return [
+            part
+            for part in self.module.modules()
+            if isinstance(part, Component) and part.entry.kind == kind
+        ]
+
+    def traits(self, kind: str) -> set[str]:
+        """The traits of those."""
+        return {trait for part in self.parts(kind) for trait in part.entry.traits}
+
     @property
     def embeddings(self) -> list[Tensor]:
         """The tables that ids are looked up in."""
@@ -125,7 +137,7 @@ class Subject:
 
     def soften(self) -> None:
         """Set each block's temperature so that its scores have a standard deviation of about 1.5,
-        and keep feed-forward layers moderate.
+        or less where the weights grow with them, and keep feed-forward layers moderate.
 
         A softmax of large random scores is a hard maximum, which nothing reaches and behind which
         every mistake hides.
@@ -139,9 +151,13 @@ class Subject:
         def set_temperature(
             attention: Attention, args: tuple[Tensor, ...], named: dict[str, Any]
         ) -> tuple[Any, Any]:
-            spread = attention.prepared_scores(args[0], args[1]).std(-1).mean().item()
-            blocks[attention].temperature = temperature = max(spread / 1.5, 1e-3)
-            return args, {**named, "temperature": temperature}
+            scores = attention.prepared_scores(args[0], args[1])
+            deviation = scores.std(-1).mean()  # a softmax cancels what all scores have in common
+            size = deviation if named["weighting"] is None else scores.square().mean().sqrt()
+            named = {**named, "temperature": max(size.item() / 1.5, 1e-3)}
+            named["temperature"] *= max(1.0, attention.forward(*args, **named).std().item() / 2.0)
+            blocks[attention].temperature = named["temperature"]
+            return args, named
 
         blocks = {
             part.attention: part

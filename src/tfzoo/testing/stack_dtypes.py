@@ -1,0 +1,59 @@
+"""Contracts about the dtype of every stack and translator."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tfzoo.contracts import Component
+from tfzoo.testing.contract import Violation, assert_finite
+from tfzoo.testing.subject import FULL, TEXT, Subject
+
+ROUNDINGS = 8
+"""Autocast rounds the input, the weight, the output and the sum after each product: four times as
+often as the weights alone are, and twice that is allowed.
+"""
+
+
+def half_precision_under_autocast_is_close(subject: Subject) -> None:
+    """Under bf16 autocast, outputs are off by no more than a few roundings of the weights cost.
+    With a discontinuous part, in the median over tokens, as rounding moves some across a jump.
+    """
+    jumps = any(
+        isinstance(part, Component) and "discontinuous" in part.entry.traits
+        for part in subject.module.modules()
+    )
+
+    def size(difference: Tensor) -> Tensor:
+        norms = torch.linalg.vector_norm(difference, dim=-1)
+        found: Tensor = norms.median() if jumps else torch.linalg.vector_norm(norms)
+        return found
+
+    # Long texts: a norm over two tokens makes differences of any size large.
+    exact = subject(FULL, "none", FULL, "none")
+    rounded, single = subject.copy(), subject.copy(torch.float32)
+    for parameter in rounded.module.parameters():
+        parameter.copy_(parameter.bfloat16())
+    with torch.autocast("cpu", torch.bfloat16):
+        out = single(FULL, "none", FULL, "none").double()
+    off, once = size(out - exact), size(rounded(FULL, "none", FULL, "none") - exact)
+    if not off <= ROUNDINGS * once + torch.finfo(torch.bfloat16).eps * size(exact):
+        raise Violation(f"bfloat16 is off by {(off / size(exact)).item():.0%}")
+
+
+def weights_of_every_dtype_train(subject: Subject) -> None:
+    """With weights in bf16, fp16 and fp32, a training step gives finite outputs and gradients."""
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        low = subject.copy(dtype)
+        low.module.train()
+        with torch.enable_grad():
+            out = low(TEXT)
+            if out.dtype != dtype:
+                raise Violation(f"weights in {dtype}, output in {out.dtype}")
+            assert_finite(out, f"output in {dtype}")
+            if not out.requires_grad:
+                continue
+            out.float().square().mean().backward()  # type: ignore[no-untyped-call]
+        for name, parameter in low.module.named_parameters():
+            if parameter.grad is not None:
+                assert_finite(parameter.grad, f"gradient of {name} in {dtype}")

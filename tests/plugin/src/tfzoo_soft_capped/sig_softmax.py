@@ -1,0 +1,17 @@
+"""A softmax of more than exponentials."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from tfzoo import register
+from tfzoo.contracts import Weighting
+from tfzoo.masks import Mask
+
+
+@register("weighting", "sig_softmax", paper="arXiv:1805.10829")
+class SigSoftmax(Weighting):
+    """Exponentials times sigmoids: ``exp(s) sigmoid(s) / sum(exp(s) sigmoid(s))``."""
+
+    def forward(self, scores: Tensor, mask: Mask) -> Tensor:
+        """``(b h q k) -> (b h q k)``"""
+        return mask.softmax(scores + F.logsigmoid(scores))

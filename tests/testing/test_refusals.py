@@ -1,0 +1,109 @@
+"""Rules that cannot be allowed are there for a reason: without the refusal, what they name breaks.
+Those that can be allowed are held to that in test_stacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.testing.covering import interactions
+from tests.testing.rules import STACK, refused_by, traits
+from tfzoo.blocks.clashes import check_clashes
+from tfzoo.blocks.context import Context
+from tfzoo.blocks.decoder import Decoder
+from tfzoo.blocks.options import StackOptions
+from tfzoo.errors import Clash
+from tfzoo.masks import Mask
+from tfzoo.mixer.multihead import SelfAttention
+from tfzoo.registry import create, registry
+from tfzoo.testing.contract import reproducible
+from tfzoo.testing.samples import SIZES, randomize
+from tfzoo.testing.stack_contracts import (
+    a_token_has_influence_on_itself_and_whatever_may_look_at_it,
+    one_token_at_a_time_equals_all_at_once,
+    padding_has_no_influence_while_training,
+)
+from tfzoo.testing.stacks import Combination, violations
+from tfzoo.testing.subject import FULL, Subject
+
+MIXING = [name for name in registry("norm").names() if "mixes" in " ".join(traits("norm", name))]
+
+
+@pytest.fixture(autouse=True)
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stacks are built whatever the rules say."""
+    monkeypatch.setattr("tfzoo.blocks.positioned.check_clashes", lambda *args: None)
+
+
+def refused(rule: str) -> Iterator[Combination]:
+    """A combination for each pair of parts that this rule alone refuses."""
+    for pair in interactions(STACK, 2):
+        if refused_by(pair) == {rule}:
+            yield Combination(**{"side": "encoder", **pair})  # type: ignore[arg-type]  # a side
+
+
+def test_a_bidirectional_mixer_in_a_decoder_sees_later_tokens() -> None:
+    contract = a_token_has_influence_on_itself_and_whatever_may_look_at_it
+    clashing = list(refused("bidirectional-mixer"))
+    assert clashing
+    for one in clashing:
+        with reproducible():
+            found = violations(one.build(), (), [contract])
+        assert "comes later" in " ".join(found.values()), one
+
+
+def test_an_unread_position_changes_nothing() -> None:
+    clashing = list(refused("unread-position"))
+    assert clashing
+    for one in clashing:
+        with reproducible(), torch.no_grad():
+            subject = one.build()
+            before = subject(FULL)
+            subject.stacks[0].position = create("position", "none")
+            torch.testing.assert_close(subject(FULL), before, rtol=0, atol=0)
+
+
+def test_weights_that_are_zero_leave_only_a_bias_to_learn() -> None:
+    clashing = list(refused("zero-weights"))
+    assert clashing
+    for one in clashing:
+        with reproducible():
+            parts = {"attention": one.attention, "weighting": one.weighting}
+            block = SelfAttention(SIZES["dim"], StackOptions(heads=SIZES["heads"], **parts))  # type: ignore[arg-type]  # names of parts
+            randomize(block)
+            x, pos = torch.randn(2, 5, SIZES["dim"]), torch.arange(5)[None]
+            out = block(x, Context(Mask(), pos, pos), 0)
+            bias = block.output.bias
+            torch.testing.assert_close(out, bias.expand_as(out), rtol=0, atol=0)
+            others = [parameter for parameter in block.parameters() if parameter is not bias]
+            for found in torch.autograd.grad(out.square().sum(), others, allow_unused=True):
+                assert found is None or not found.any()
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_a_norm_of_queries_and_keys_that_mixes_tokens_knows_no_mask_and_no_cache(name: str) -> None:
+    with reproducible():
+        norm = {"norm": name}
+        stack = Decoder(
+            SIZES["dim"], SIZES["heads"], 2, cross_attention=False, dropout=0.0, query_key_norm=norm
+        )
+        randomize(stack)
+        subject = Subject(stack.eval())
+        contracts = [
+            one_token_at_a_time_equals_all_at_once,
+            padding_has_no_influence_while_training,
+        ]
+        assert violations(subject, (), contracts)
+
+
+@pytest.mark.parametrize("name", registry("norm").names())
+def test_queries_and_keys_may_have_any_norm_that_mixes_no_tokens(name: str) -> None:
+    options = StackOptions(query_key_norm={"norm": name})
+    if name in MIXING:
+        with pytest.raises(Clash, match="mixing-query-key-norm"):
+            check_clashes(options, causal=False)
+    else:
+        check_clashes(options, causal=False)
