@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from tests.testing.rules import classifiers, stacks
-from tfzoo.registry import KINDS, registry
+from tfzoo.kinds import KINDS
+from tfzoo.registry import registry
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.samples import COMPONENT_KINDS
 

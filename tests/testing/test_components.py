@@ -7,7 +7,8 @@ from itertools import islice
 
 import pytest
 
-from tfzoo.registry import KINDS, Entry, registry
+from tfzoo.kinds import KINDS
+from tfzoo.registry import Entry, registry
 from tfzoo.testing import Result, check, classifiers, stacks
 from tfzoo.testing.contract import Contract, run_contract
 from tfzoo.testing.runner import contracts

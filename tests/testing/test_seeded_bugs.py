@@ -11,7 +11,8 @@ import pytest
 from tests.testing.bugs import BUGS, Bug
 from tests.testing.patching import SOURCE
 from tests.testing.seeded import changed, passes
-from tfzoo.registry import KINDS, registry
+from tfzoo.kinds import KINDS
+from tfzoo.registry import registry
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))

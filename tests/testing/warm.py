@@ -10,7 +10,8 @@ import tfzoo.search
 import tfzoo.tasks.classification
 import tfzoo.tasks.translation  # noqa: F401
 from tests.testing import patching
-from tfzoo.registry import KINDS, registry
+from tfzoo.kinds import KINDS
+from tfzoo.registry import registry
 from tfzoo.testing.runner import contracts
 from tfzoo.testing.samples import COMPONENT_KINDS
 

@@ -10,7 +10,7 @@ from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.text_lines import open_output, task_of
 from tfzoo.data.lines import decoded
 from tfzoo.errors import BadData, TfzooError
-from tfzoo.registry import KINDS
+from tfzoo.kinds import KINDS
 from tfzoo.runs import checkpoints
 from tfzoo.terminal import notify, print_result
 from tfzoo.training.device import DEVICES

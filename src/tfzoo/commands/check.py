@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.registry import KINDS, registry
+from tfzoo.kinds import KINDS
+from tfzoo.registry import registry
 from tfzoo.terminal import print_result
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from importlib import import_module
 from tfzoo import architectures
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config import packaged
-from tfzoo.registry import KINDS, registry
+from tfzoo.kinds import KINDS
+from tfzoo.registry import registry
 from tfzoo.terminal import print_result
 
 SHELLS = ("bash", "zsh")

@@ -15,7 +15,8 @@ from pathlib import Path
 import tfzoo
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.cache import readable
-from tfzoo.registry import KINDS, registry
+from tfzoo.kinds import KINDS
+from tfzoo.registry import registry
 from tfzoo.terminal import print_result, print_table
 
 EXTRAS = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import BadComponent
-from tfzoo.registry import KINDS, registry
+from tfzoo.kinds import KINDS
+from tfzoo.registry import registry
 from tfzoo.terminal import print_result
 
 

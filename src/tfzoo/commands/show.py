@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.registry import KINDS, describe
+from tfzoo.kinds import KINDS
+from tfzoo.registry import describe
 from tfzoo.terminal import print_result
 
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import BadOption
-from tfzoo.registry import KINDS, Entry, create
+from tfzoo.kinds import KINDS
+from tfzoo.registry import Entry, create
 from tfzoo.values import members
 
 COMPONENT_KINDS = (
