@@ -29,6 +29,7 @@ LITTLE = {
 }
 NEEDS = {
     "ablations": "sweeps that were run",
+    "architectures": "nothing: models are compared in each run of the tests",
     "multi30k": "its text",
     "structure": "the source alone: it measures no time",
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.contracts import Pooling
 from tfzoo.pooling.first import First
+from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 
 
@@ -34,5 +35,8 @@ class Pooler(Pooling):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        pooled = torch.tanh(self.linear(self.first(x, valid)))
+        first, linear = self.first(x, valid), self.linear
+        dtype = compute_dtype(x, linear.weight)
+        pooled = F.linear(first.to(dtype), linear.weight.to(dtype), linear.bias.to(dtype))
+        pooled = pooled.tanh().to(x.dtype)
         return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)
