@@ -14,4 +14,5 @@ class SigSoftmax(Weighting):
 
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
         """``(b h q k) -> (b h q k)``"""
-        return mask.softmax(scores + F.logsigmoid(scores))
+        log_sigmoid = -F.softplus(-scores)  # also of -inf
+        return mask.softmax(scores, bias=log_sigmoid)
