@@ -31,8 +31,7 @@ class Component(nn.Module):
 CHANGED_IN_0_2 = {
     "keys": "keys(k) is called prepare_keys(k) since tfzoo 0.2, and scores(q, k) takes plain keys: "
     "write prepare_keys(k) and prepared_scores(q, k)",
-    "forward": "since tfzoo 0.2, a faster way is called softmax_attention, without keys_prepared, "
-    "and forward(...) chooses between it and other weightings",
+    "forward": "a faster way is called softmax_attention since tfzoo 0.2, without keys_prepared",
 }
 """Methods that an attention of tfzoo 0.1 may have, and what stands in their place."""
 
@@ -277,6 +276,7 @@ class FeedForward(Component):
     - ``auxiliary_loss``: :meth:`forward` also takes ``valid`` ``(b n)``, True at real tokens, None
       where all are; in training mode it sets :attr:`auxiliary_loss`.
     - ``discontinuous``: the output can jump where the input hardly changes.
+    - ``waits_for_device``: the host waits for the device in :meth:`forward`.
     """
 
     auxiliary_loss: Tensor | None = None

@@ -75,7 +75,7 @@ KINDS: Mapping[str, Kind] = {
         "tfzoo.feedforward",
         "tfzoo.contracts.FeedForward",
         frozenset({"dim"}),
-        frozenset({"identity", "auxiliary_loss", "discontinuous"}),
+        frozenset({"identity", "auxiliary_loss", "discontinuous", "waits_for_device"}),
     ),
     "pooling": Kind(
         "tfzoo.pooling",

@@ -121,7 +121,8 @@ def test_options_that_fit_no_model_are_refused(options: dict[str, Any], says: st
 def test_a_clash_names_the_rule_and_the_way_out() -> None:
     with pytest.raises(
         Clash,
-        match=r"additive.*Rotatable: cosine, dot_product, euclidean, scaled_dot_product.*"
+        match=r"additive.*Rotatable: cosine, differential, dot_product, euclidean, "
+        r"scaled_dot_product.*"
         r"allow: \[unrotatable-attention\]",
     ) as caught:
         small(attention="additive", position="rotary")

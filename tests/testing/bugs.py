@@ -368,7 +368,7 @@ BUGS = (
         "blocks/rules.py",
         "if not (parts.causal and mixes_tokens(parts.norm)):",
         "if True:",
-        "tests/testing/test_stacks.py::test_a_stack_is_refused_exactly_where_the_traits_say_so[decoder]",
+        "tests/testing/test_stacks.py::test_a_stack_is_refused_exactly_where_the_traits_say_so",
     ),
     # feed-forward layers
     Bug(

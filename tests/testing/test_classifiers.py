@@ -172,6 +172,9 @@ OTHER: dict[str, Any] = {
     "residual": "post",
     "weighting": "sigmoid",
     "mixer": "average",
+    "embedding_norm": "rms",
+    "embedding_projection": True,
+    "first_norm": False,
     "max_length": 30,
     "scale_embeddings": False,
 }
@@ -193,6 +196,8 @@ def test_every_option_of_a_classifier_is_tried() -> None:
     assert set(inspect.signature(TransformerClassifier).parameters) - OTHER.keys() == {
         "allow",
         "init_std",
+        "like",  # names a set of options
+        "token_types",  # read by a call that has them
     }
 
 

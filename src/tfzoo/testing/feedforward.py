@@ -17,7 +17,7 @@ from tfzoo.testing.contract import (
     contract,
 )
 from tfzoo.testing.gradients import assert_gradients
-from tfzoo.testing.samples import SIZES, build_randomized, lengths_to_valid
+from tfzoo.testing.samples import SIZES, build, build_randomized, lengths_to_valid
 
 B, N, D = 3, 5, SIZES["dim"]
 
@@ -45,6 +45,23 @@ def every_channel_is_read(entry: Entry) -> None:
         other = x.clone()
         other[..., channel] += 1.0
         assert_differs(layer(other), layer(x), f"channel {channel}")
+
+
+@contract("feedforward")
+def waits_for_device_says_the_truth(entry: Entry) -> None:
+    """Without numbers to read (``torch.device("meta")``), it fails exactly where
+    ``waits_for_device`` is declared.
+    """
+    with torch.device("meta"):
+        layer, x = build(entry), torch.randn(B, N, D)
+    try:
+        layer(x)
+    except (NotImplementedError, RuntimeError) as error:
+        if "waits_for_device" not in entry.traits:
+            raise Violation(f"the host reads a tensor, without declaring it: {error}") from None
+    else:
+        if "waits_for_device" in entry.traits:
+            raise Violation("claims that the host waits for the device, but it does not")
 
 
 @contract("feedforward")
