@@ -4,6 +4,10 @@ import lightning.pytorch  # noqa: F401
 import pytest  # noqa: F401
 import torch
 import torch._inductor
+import transformers.masking_utils
+import transformers.models.olmo2.modeling_olmo2
+import transformers.models.qwen3.modeling_qwen3
+import transformers.models.qwen3_next.modeling_qwen3_next  # noqa: F401
 
 import tests.testing.rules  # noqa: F401
 import tfzoo.search
