@@ -31,7 +31,7 @@ def excuses(subject: Subject) -> dict[str, str]:
     reasons: dict[str, str] = {}
     for name, stack in subject.module.named_modules():
         if isinstance(stack, Stack):
-            found = _of_scores(stack) | _of_keys(stack) | _of_shifts(stack)
+            found = _of_scores(stack) | _of_queries(stack) | _of_keys(stack) | _of_shifts(stack)
             reasons |= {
                 f"{name}.{parameter}" if name else parameter: reason
                 for parameter, reason in found.items()
@@ -55,8 +55,23 @@ def _of_scores(stack: Stack) -> dict[str, str]:
     return {
         name: "the weighting ignores scores"
         for name, part in score_parameters(stack)
-        if part.weighting is not None and "ignores_scores" in part.weighting.entry.traits
+        if ignores_scores(part)
     }
+
+
+def ignores_scores(part: SelfOrCrossAttention) -> bool:
+    """Whether the weights of an attention block are the same for all scores."""
+    return part.weighting is not None and "ignores_scores" in part.weighting.entry.traits
+
+
+def _of_queries(stack: Stack) -> dict[str, str]:
+    """What makes the tokens that cross-attention reads for its queries alone."""
+    found, shifts = [], Shifts(deepcopy(stack))
+    for index, (name, sublayer) in enumerate(zip(shifts.names, shifts.sublayers, strict=True)):
+        if isinstance(sublayer.inner, CrossAttention) and ignores_scores(sublayer.inner):
+            unread = changing(sublayer, shifts.whole(index), is_zero)
+            found += [f"{name}.{one}" for one in unread if not one.startswith("inner.")]
+    return dict.fromkeys(found, "only queries read it, and the weighting ignores scores")
 
 
 def _of_keys(stack: Stack) -> dict[str, str]:
@@ -88,10 +103,11 @@ def _of_shifts(stack: Stack) -> dict[str, str]:
     for index, name in enumerate(shifts.names):
         if shifts.of_sublayer_vanish(index):
             inner = shifts.sublayers[index].inner
-            found += [f"{name}.inner.{one}" for one in adding(inner, shifts.inner(index))]
+            adding = changing(inner, shifts.inner(index), shifts.is_constant)
+            found += [f"{name}.inner.{one}" for one in adding]
         if shifts.vanish_after(index):
             whole = shifts.sublayers[index]
-            own = adding(whole, shifts.whole(index))
+            own = changing(whole, shifts.whole(index), shifts.is_constant)
             found += [f"{name}.{one}" for one in own if not one.startswith("inner.")]
     return dict.fromkeys(found, "a vector added to all tokens is taken off by a norm that follows")
 
@@ -110,10 +126,10 @@ def _of_memory(encoder: Stack, decoder: Stack) -> dict[str, str]:
             shifts.memory += (vector := torch.randn(SIZES["dim"]))
             change = run() - before
             shifts.memory -= vector
-            if not (is_constant(change) and shifts.of_sublayer_vanish(index)):
+            if not (shifts.is_constant(change) and shifts.of_sublayer_vanish(index)):
                 return {}
     x = torch.randn(2, 6, SIZES["dim"])
-    names = adding(encoder, lambda: encoder(x))
+    names = changing(encoder, lambda: encoder(x), shifts.is_constant)
     return dict.fromkeys(
         [f"encoder.{name}" for name in names],
         "a vector added to all of the memory is taken off by the decoder's norms",
@@ -132,6 +148,14 @@ class Shifts:
         named = [(name, one) for name, one in stack.named_modules() if isinstance(one, Residual)]
         self.names, self.sublayers = [name for name, _ in named], [one for _, one in named]
         self.fate = fate(self.sublayers[0]) if named else Fate(False, False, False, False)
+        norms = [one for one in stack.modules() if isinstance(one, Norm)]
+        self.by_row = any(subtracts_mean_over_tokens(one, by_row=True) for one in norms)
+
+    def is_constant(self, change: Tensor) -> bool:
+        """Whether all tokens changed by the same vector, other than 0; those of a row, where norms
+        take off the mean of each row.
+        """
+        return all(map(is_constant, torch.split(change, 1))) if self.by_row else is_constant(change)
 
     def vanish_after(self, index: int) -> bool:
         """Whether a vector that is added to the output of a sublayer is taken off again."""
@@ -210,13 +234,15 @@ def is_constant(change: Tensor) -> bool:
     return is_zero((change - change[:1, :1]) / size) and bool(change.abs().max() > CLEAR)
 
 
-def adding(module: nn.Module, run: Callable[[], Tensor]) -> list[str]:
-    """The parameters of a module that add one vector to all tokens of what ``run`` computes."""
+def changing(
+    module: nn.Module, run: Callable[[], Tensor], how: Callable[[Tensor], bool]
+) -> list[str]:
+    """The parameters of a module by which what ``run`` computes changes in this way."""
     before, found = run(), []
     for name, parameter in module.named_parameters():
         kept = parameter.clone()
         parameter.add_(torch.randn_like(parameter))
-        if is_constant(run() - before):
+        if how(run() - before):
             found.append(name)
         parameter.copy_(kept)
     return found
@@ -234,7 +260,10 @@ def common_shift_cancels(part: SelfOrCrossAttention) -> bool:
     return is_zero(attention.weights(q, shifted, **named) - attention.weights(q, k, **named))
 
 
-def subtracts_mean_over_tokens(norm: Norm) -> bool:
-    """Whether a vector added to all tokens is taken off again, in the mode that the norm is in."""
-    norm, x, shift = deepcopy(norm), torch.randn(2, 6, SIZES["dim"]), torch.randn(SIZES["dim"])
+def subtracts_mean_over_tokens(norm: Norm, by_row: bool = False) -> bool:
+    """Whether a vector added to all tokens is taken off again, in the mode that the norm is in;
+    ``by_row``: another vector for each row.
+    """
+    norm, x = deepcopy(norm), torch.randn(2, 6, SIZES["dim"])
+    shift = torch.randn(2 if by_row else 1, 1, SIZES["dim"])
     return is_zero(norm(x + shift) - norm(x))

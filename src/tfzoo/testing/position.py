@@ -242,9 +242,10 @@ def turning_keeps_lengths_and_makes_products_depend_on_distance_alone(entry: Ent
 
 @contract("position")
 def angles_and_biases_are_as_exact_under_autocast(entry: Entry) -> None:
-    """Autocast changes no hook."""
+    """Autocast changes no hook, in fp32: it does not cast float64."""
     for position in both(entry):
-        x, pos = torch.randn(1, 4, D), torch.tensor([[0, 1, 30, 47]])
+        position.float()
+        x, pos = torch.randn(1, 4, D).float(), torch.tensor([[0, 1, 30, 47]])
         before = acts(position, x, pos, LENGTH[:1])
         with torch.autocast("cpu", torch.bfloat16):
             for hook, one in acts(position, x, pos, LENGTH[:1]).items():

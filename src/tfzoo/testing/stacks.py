@@ -57,6 +57,14 @@ class Combination:
     def __str__(self) -> str:
         return name_of(self, PLAIN)
 
+    @property
+    def reads_target(self) -> bool:
+        """False where a translator's output cannot depend on the decoder's tokens: the weights of
+        cross-attention ignore scores, and there is no residual connection.
+        """
+        ignores = "ignores_scores" in registry("weighting").entry(self.weighting).traits
+        return not (self.side == "translator" and self.residual == "none" and ignores)
+
     def module(
         self, allow: Collection[str] = (), layers: int = 2
     ) -> Encoder | Decoder | Transformer:
@@ -92,9 +100,10 @@ def neighbours(entry: Entry, partners: str = "own") -> Iterator[Combination]:
     """Those in which a component meets each other one, the rest being the defaults."""
     for side in SIDES:
         base = replace(Combination(side), **{entry.kind: entry.name})  # type: ignore[arg-type]  # a kind of component, not the side
-        yield base
-        for kind, name in others(entry, PLAIN, partners):
-            yield replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the side
+        for kind, name in [(entry.kind, entry.name), *others(entry, PLAIN, partners)]:
+            found = replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the side
+            if found.reads_target:
+                yield found
 
 
 def others(entry: Entry, defaults: Mapping[str, str], partners: str) -> Iterator[tuple[str, str]]:
