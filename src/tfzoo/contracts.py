@@ -20,6 +20,7 @@ from tfzoo.masks import Mask, check_type
 from tfzoo.precision import at_least_fp32
 from tfzoo.registry import Entry
 from tfzoo.rotation import Rotation
+from tfzoo.soft_cap import soft_cap
 
 
 class Component(nn.Module):
@@ -59,8 +60,7 @@ class Weighting(Component):
 
 class Attention(Component):
     """Weighted sums of values: ``weighting(cap(scores / temperature) + bias) v``; the weighting is
-    a softmax by default, and ``cap(s) = cap * tanh(s / cap)`` (Gemma Team 2024, section 2) is the
-    identity.
+    a softmax by default, and the soft cap is left out.
 
     Projections, heads, cache, rotation and the choice of temperature and dropout belong to the
     block around it. A variant writes :meth:`scores`, or, where part of the work depends on the key
@@ -126,7 +126,7 @@ class Attention(Component):
         if temperature != 1.0:
             scores = scores / temperature
         if cap is not None:
-            scores = cap * (scores / cap).tanh()
+            scores = soft_cap(scores, cap)
         if weighting is None:
             return mask.softmax(scores, bias)
         return weighting(scores if bias is None else scores + bias, mask)  # type: ignore[no-any-return]

@@ -102,7 +102,8 @@ def test_the_block_is_its_formula_with_every_attention(given: dict[str, Any]) ->
 
 def peer(name: str, **options: Any) -> Any:
     """An attention layer of transformers, with random weights, that takes plain positions."""
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     sizes = {"hidden_size": DIM, "num_attention_heads": 4, "num_key_value_heads": 2}
     config = getattr(transformers, f"{name}Config")(
         **sizes, **options, num_hidden_layers=1, attention_dropout=0.0, rms_norm_eps=1e-6

@@ -10,11 +10,6 @@ import torch
 from einops import rearrange
 from torch import nn
 from torch.testing import assert_close
-
-from tfzoo.registry import create
-
-pytest.importorskip("transformers", minversion="5")
-
 from transformers import GemmaConfig, GPT2Config, GptOssConfig, LlamaConfig, MixtralConfig, T5Config
 from transformers.models.gemma.modeling_gemma import GemmaMLP
 from transformers.models.gpt2.modeling_gpt2 import GPT2MLP
@@ -25,6 +20,8 @@ from transformers.models.mixtral.modeling_mixtral import (
     load_balancing_loss_func,
 )
 from transformers.models.t5.modeling_t5 import T5DenseActDense, T5DenseGatedActDense
+
+from tfzoo.registry import create
 
 T5 = partial(T5Config, d_model=8, d_ff=24, dropout_rate=0.0)
 PEERS: dict[str, tuple[dict[str, object], Callable[[], nn.Module]]] = {

@@ -66,7 +66,6 @@ def test_a_gru_is_that_of_pytorch_on_packed_sequences() -> None:
 
 
 def test_a_fourier_transform_is_that_of_fnet() -> None:
-    pytest.importorskip("transformers", minversion="5")
     from transformers import FNetConfig
     from transformers.models.fnet.modeling_fnet import FNetFourierTransform
 

@@ -1123,9 +1123,9 @@ BUGS = (
     # options of layers
     Bug(
         "a soft cap bounds scores by 1",
-        "contracts.py",
-        "scores = cap * (scores / cap).tanh()",
-        "scores = (scores / cap).tanh()",
+        "soft_cap.py",
+        "return cap * (x / cap).tanh()",
+        "return (x / cap).tanh()",
         FORMULA_OF_BLOCK,
     ),
     Bug(

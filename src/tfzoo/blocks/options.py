@@ -124,8 +124,7 @@ class StackOptions:
         if self.share_query_key and self.kv_heads not in (None, self.heads):
             raise BadOption("share_query_key needs as many keys as queries: leave kv_heads unset")
         if self.projections == "none":
-            set_too = ("head_dim", "value_head_dim", "kv_heads", "share_query_key")
-            for key in set_too:
+            for key in ("head_dim", "value_head_dim", "kv_heads", "share_query_key"):
                 if getattr(self, key):
                     raise BadOption(f"projections: none leaves nothing for {key} to act on")
         if self.parallel and not self.first_norm:

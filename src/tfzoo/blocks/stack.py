@@ -57,7 +57,7 @@ class Stack(Positioned):
             for layer, one in enumerate(each)
         )
         self.add_pattern(dim, options, each, allow)
-        last = options.last_layer()
+        last = (each or [options])[-1]
         residual = registry("residual").options(last.residual)[0]
         self.final_norm: Norm | None = (
             create("norm", last.norm, dim=dim) if "final_norm" in residual.traits else None

@@ -95,14 +95,14 @@ class TransformerLayer(nn.Module):
             if not self.has_auxiliary_loss:
                 x = self.feedforward(x, context.valid, p)
             elif self.compiled:
-                x = uncompiled(self.feedforward, x, context.valid, p, context.valid)
+                x = outside_the_graph(self.feedforward, x, context.valid, p, context.valid)
             else:
                 x = self.feedforward(x, context.valid, p, context.valid)
         return x
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def uncompiled(sublayer: Residual, *args: Any) -> Tensor:
+def outside_the_graph(sublayer: Residual, *args: Any) -> Tensor:
     """What a sublayer returns, outside the compiled graph: a layer that routes tokens has shapes
     that depend on them, and would compute more in a graph.
     """

@@ -15,6 +15,7 @@ from tfzoo.blocks.options import StackKeywords, StackOptions
 from tfzoo.masks import Mask
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
+from tfzoo.soft_cap import soft_cap
 from tfzoo.special_ids import PAD
 from tfzoo.values import check_range
 
@@ -143,8 +144,3 @@ class LanguageModel(nn.Module):
         No token is padding.
         """
         return self.forward(tokens[:, None], padding="none", cache=cache)[:, 0]
-
-
-def soft_cap(x: Tensor, cap: float) -> Tensor:
-    """``cap tanh(x / cap)``, which lies between ``-cap`` and ``cap``."""
-    return cap * torch.tanh(x / cap)
