@@ -21,7 +21,7 @@ FLOORS = {
     2: ("attention", "weighting", "norm", "position", "feedforward", "residual", "pooling"),
     3: ("blocks",),
     4: ("mixer", "models", "search", "generation", "swapping", "testing"),
-    5: ("data", "tasks", "runs"),
+    5: ("data", "tasks", "runs", "plots"),
     6: ("config", "terminal", "pages"),
     7: ("training",),
     8: ("sweep",),

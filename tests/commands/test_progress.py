@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tfzoo.commands.main import main
-from tfzoo.terminal import format_scores
+from tfzoo.scores import format_scores
 from tfzoo.training import progress
 
 TINY = [

@@ -17,11 +17,12 @@ from rich.live import Live
 from rich.table import Table as Rows
 from rich.text import Text
 
+from tfzoo.scores import format_score
 from tfzoo.sweep import state
 from tfzoo.sweep.cell import tail
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
-from tfzoo.terminal import format_score, notify
+from tfzoo.terminal import notify
 
 
 class Table:

@@ -17,12 +17,14 @@ from tfzoo.data.classification_batch import ClassificationBatch, ClassificationD
 from tfzoo.data.inference_batches import classification_batches
 from tfzoo.errors import BadOption
 from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.plots.confusion import confusion_figure
+from tfzoo.plots.loggers import log_figure
+from tfzoo.plots.style import save
 from tfzoo.special_ids import PAD
 from tfzoo.tasks import foreign
 from tfzoo.tasks.attention import classification_attention
 from tfzoo.tasks.classification_scores import ClassificationScores
 from tfzoo.tasks.compute import Compute
-from tfzoo.tasks.confusion import confusion_picture, log_image
 from tfzoo.tasks.loss import Loss, class_losses
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
@@ -172,10 +174,10 @@ class ClassificationTask(Task):
             name = names[index] if index < len(names) else "test"
             self.confusion[name] = scores.confusion()  # type: ignore[operator]  # ClassificationScores; a collective call
         if self.trainer.is_global_zero:
+            step = self.trainer.global_step
             for name, matrix in self.confusion.items():
-                draw = partial(confusion_picture, matrix, self.labels, name)
-                for logger in self.trainer.loggers:
-                    log_image(logger, f"{name}/confusion", draw, self.trainer.global_step)
+                draw = partial(confusion_figure, matrix, self.labels, name)
+                log_figure(self.trainer.loggers, f"{name}/confusion", draw, step)
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
         """Test accuracies, ``majority 12.0 %  root operator 25.0 %  accuracy 61.0 %``: of the most
@@ -197,8 +199,6 @@ class ClassificationTask(Task):
         """Draw the confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png``
         if there are several.
         """
-        from matplotlib.image import imsave
-
         paths = []
         for name, matrix in self.confusion.items():
             path = folder / (
@@ -206,7 +206,7 @@ class ClassificationTask(Task):
                 if name == "test" or len(self.confusion) == 1
                 else f"confusion_{name}.png"
             )
-            imsave(path, confusion_picture(matrix, self.labels, name))
+            save(confusion_figure(matrix, self.labels, name), path)
             paths.append(path)
         return paths
 

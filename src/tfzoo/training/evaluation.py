@@ -16,7 +16,8 @@ from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.folder import rank
-from tfzoo.terminal import format_scores, notify, print_result, print_table, relative_path
+from tfzoo.scores import format_scores
+from tfzoo.terminal import notify, print_result, print_table, relative_path
 from tfzoo.training.device import trainer_device
 
 

@@ -13,7 +13,8 @@ from lightning.pytorch.callbacks import ProgressBar, Timer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tfzoo.terminal import format_scores, notify
+from tfzoo.scores import format_scores
+from tfzoo.terminal import notify
 
 EVERY = 10.0
 """Seconds between lines if stderr is not a terminal."""

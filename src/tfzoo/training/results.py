@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import lightning.pytorch as L
 
 from tfzoo.runs import checkpoints, summary
-from tfzoo.terminal import format_score, format_scores, relative_path
+from tfzoo.scores import format_score, format_scores
+from tfzoo.terminal import relative_path
 from tfzoo.training.progress import timers
 
 if TYPE_CHECKING:

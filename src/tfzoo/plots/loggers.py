@@ -1,0 +1,43 @@
+"""Pictures in loggers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from tfzoo.plots.style import pixels
+from tfzoo.runs.checkpoint_io import notify
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], step: int) -> None:
+    """Draw a picture for the loggers that take pictures: Weights & Biases, TensorBoard. If it
+    cannot be drawn or logged, a message says so.
+    """
+    taking = [
+        one for one in loggers if hasattr(one, "log_image") or hasattr(board(one), "add_image")
+    ]
+    if not taking:
+        return
+    try:
+        picture = pixels(draw())
+        for logger in taking:
+            if hasattr(logger, "log_image"):
+                logger.log_image(name, images=[picture])
+            else:
+                board(logger).add_image(name, picture, step, dataformats="HWC")
+                board(logger).flush()
+    except Exception as error:  # a picture does not end a run
+        notify(f"no picture {name} in the logger: {type(error).__name__}: {error}")
+
+
+def board(logger: Any) -> Any:
+    """TensorBoard's writer, where the logger has one."""
+    return getattr(logger, "experiment", None)
+
+
+def takes_pictures(logger: Any) -> bool:
+    """Whether a logger accepts images."""
+    return hasattr(logger, "log_image") or hasattr(board(logger), "add_image")

@@ -1,0 +1,143 @@
+"""What all pictures share: colours, sizes and file formats."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfzoo.errors import TfzooError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = ("png", "svg", "pdf")
+INK, SOFT, GRID = "#1c2127", "#5f6b77", "#e3e7eb"
+"""Text, text of less weight, lines behind the data."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2127")
+"""Of lines, distinct for colour-blind readers as well (Okabe and Ito)."""
+DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)))
+"""Lines beyond the number of colours repeat these and are dashed, then dotted."""
+SHARES, SIGNED = "Blues", "RdBu_r"
+"""Colour maps: from zero on, and on both sides of it."""
+STYLE = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": SOFT,
+    "axes.grid": True,
+    "axes.labelcolor": SOFT,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "figure.dpi": 150,
+    "figure.titlesize": 11,
+    "font.size": 9,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "image.interpolation": "nearest",
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.solid_capstyle": "round",
+    "savefig.dpi": 150,
+    "svg.hashsalt": "tfzoo",  # the same picture gives the same file
+    "text.color": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in tfzoo's style, whatever the user's own settings of matplotlib are."""
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name may have any characters
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def line_style(index: int) -> dict[str, Any]:
+    """Colour and dashes of the line with this index."""
+    dashes = DASHES[index // len(COLOURS) % len(DASHES)]
+    return {"color": COLOURS[index % len(COLOURS)], "linestyle": dashes}
+
+
+def heat_map(axes: Axes, values: NDArray[np.floating[Any]], **given: Any) -> Any:
+    """Draw values as an image in which white is 0: blue for values of one sign; where there are
+    both, blue below 0 and red above, equally far. NaN is left out.
+
+    Args:
+        given: arguments of ``imshow``; ``low`` and ``high`` are the smallest and largest value,
+            where several images have one scale.
+    """
+    low, high = given.pop("low", np.nanmin(values)), given.pop("high", np.nanmax(values))
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    if low < 0 < high:
+        high = max(high, -low)
+        low, colours = -high, SIGNED
+    else:
+        low, high, colours = (0, high or 1, SHARES) if low >= 0 else (low, 0, f"{SHARES}_r")
+    given = {"aspect": "auto", "cmap": colours, "vmin": low, "vmax": high, **given}
+    return axes.imshow(values, **given)
+
+
+def escape_dollars(text: str) -> str:
+    """Escape dollar signs, with which matplotlib marks formulas."""
+    return text.replace("$", r"\$")
+
+
+def pixels(figure: Figure) -> NDArray[np.uint8]:
+    """The pixels of a figure, RGBA: ``(height width 4)``."""
+    canvas: Any = figure.canvas
+    with styled():
+        canvas.draw()
+    return np.array(canvas.buffer_rgba(), dtype=np.uint8)
+
+
+def check_suffix(path: str | Path) -> None:
+    """Check that a picture can be written in the format that the file's suffix names.
+
+    Raises:
+        TfzooError: it cannot.
+    """
+    if Path(path).suffix.removeprefix(".").lower() not in SUFFIXES:
+        raise TfzooError(f"{path}: the file's suffix chooses its format: .{', .'.join(SUFFIXES)}")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format that the file's suffix names.
+
+    Raises:
+        TfzooError: there is no such format, or the file cannot be written.
+    """
+    check_suffix(path)
+    suffix = path.suffix.removeprefix(".").lower()
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    picture = io.BytesIO()
+    with styled():
+        figure.savefig(picture, format=suffix, metadata=dates.get(suffix))
+    try:
+        path.write_bytes(picture.getvalue())
+    except OSError as error:
+        raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,39 @@
+"""Scores as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def format_number(value: float) -> str:
+    """Format a number with four digits, and large whole numbers with all digits."""
+    return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1000 else f"{value:.4g}"
+
+
+PERCENT = {"accuracy": 100, "macro_f1": 100, "calibration_error": 100, "exact_match": 1}
+"""The scores that are printed as a percentage, and the factor that makes them one."""
+
+
+def format_score(name: str, value: float) -> str:
+    """Format a score: a share in percent, any other number with four digits.
+
+    >>> format_score("accuracy", 0.98765), format_score("val/exact_match", 98.765)
+    ('98.77 %', '98.77 %')
+    """
+    factor = PERCENT.get(name.rpartition("/")[2])
+    return format_number(value) if factor is None else f"{factor * value:.4g} %"
+
+
+def format_scores(scores: Mapping[str, float]) -> list[tuple[str, str]]:
+    """One row for each data set: its name, and its scores in one line. The number of its items is
+    left out.
+
+    >>> format_scores({"test/loss": 1.5, "test/long/loss": 2.25, "test/items": 200.0})
+    [('test', 'loss 1.5'), ('test/long', 'loss 2.25')]
+    """
+    sets: dict[str, list[str]] = {}
+    for key in sorted(scores):
+        name, _, score = key.rpartition("/")
+        if score != "items":
+            sets.setdefault(name, []).append(f"{score} {format_score(score, scores[key])}")
+    return [(name, "  ".join(texts)) for name, texts in sorted(sets.items())]
