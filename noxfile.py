@@ -88,6 +88,16 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation's site, in docs/_build/html; a warning is an error."""
+    session.install(*TESTED, "-e", ".[docs]")
+    session.run(
+        *("sphinx-build", "-q", "-W", "--keep-going", "-n", "-d", "docs/_build/doctrees"),
+        *("-c", "docs", *session.posargs, ".", "docs/_build/html"),
+    )
+
+
+@nox.session
 def package(session: nox.Session) -> None:
     """Wheel and sdist: the wheel works where its source is not, and is typed strictly."""
     dist = Path(session.create_tmp(), "dist")

@@ -5,7 +5,8 @@ One alphabet of shapes, in docstrings, einops patterns and tests::
     b batch   h heads   n tokens   q query tokens   k key tokens   d model width
     c width of one head   e width of one value head   v vocabulary
 
-Masks are boolean and True means "real" or "may look". Positions are integers.
+Masks are boolean and True means "real" or "may look". Positions are integers. What each trait says
+of a component is in :mod:`tfzoo.kinds`.
 """
 
 from __future__ import annotations
@@ -44,14 +45,7 @@ class Weighting(Component):
     cap and bias to them; a bias may be -inf, which hides a key as the mask does. Weights are
     exactly 0 at hidden keys, and a query that may look at no key has weights of 0 and finite
     gradients. Where a part divides by the number of keys, it is the number that the query may look
-    at. Traits:
-
-    - ``softmax``: weights are ``mask.softmax(scores)``; attention then uses its fastest way.
-    - ``sparse``: a key that a query may look at can have a weight of exactly 0.
-    - ``ignores_scores``: weights do not depend on the scores, which get no gradient.
-    - ``needs_positive_scores``: all weights are 0 where no score exceeds 0.
-    - ``discontinuous``: weights jump where two scores are equal.
-    - ``surrogate_gradient``: the gradient is not that of the weights.
+    at.
     """
 
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
@@ -67,9 +61,6 @@ class Attention(Component):
     alone, :meth:`prepare_keys` and :meth:`prepared_scores`, so that a decoder does this work once
     per key. A variant with a faster way to softmax attention overrides
     :meth:`softmax_attention`; a test holds it to its own scores.
-
-    Traits: ``rotatable`` (rotating queries and keys alike changes no output), ``nonpositive`` (no
-    score exceeds 0), ``mixes_heads`` (:meth:`combine` combines the outputs of several heads).
 
     Raises:
         BadComponent: a class overrides :meth:`prepare_keys` without :meth:`prepared_scores`, or
@@ -204,9 +195,6 @@ class Norm(Component):
     dtype.
 
     ``valid`` is True at real tokens, None where all are; only a norm that mixes tokens reads it.
-    Traits: ``mixes_tokens:training`` (batch: running statistics afterwards),
-    ``mixes_tokens:always`` (instance), and ``centres_texts``: the mean of the output over the
-    tokens of a sequence is the same for every sequence.
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -218,11 +206,7 @@ class Residual(Component):
 
     A part creates its norms (``create("norm", norm, dim=dim)``) and says where they stand; supplied
     are also the index ``layer`` of the layer and the number of ``layers``. :meth:`branch` is ``f``
-    in formulas. Traits:
-
-    - ``final_norm``: a stack needs a norm after its last layer.
-    - ``ends_with_norm``: the output is that of a norm.
-    - ``parallel``: ``x + f(norm(x))``, so that attention and feed-forward layer may share it.
+    in formulas.
 
     Args:
         inner: the sublayer, called with the tokens and further arguments of :meth:`forward`.
@@ -247,8 +231,6 @@ class Position(Component):
     """Positional encoding. The model calls all three hooks; a component overrides those it needs.
 
     Positions are ``(1 n)`` for right-padded sequences and ``(b n)`` where they differ between rows.
-    Traits: ``needs_length`` (:meth:`embed` needs the length of each sequence) and ``bounded``
-    (every position must be under ``max_length``).
     """
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
@@ -270,13 +252,10 @@ class Position(Component):
 
 class FeedForward(Component):
     """``(b n d) -> (b n d)``, each token by itself. ``dropout`` is the probability in force on the
-    hidden layer. Traits:
+    hidden layer.
 
-    - ``identity``: the output is the input; a layer then has no such sublayer.
-    - ``auxiliary_loss``: :meth:`forward` also takes ``valid`` ``(b n)``, True at real tokens, None
-      where all are; in training mode it sets :attr:`auxiliary_loss`.
-    - ``discontinuous``: the output can jump where the input hardly changes.
-    - ``waits_for_device``: the host waits for the device in :meth:`forward`.
+    With the trait ``auxiliary_loss``, :meth:`forward` also takes ``valid`` ``(b n)``, True at real
+    tokens, None where all are, and in training mode it sets :attr:`auxiliary_loss`.
     """
 
     auxiliary_loss: Tensor | None = None
@@ -292,8 +271,7 @@ class Pooling(Component):
     """``(b n d), (b n) -> (b d)``: one vector per sequence. A sequence of no token gives zeros.
 
     ``valid`` is True at real tokens, None where all are. Sums in fp32 or better; the output has the
-    input's dtype. Traits: ``ordered`` (the output depends on the order of the tokens) and
-    ``averages`` (it depends on nothing but their mean and number).
+    input's dtype.
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:

@@ -55,10 +55,9 @@ class Entry:
     def __str__(self) -> str:
         lines = [f"{self.kind} {self.name}  ({self.cls.__module__}.{self.cls.__qualname__})", ""]
         lines += [self.text, "", f"Paper:    {self.paper or '-'}"]
-        lines += [
-            f"Traits:   {listing(self.traits)}",
-            f"Supplied: {', '.join(self.supplied) or 'nothing'}",
-        ]
+        lines += [f"Supplied: {', '.join(self.supplied) or 'nothing'}"]
+        lines += ["Traits:" + ("" if self.traits else "   none")]
+        lines += [f"  {trait}: {KINDS[self.kind].traits[trait]}" for trait in sorted(self.traits)]
         lines += ["Options:" + ("" if self.options else "  none")]
         lines += [f"  {name}: {option}" for name, option in self.options.items()]
         return "\n".join(lines)
@@ -113,7 +112,7 @@ class Registry:
         base = KINDS[self.kind].base
         if base and base not in (f"{one.__module__}.{one.__qualname__}" for one in cls.__mro__):
             raise BadComponent(f"{where}: it must be a subclass of {base}")
-        unknown = set(traits) - KINDS[self.kind].traits
+        unknown = set(traits) - KINDS[self.kind].traits.keys()
         if unknown:
             known = listing(KINDS[self.kind].traits)
             raise BadComponent(f"{where}: unknown trait {listing(unknown)}. Known: {known}")

@@ -8,10 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+MADE = ("docs/_", "docs/reference/")
+"""Where the site's own files are, and pages that it makes from the code."""
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
-    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
+    *sorted(
+        page
+        for path in (ROOT / "docs").rglob("*.md")
+        if not (page := path.relative_to(ROOT).as_posix()).startswith(MADE)
+    ),
 ]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

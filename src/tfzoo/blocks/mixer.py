@@ -15,15 +15,7 @@ class Mixer(Component):
 
     Padding (:meth:`~tfzoo.blocks.context.Context.non_padding`) has no influence on real tokens, and
     in a causal stack neither have later tokens. What decoding needs of earlier tokens is kept in
-    ``context.cache.target[layer]``, a :class:`~tfzoo.blocks.cache.LayerCache`. Traits:
-
-    - ``attends``: it reads the options of attention, the positional encoding's rotation and bias,
-      and any mask.
-    - ``identity``: the output is the input; a layer then has no such sublayer.
-    - ``ordered``: the output depends on the order of tokens, without a positional encoding.
-    - ``reach``: tokens farther away than some distance have no influence.
-    - ``bidirectional``: an output depends on later tokens, so that it cannot be in a decoder.
-    - ``breaks_graph``: ``torch.compile`` cannot trace it into one graph.
+    ``context.cache.target[layer]``, a :class:`~tfzoo.blocks.cache.LayerCache`.
     """
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
