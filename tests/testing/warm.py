@@ -3,6 +3,7 @@
 import lightning.pytorch  # noqa: F401
 import pytest  # noqa: F401
 import torch
+import torch._decomp.decompositions_for_jvp  # compiled where torch.func.jvp is first used
 import torch._inductor
 import transformers.masking_utils
 import transformers.models.olmo2.modeling_olmo2
