@@ -49,7 +49,7 @@ class Differential(Attention):
     >>> from tfzoo.masks import Mask
     >>> from tfzoo.registry import create
     >>> attention = create("attention", "differential", heads=2, head_dim=4, layer=0)
-    >>> q, k, v = torch.randn(3, 1, 2, 5, 4)
+    >>> q, k, v = 10 * torch.randn(3, 1, 2, 5, 4)
     >>> out = attention(q, k, v, mask=Mask(causal=True))
     >>> out.square().mean((1, 3)).sqrt().detach()  # 1 - lambda_init = 0.8
     tensor([[0.8000, 0.8000, 0.8000, 0.8000, 0.8000]])
