@@ -1,10 +1,11 @@
-"""Write docs/ablations.md from recipes/ablations/*.yaml and the .csv files beside them.
+"""Write docs/ablations.md, and the tables of docs/ideas/, from recipes/ablations/*.yaml and the
+.csv files beside them.
 
 Replace the runs of one sweep, then write the page:
 
     tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm
 
-Write the page only:
+Write the pages only:
 
     python benchmarks/ablations.py
 """
@@ -23,12 +24,19 @@ from tfzoo.config.loader import read_yaml
 from tfzoo.sweep.judge import Judged, judge
 from tfzoo.sweep.plan import Metric, Plan, parse
 from tfzoo.sweep.report.heat import SIGNS
-from tfzoo.sweep.report.numbers import format_mean, format_memory
+from tfzoo.sweep.report.numbers import format_interval, format_mean, format_memory
 from tfzoo.sweep.runs import FILE, read_csv
 
 ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "recipes/ablations"
 PAGE = ROOT / "docs/ablations.md"
+IDEAS = ROOT / "docs/ideas"
+DIFFERENCES = re.compile(
+    r"^(\| \[(\w+)\]\(\.\./ablations\.md#\2\) \| `(\S+)` against \*\*(.+)\*\* \|\n\|---\|---\|\n)"
+    r"((?:\|.*\n)+)",
+    re.MULTILINE,
+)
+"""A table of differences to the baseline of a sweep, by one metric: its first column names them."""
 HEAD = """\
 # What the packaged sweeps showed
 
@@ -107,6 +115,33 @@ def table(
         yield f"| {' | '.join(fields)} |"
 
 
+def with_differences(text: str) -> str:
+    """The text with the second columns of its tables of differences as the runs say."""
+    return DIFFERENCES.sub(_differences, text)
+
+
+def _differences(match: re.Match[str]) -> str:
+    head, sweep, metric, base, lines = match.groups()
+    file = SWEEPS / f"{sweep}.yaml"
+    plan = parse(file, read_yaml(file))
+    axes = {axis: [*labels] for axis, labels in plan.axes.items()}
+    modes = {one.name: one.mode for one in (plan.metric, *plan.also)}
+    verdicts = judge(
+        read_csv(file.with_suffix(".csv")), axes, plan.baseline, metric, modes.get(metric, "min")
+    )
+    cells: dict[str, str] = {}
+    for one in (*verdicts.axes, *verdicts.cells):
+        said = format_interval(one.difference, one.difference_low, one.difference_high)
+        # A metric that the sweep does not judge is neither better nor worse.
+        cells[", ".join(one.labels.values())] = (
+            f"{said}, {one.verdict}" if metric in modes else said
+        )
+    if cells.pop(base).rpartition(", ")[2] not in ("baseline", "–"):
+        raise ValueError(f"{base} is not the baseline of {sweep}")
+    names = [line.split(" | ")[0].removeprefix("| ") for line in lines.splitlines()]
+    return head + "".join(f"| {name} | {cells[name]} |\n" for name in names)
+
+
 def found(file: Path) -> str:
     """The text after ``Measured:`` in the head of a sweep file."""
     head = "\n".join(
@@ -116,7 +151,7 @@ def found(file: Path) -> str:
 
 
 def main() -> None:
-    """Copy the runs of the given folders, then write the page."""
+    """Copy the runs of the given folders, then write the pages."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -124,7 +159,9 @@ def main() -> None:
     for folder in parser.parse_args().folders:
         shutil.copyfile(folder / FILE, SWEEPS / f"{folder.name}.csv")
     PAGE.write_text(page(), "utf-8")
-    print(PAGE)
+    for idea in IDEAS.glob("*.md"):
+        idea.write_text(with_differences(idea.read_text("utf-8")), "utf-8")
+    print(PAGE, IDEAS)
 
 
 if __name__ == "__main__":

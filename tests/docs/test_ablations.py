@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ablations import PAGE, SWEEPS, found, page
+from benchmarks.ablations import DIFFERENCES, IDEAS, PAGE, SWEEPS, found, page, with_differences
 from tfzoo.config.loader import read_yaml
 from tfzoo.sweep.plan import parse
 from tfzoo.sweep.runs import read_csv
@@ -16,6 +16,13 @@ FILES = sorted(SWEEPS.glob("*.yaml"))
 
 def test_the_page_is_made_from_the_runs() -> None:
     assert PAGE.read_text("utf-8") == page()
+
+
+def test_the_tables_of_the_ideas_are_made_from_the_runs() -> None:
+    for idea in sorted(IDEAS.glob("*.md")):
+        text = idea.read_text("utf-8")
+        assert bool(DIFFERENCES.search(text)) == (idea.stem != "index"), idea.name
+        assert with_differences(text) == text, idea.name
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

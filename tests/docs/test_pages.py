@@ -57,8 +57,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new working folder that holds a trained run, some text to translate, and a sweep in two
-    folders.
+    """A new working folder that holds a trained run, some text to translate, a sweep in two
+    folders, and each recipe of a page that begins with its name, ``# NAME.yaml``.
     """
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     (tmp_path / "small.yaml").write_text(
@@ -71,6 +71,9 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         next(block.text for block in blocks("docs/swap.md", "python") if "# mine.py" in block.text),
         "utf-8",
     )
+    for block in (block for page in PAGES for block in blocks(page, "yaml")):
+        if named := re.match(r"# ([\w-]+\.yaml)\n", block.text):
+            (tmp_path / named[1]).write_text(block.text, "utf-8")
     make(tmp_path / "runs/position", (1, 2))
     make(tmp_path / "elsewhere/position", (3, 4))
     (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
