@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.pages.test_attention import data_of
 from tests.tasks.test_attention import classifier, translator
-from tfzoo.commands import attention
 from tfzoo.commands.main import main
+from tfzoo.pages import attention
 from tfzoo.tasks.task import Task
 
 
@@ -53,13 +54,56 @@ def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(
     assert '"layer": 1' in page
     assert '"layer": 0' not in page
     for most, advice in (
-        (len(page), "choose layers, such as --layers 0, or give"),
+        (len(page), "choose layers (--layers 0 or maps.of_layers([0])) or give"),
         (9, "MB: give"),
     ):
-        monkeypatch.setattr(attention, "MOST_BYTES", most)
+        monkeypatch.setattr(attention, "MAX_BYTES", most)
         assert main(["attention", "numbers.ckpt", "one two", "--output", "large.html"]) == 2
         assert f"{advice} a shorter text" in capsys.readouterr().err
         assert not (here / "large.html").exists()
+
+
+def test_two_runs_of_other_sizes_are_side_by_side(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(translator(heads=4, layers=1, position="rotary"), here / "other.ckpt")
+    assert main(["attention", "numbers.ckpt", "one two", "--compare", "other.ckpt"]) == 0
+    page = (here / "attention.html").read_text("utf-8")
+    assert "Attention of numbers.ckpt and other.ckpt" in page
+    first, second = data_of(page)
+    assert [one["heads"] for one in first["maps"]] == [2] * 6
+    assert [one["heads"] for one in second["maps"]] == [4] * 3
+    assert "position rotary" in page
+    words = ["attention", "numbers.ckpt", "one two", "--compare", "other.ckpt", "--layers", "1"]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "other.ckpt has no attention map of layer 1; layers with one: 0" in said
+    assert main([*words, "--layers", "0,1", "--output", "both.html"]) == 0
+
+
+def test_a_layer_without_a_map_is_said_on_the_page_and_on_stderr(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(translator(encoder={"mixer": "fourier"}), here / "fourier.ckpt")
+    assert main(["attention", "numbers.ckpt", "one two", "--compare", "fourier.ckpt"]) == 0
+    words = "no attention map of encoder layer 0 (mixer fourier), encoder layer 1 (mixer fourier)"
+    assert f"fourier.ckpt: {words}" in capsys.readouterr().err
+    assert words in (here / "attention.html").read_text("utf-8")
+    saved(classifier(mixer="gru"), here / "gru.ckpt")
+    assert main(["attention", "gru.ckpt", "one two"]) == 2
+    assert "gru.ckpt: attention: no layer has an attention map" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("map.png", b"\x89PNG"), ("map.pdf", b"%PDF"), ("map.svg", b"<?xml"), ("MAP.HTML", b"<!doc")],
+)
+def test_the_suffix_of_the_output_decides_what_is_written(
+    name: str, start: bytes, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["attention", "toy.ckpt", "one $two$", "--output", name]) == 0
+    assert capsys.readouterr().out == f"{name}\n"
+    assert (here / name).read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +115,13 @@ def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(
         (["numbers.ckpt", "one", "--layers", "0,x"], "--layers 0,x: write the numbers of layers"),
         (["numbers.ckpt", "one", "--layers", "0,7"], "no attention map of layer 7; layers with"),
         (["numbers.ckpt", "one", "--output", "no/where.html"], "cannot write no/where.html"),
+        (["numbers.ckpt", "one", "--output", "no/where.png"], "cannot write no/where.png"),
+        (
+            ["nothing", "one", "--output", "map.jpg"],
+            "map.jpg: the file's suffix chooses what it is: .html, .png",
+        ),
+        (["numbers.ckpt", "one", "--compare", "toy.ckpt"], "'classification', not 'translation'"),
+        (["toy.ckpt", "one", "--compare", "nothing"], "no run at nothing"),
         (["numbers.ckpt", "one", "two"], "one word too many: 'two'"),
         (["numbers.ckpt"], "standard input has 2 lines"),
     ],
@@ -87,4 +138,4 @@ def test_a_mistake_is_one_line(
     said = capsys.readouterr().err
     assert message in said
     assert len([line for line in said.splitlines() if not line.startswith("checkpoint:")]) == 1
-    assert not list(here.glob("*.html"))
+    assert not list(here.glob("*.[hpsj]*"))

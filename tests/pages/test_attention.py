@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from tests.browser import opened
 from tfzoo.errors import BadRun
 from tfzoo.pages.attention import attention_page, packed
-from tfzoo.tasks.attention import AttentionMap
+from tfzoo.pages.attention_maps import AttentionMap, AttentionMaps, TooLarge
 
 EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
 SOURCE = ["one", " two", EVIL, "<eos>"]
@@ -39,18 +40,23 @@ def maps() -> list[AttentionMap]:
 
 
 def page(found: list[AttentionMap]) -> str:
-    return attention_page(EVIL, found, run="runs/x/1", facts={"translation": EVIL}, notes=[EVIL])
+    return attention_page(described(found, "runs/x/1"))
+
+
+def described(found: list[AttentionMap], run: str) -> AttentionMaps:
+    return AttentionMaps(found, EVIL, run=run, facts={"translation": EVIL}, notes=[EVIL])
 
 
 def unpacked(one: dict[str, Any], shape: tuple[int, ...]) -> Any:
-    values = np.frombuffer(base64.b64decode(one["weights"]), np.uint8).reshape(shape)
-    steps = np.frombuffer(base64.b64decode(one["steps"]), "<f4").reshape(*shape[:-1], 1)
+    weights, steps_ = (zlib.decompress(base64.b64decode(one[key])) for key in ("weights", "steps"))
+    values = np.frombuffer(weights, np.uint8).reshape(shape)
+    steps = np.frombuffer(steps_, "<f4").reshape(*shape[:-1], 1)
     return (values.astype(float) - one["zero"]) * steps
 
 
-def data_of(text: str) -> dict[str, Any]:
+def data_of(text: str) -> list[dict[str, Any]]:
     (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
-    data: dict[str, Any] = json.loads(found)
+    data: list[dict[str, Any]] = json.loads(found)
     return data
 
 
@@ -88,7 +94,7 @@ def test_the_page_holds_every_map_and_no_markup_of_a_text() -> None:
     text = page(maps())
     assert EVIL not in text
     assert text.count("</script>") == 2
-    data = data_of(text)
+    (data,) = data_of(text)
     assert data["sides"]["cross"] == {"queries": TARGET, "keys": SOURCE}
     for one, wanted in zip(data["maps"], maps(), strict=True):
         assert (one["side"], one["layer"], one["heads"]) == (wanted.side, wanted.layer, 2)
@@ -98,7 +104,7 @@ def test_the_page_holds_every_map_and_no_markup_of_a_text() -> None:
 
 
 def test_forty_tokens_six_layers_and_eight_heads_are_under_a_megabyte() -> None:
-    """Also where the translation is twice as long as the text."""
+    """Also of two runs, and where the translation is twice as long as the text."""
     source, target = ["▁token"] * 41, ["▁Wort"] * 82
     tokens = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
     found = [
@@ -106,43 +112,127 @@ def test_forty_tokens_six_layers_and_eight_heads_are_under_a_megabyte() -> None:
         for side, (q, k) in tokens.items()
         for layer in range(6)
     ]
-    assert len(page(found).encode()) < 1_000_000
+    for one in found:
+        if one.side == "decoder":
+            one.weights.tril_()
+    runs = [described(found, name) for name in ("runs/x/1", "runs/x/2")]
+    assert len(attention_page(*runs).encode()) < 1_000_000
+    with pytest.raises(
+        TooLarge, match=r"1\.\d MB, more than 1 MB: choose layers \(--layers 0,1,2,3"
+    ):
+        attention_page(*runs, *runs)
+
+
+def shown_page(browser: Any, file: Path, text: str) -> tuple[Any, list[str]]:
+    file.write_text(text, "utf-8")
+    shown, said = opened(browser, file)
+    shown.wait_for_selector(".token")  # weights are decompressed after the page is loaded
+    return shown, said
+
+
+def weights_beside(run: Any, tokens: str) -> list[float]:
+    """The weights that stand beside the queries or keys."""
+    return [float(one) for one in run.locator(f".{tokens} .weight").all_inner_texts() if one]
 
 
 def test_a_browser_shows_the_weights_of_a_token(browser: Any, tmp_path: Path) -> None:
-    file = tmp_path / "attention.html"
-    file.write_text(page(maps()), "utf-8")
-    shown, said = opened(browser, file)
+    shown, said = shown_page(browser, tmp_path / "attention.html", page(maps()))
     assert shown.title() == f"Attention: {EVIL}"
     cross = maps()[-1].weights
 
-    def weights(list_: str) -> list[float]:
-        return [float(one) for one in shown.locator(f"#{list_} .weight").all_inner_texts()]
+    def weights(tokens: str) -> list[float]:
+        return weights_beside(shown, tokens)
 
-    assert shown.inner_text("#chosen") == "Cross, layer 1, mean of all 2 heads"
-    shown.locator("#queries .token").nth(1).hover()
+    assert shown.inner_text(".chosen") == "Cross, layer 1, mean of all 2 heads"
+    shown.locator(".queries .token").nth(1).hover()
     np.testing.assert_allclose(weights("keys"), cross.mean(0)[1], rtol=0, atol=BYTE)
-    assert "sum 1.00" in shown.inner_text("#status")
-    shown.locator("#overview tr").nth(1).locator("td button").nth(1).click()
-    assert shown.inner_text("#chosen") == "Cross, layer 0, head 1"
-    shown.locator("#keys .token").nth(2).hover()
+    assert "sum 1.00" in shown.inner_text(".status")
+    shown.locator(".overview tr").nth(1).locator("td button").nth(1).click()
+    assert shown.inner_text(".chosen") == "Cross, layer 0, head 1"
+    shown.locator(".keys .token").nth(2).hover()
     np.testing.assert_allclose(weights("queries"), cross[1, :, 2], rtol=0, atol=BYTE)
-    shown.locator("#heat .cell").nth(5).hover()
-    assert f"attends to ▁two {cross[1, 1, 1]:.3f}"[:-1] in shown.inner_text("#status")
+    shown.locator(".heat .cell").nth(5).hover()
+    assert f"attends to ▁two {cross[1, 1, 1]:.3f}"[:-1] in shown.inner_text(".status")
 
     shown.locator("#sides input").last.focus()
     shown.keyboard.press("ArrowLeft")
-    assert shown.inner_text("#chosen").startswith("Decoder, layer 1")
-    shown.locator("#heads input").first.focus()
+    assert shown.inner_text(".chosen").startswith("Decoder, layer 1")
+    shown.locator(".heads input").first.focus()
     shown.keyboard.press("Space")
-    assert shown.inner_text("#chosen") == "Decoder, layer 1, head 1"
+    assert shown.inner_text(".chosen") == "Decoder, layer 1, head 1"
     shown.mouse.move(1, 1)
-    shown.locator("#queries .token").first.focus()
+    shown.locator(".queries .token").first.focus()
     shown.keyboard.press("ArrowDown")
     np.testing.assert_allclose(weights("keys"), maps()[3].weights[1, 1], rtol=0, atol=BYTE)
     shown.keyboard.press("Escape")
-    assert "Hover over a token" in shown.inner_text("#status")
+    assert "Hover over a token" in shown.inner_text(".status")
     shown.emulate_media(color_scheme="dark")
     assert shown.evaluate("scrollX || document.documentElement.scrollWidth - innerWidth") <= 0
     assert said == []
     shown.close()
+
+
+def test_a_browser_shows_two_runs_and_points_at_tokens_that_both_have(
+    browser: Any, tmp_path: Path
+) -> None:
+    first, source = maps(), [*SOURCE[:2], " more", *SOURCE[2:]]
+    second = [
+        AttentionMap("decoder", 0, made(3, 3, 3), TARGET, TARGET),
+        AttentionMap("cross", 0, 1 - made(3, 3, 5), TARGET, source),  # rows do not sum to 1
+    ]
+    text = attention_page(described(first, "runs/x/1"), described(second, "runs/y/1"))
+    shown, said = shown_page(browser, tmp_path / "attention.html", text)
+    one, two = shown.locator(".run").all()
+    assert two.locator(".chosen").inner_text() == "Cross, layer 0, mean of all 3 heads"
+    boxes = [run.bounding_box() for run in (one, two)]
+    assert boxes[0]["y"] == boxes[1]["y"]
+    assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
+
+    one.locator(".queries .token").nth(1).hover()
+    cross = first[-1].weights.mean(0)
+    np.testing.assert_allclose(weights_beside(one, "keys"), cross[1], rtol=0, atol=BYTE)
+    beside = second[1].weights.mean(0)
+    np.testing.assert_allclose(weights_beside(two, "keys"), beside[1], rtol=0, atol=BYTE)
+    assert f"sum {float(beside[1].sum()):.2f}" in two.locator(".status").inner_text()
+    two.locator(".keys .token").nth(2).hover()
+    np.testing.assert_allclose(weights_beside(two, "queries"), beside[:, 2], rtol=0, atol=BYTE)
+    assert weights_beside(one, "queries") == [], "the first run has other source tokens"
+
+    shown.locator("#sides label", has_text="Decoder").click()
+    two.locator(".heat .cell").nth(4).hover()
+    for run, wanted in ((one, first[3].weights), (two, second[0].weights)):
+        number = f"{float(wanted.mean(0)[1, 1]):.3f}"[:-1]
+        assert f"attends to ▁zwei {number}" in run.locator(".status").inner_text()
+    shown.locator("#sides label", has_text="Encoder").click()
+    assert two.locator(".chosen").inner_text() == "Encoder: no map"
+    assert not two.locator(".heat").is_visible()
+    one.locator(".queries .token").first.click()
+    assert "sum 1.00" in one.locator(".status").inner_text()
+    shown.mouse.move(1, 1)
+    shown.keyboard.press("Escape")
+    assert weights_beside(one, "keys") == []
+    shown.set_viewport_size({"width": 390, "height": 800})
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 390, "a phone scrolls down"
+    assert said == []
+    shown.close()
+
+
+def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_else(
+    browser: Any, tmp_path: Path
+) -> None:
+    cells = [described(maps(), "")._repr_html_() for _ in range(2)]
+    file = tmp_path / "notebook.html"
+    file.write_text(f"<!doctype html><h1>mine</h1>{''.join(cells)}", "utf-8")
+    shown, said = opened(browser, file)
+    style = "getComputedStyle(document.querySelector('h1')).fontSize"
+    assert shown.evaluate(style) == "32px"
+    for frame in shown.frames[1:]:
+        frame.wait_for_selector(".token")
+        frame.locator(".queries .token").nth(1).hover()
+        wanted = maps()[-1].weights.mean(0)[1]
+        np.testing.assert_allclose(weights_beside(frame, "keys"), wanted, rtol=0, atol=BYTE)
+        assert frame.evaluate("origin") == "null"
+    assert [one for one in said if one != "about:srcdoc"] == []
+    shown.close()
+    many = AttentionMap("encoder", 0, torch.rand(4, 700, 700), ["a"] * 700, ["a"] * 700)
+    assert "more than 1 MB: give a shorter text" in described([many], "")._repr_html_()

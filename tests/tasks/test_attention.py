@@ -9,9 +9,13 @@ import torch
 from torch import nn
 
 import tfzoo
+from tests.pages.test_attention import data_of, unpacked
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadData, BadOption
+from tfzoo.kinds import KINDS
+from tfzoo.masks import Mask
+from tfzoo.pages.attention import attention_page
 from tfzoo.registry import create, registry
 from tfzoo.special_ids import BOS
 from tfzoo.tasks.attention import layers_without_map, token_strings
@@ -61,16 +65,47 @@ def test_maps_are_those_of_the_models_own_translation(beam: int) -> None:
         assert one.queries == (READ if one.side == "encoder" else written)
 
 
-@pytest.mark.parametrize("kind", ["attention", "weighting", "norm", "position"])
-def test_every_part_has_a_map(kind: str) -> None:
+def rows_sum_to_one(weighting: str) -> bool:
+    torch.manual_seed(0)
+    weights = create("weighting", weighting, heads=2)(torch.randn(1, 2, 5, 8), Mask())
+    return torch.allclose(weights.sum(-1), torch.ones(1, 2, 5))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].base])
+def test_every_part_has_a_page_with_the_models_weights_or_says_that_it_has_no_map(
+    kind: str,
+) -> None:
     for name in registry(kind).names():
-        given: dict[str, Any] = {"position": "none", kind: name, "max_length": 16}
-        weighting = registry("weighting").options(given.get("weighting", "softmax"))[0]
-        (one,) = classifier(pooling="first", **given).attention(TEXT)
+        given: dict[str, Any] = {"position": "none", "pooling": "first", "max_length": 16}
+        given[kind] = name
+        task = classifier(**given)
+        if kind == "mixer" and "attends" not in registry(kind).options(name)[0].traits:
+            with pytest.raises(BadOption, match=rf"no layer has .* \(mixer {name}\)"):
+                task.attention(TEXT)
+            continue
+        maps = task.attention(TEXT)
+        (one,), ((packed,),) = maps, [run["maps"] for run in data_of(attention_page(maps))]
         assert one.weights.shape == (2, 8, 8), name
         assert one.weights.dtype == torch.float32
-        if "softmax" in weighting.traits:
+        shown = unpacked(packed, (2, 8, 8))
+        step = one.weights.abs().amax(-1, keepdim=True) / (127 if packed["zero"] else 255)
+        assert (abs(shown - one.weights.numpy()) <= 1.001 * step.numpy()).all(), name
+        if rows_sum_to_one(given.get("weighting", "softmax")):
             torch.testing.assert_close(one.weights.sum(-1), torch.ones(2, 8), msg=name)
+            assert (abs(shown.sum(-1) - 1) <= 0.51 * step[..., 0].numpy() + 1e-6).all(), name
+
+
+def test_maps_say_what_the_model_makes_of_the_text() -> None:
+    task = translator()
+    maps = task.attention(f" {TEXT} ")
+    assert maps.text == TEXT
+    assert maps.facts["translation"] == task.translate([f" {TEXT} "])[0]
+    assert isinstance(maps, list)
+    assert [one.layer for one in maps.of_layers({1})] == [1, 1, 1]
+    assert maps.of_layers([1]).facts == maps.facts
+    task_ = classifier()
+    ((label, probability),) = task_.classify([TEXT])
+    assert task_.attention(TEXT).facts["label"] == f"{label} (probability {probability:.3f})"
 
 
 def test_a_layer_without_attention_is_named() -> None:

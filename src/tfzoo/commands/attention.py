@@ -1,31 +1,58 @@
-"""tfzoo attention RUN TEXT: a page that shows the attention of a trained run in one text."""
+"""tfzoo attention RUN TEXT: the attention of a trained run in one text, as a page or a picture."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.text_lines import open_output, task_of
 from tfzoo.data.lines import decoded
-from tfzoo.errors import BadData, TfzooError
-from tfzoo.kinds import KINDS
+from tfzoo.errors import BadData, BadOption, TfzooError
 from tfzoo.runs import checkpoints
 from tfzoo.terminal import notify, print_result
 from tfzoo.training.device import DEVICES
 
+if TYPE_CHECKING:
+    from tfzoo.pages.attention_maps import AttentionMaps
+
 FILE = "attention.html"
-MOST_BYTES = 1_000_000
+PAGE = ".html"
 EPILOG = """\
 The page shows each layer and head, of the encoder, of the decoder and between them, as lines and as
 a heat map; hover over a token to see its weights. It is one file, which needs no network. A
 translator's decoder is shown in its own translation of the text. Layers are counted from 0.
+
+tfzoo attention runs/numbers/1 "two plus two"                        writes attention.html
+tfzoo attention runs/numbers/1 "two plus two" --compare runs/gru/1   two runs side by side
+tfzoo attention runs/numbers/1 "two plus two" --output map.png       a picture of all heads
 """
 
 
 def run(args: list[str]) -> int:
-    """Write the page of one text."""
+    """Write the page or the picture of one text."""
+    given = attention_parser().parse(args)
+    if given is None:
+        return 0
+    suffix = parse_suffix(given.output)
+    layers = parse_layers(given.layers)
+    names = [given.run, *([given.compare] if given.compare else [])]
+    paths = [checkpoints.resolve(name) for name in names]
+    text = (given.text if given.text is not None else read_text()).strip()
+    if not text:
+        raise BadData('the text is empty: tfzoo attention RUN "a sentence"')
+    tasks = [task_of(paths[0], given.device)]
+    tasks += [task_of(path, given.device, tasks[0].name) for path in paths[1:]]
+    runs = [maps_of(task, text, name) for task, name in zip(tasks, names, strict=True)]
+    write(chosen(runs, layers), suffix, given.output)
+    return 0
+
+
+def attention_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser("attention", "Show the attention of a trained run in one text.", EPILOG)
     parser.add_argument(
         "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
@@ -34,30 +61,37 @@ def run(args: list[str]) -> int:
         "text", metavar="TEXT", nargs="?", help="one text; standard input when left out"
     )
     parser.add_argument(
+        "--compare", metavar="RUN2", help="show this run, of the same task, beside the first"
+    )
+    parser.add_argument(
         "--output",
         metavar="FILE",
         default=FILE,
-        help="the page to write, - for standard output (default: %(default)s)",
+        help="the page to write, a picture if its name ends in .png, .pdf or .svg, or - for the "
+        "page on standard output (default: %(default)s)",
     )
     parser.add_argument("--layers", metavar="N,N", help="these layers alone, such as 0,5")
     parser.add_argument(
         "--device", metavar="D", help=f"{DEVICES}; default: the first GPU, else the CPU"
     )
-    given = parser.parse(args)
-    if given is None:
-        return 0
-    layers = parse_layers(given.layers)
-    path = checkpoints.resolve(given.run)
-    text = given.text if given.text is not None else read_text()
-    if not text.strip():
-        raise BadData('the text is empty: tfzoo attention RUN "a sentence"')
-    task = task_of(path, given.device)
-    page = page_of(task, text.strip(), given.run, layers)
-    with open_output(None if given.output == "-" else given.output) as out:
-        out.write(page)
-    if given.output != "-":
-        print_result(given.output)
-    return 0
+    return parser
+
+
+def parse_suffix(output: str) -> str:
+    """The kind of file to write, ``.html`` for standard output.
+
+    Raises:
+        TfzooError: the name has another suffix.
+    """
+    from tfzoo.plots.style import SUFFIXES
+
+    suffix = PAGE if output == "-" else Path(output).suffix.lower()
+    known = (PAGE, *(f".{one}" for one in SUFFIXES))
+    if suffix not in known:
+        raise TfzooError(
+            f"--output {output}: the file's suffix chooses what it is: {', '.join(known)}"
+        )
+    return suffix
 
 
 def parse_layers(written: str | None) -> set[int] | None:
@@ -82,51 +116,59 @@ def read_text() -> str:
     return "".join(lines)
 
 
-def page_of(task: Any, text: str, run: str, layers: set[int] | None) -> str:
-    """The page of a text.
+def maps_of(task: Any, text: str, run: str) -> AttentionMaps:
+    """The maps of a run; stderr says which layers have none.
 
     Raises:
-        TfzooError: a layer that does not exist; or the page is too large.
+        BadOption: no layer has one.
     """
-    from tfzoo.pages.attention import attention_page
-    from tfzoo.tasks.attention import layers_without_map
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of layers without a map: said below
-        maps = task.attention(text)
-    known = {one.layer for one in maps}
-    if unknown := sorted((layers or set()) - known):
-        raise TfzooError(
-            f"--layers: no attention map of layer {unknown[0]}; layers with one: "
-            + ", ".join(map(str, sorted(known)))
-        )
-    if layers:
-        maps = [one for one in maps if one.layer in layers]
-    without = layers_without_map(task.model)
-    notes = [f"no attention map of {without}"] if without else []
-    for note in notes:
-        notify(note)
-    page = attention_page(text, maps, run=run, facts=facts(task, text), notes=notes)
-    if (size := len(page.encode())) > MOST_BYTES:
-        few = sorted(layers or known)[: len(layers or known) * MOST_BYTES // size]
-        fewer = f"choose layers, such as --layers {','.join(map(str, few))}, or " if few else ""
-        raise TfzooError(
-            f"the page would have {size / 1e6:.1f} MB, more than 1 MB: {fewer}give a shorter text"
-        )
-    return page
+        try:
+            maps: AttentionMaps = task.attention(text)
+        except BadOption as error:
+            raise BadOption(f"{run}: {error}") from None
+    maps.run = run
+    for note in maps.notes:
+        notify(f"{run}: {note}")
+    return maps
 
 
-def facts(task: Any, text: str) -> dict[str, str]:
-    """What the model makes of the text, and the parts that it is built from."""
-    if task.name == "translation":
-        found = {"translation": task.translate([text])[0]}
+def chosen(runs: Sequence[AttentionMaps], layers: set[int] | None) -> list[AttentionMaps]:
+    """The maps of these layers; all if it is None.
+
+    Raises:
+        TfzooError: a layer that no run has, or a run that has none of them.
+    """
+    if layers is None:
+        return list(runs)
+    known = [sorted({one.layer for one in maps}) for maps in runs]
+    unknown = sorted(layers - set().union(*known))
+    for maps, own in zip(runs, known, strict=True):
+        if unknown or not layers & set(own):
+            layer = (unknown or sorted(layers))[0]
+            raise TfzooError(
+                f"--layers: {maps.run} has no attention map of layer {layer}; layers with one: "
+                + ", ".join(map(str, own))
+            )
+    return [maps.of_layers(layers) for maps in runs]
+
+
+def write(runs: Sequence[AttentionMaps], suffix: str, output: str) -> None:
+    """Write the page or the picture.
+
+    Raises:
+        TfzooError: it is too large, or the file cannot be written.
+    """
+    from tfzoo.pages.attention import attention_page
+    from tfzoo.plots import attention_figure
+    from tfzoo.plots.style import save
+
+    if suffix == PAGE:
+        page = attention_page(*runs)
+        with open_output(None if output == "-" else output) as out:
+            out.write(page)
     else:
-        ((label, probability),) = task.classify([text])
-        found = {"label": f"{label} (probability {probability:.3f})"}
-    config = task.model.config
-    parts = [
-        f"{kind} {spec if isinstance(spec, str) else spec['name']}"
-        for kind in KINDS
-        if (spec := config.get(kind))
-    ]
-    return {**found, "model": ", ".join(parts)} if parts else found
+        save(attention_figure(*runs), Path(output))
+    if output != "-":
+        print_result(output)

@@ -3,46 +3,50 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfzoo.errors import BadRun
+from tfzoo.pages.attention_maps import AttentionMap, AttentionMaps, TooLarge
 from tfzoo.pages.render import render
-from tfzoo.tasks.attention import AttentionMap
 
 TEMPLATE = Path(__file__).parent / "attention.html"
 LEVELS = 255
+MAX_BYTES = 1_000_000
+"""Larger pages are slow in a browser."""
 
 
-def attention_page(
-    text: str,
-    maps: Sequence[AttentionMap],
-    *,
-    run: str,
-    facts: Mapping[str, str],
-    notes: Sequence[str] = (),
-) -> str:
-    """The page. Weights are stored in one byte each, and differ from ``maps`` by less than 1/255 of
-    their row's largest; see :func:`packed`.
-
-    Args:
-        run: what the page calls the model.
-        facts: lines below the text, such as its translation.
-        notes: sentences, such as which layers have no map.
+def attention_page(*runs: AttentionMaps) -> str:
+    """The page of one text, with the maps of several models side by side if several are given.
+    Weights are stored in one byte each, and differ from the maps' by less than 1/255 of their
+    row's largest; see :func:`packed`.
 
     Raises:
         BadRun: a weight is not finite.
+        TooLarge: the page would have more than 1 MB.
     """
-    sides = {one.side: {"queries": one.queries, "keys": one.keys} for one in maps}
-    data = {"sides": sides, "maps": [packed(one) for one in maps]}
-    return render(TEMPLATE, text=text, run=run, facts=facts, notes=notes, data=data)
+    data = [
+        {
+            "sides": {one.side: {"queries": one.queries, "keys": one.keys} for one in maps},
+            "maps": [packed(one) for one in maps],
+        }
+        for maps in runs
+    ]
+    sides = {one.side for maps in runs for one in maps}
+    page = render(TEMPLATE, text=runs[0].text, runs=runs, sides=sides, data=data)
+    if (size := len(page.encode())) > MAX_BYTES:
+        words = f"the page would have {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:g} MB"
+        raise TooLarge(words, runs, MAX_BYTES / size)
+    return page
 
 
 def packed(one: AttentionMap) -> dict[str, Any]:
-    """A map as JSON: ``weight[h, q, k] = (byte[h, q, k] - zero) * step[h, q]``, both in base64.
+    """A map as JSON: ``weight[h, q, k] = (byte[h, q, k] - zero) * step[h, q]``, both compressed and
+    in base64.
 
     A weight is rounded up or down, those with the largest remainders up, so that the sum of a row
     differs by half a step at most. A weight of 0 stays 0. ``zero`` is 128 if any weight is
@@ -64,6 +68,11 @@ def packed(one: AttentionMap) -> dict[str, Any]:
         "layer": one.layer,
         "heads": len(weights),
         "zero": zero,
-        "steps": base64.b64encode(step.astype("<f4").tobytes()).decode(),
-        "weights": base64.b64encode(values.astype(np.uint8).tobytes()).decode(),
+        "steps": compressed(step.astype("<f4")),
+        "weights": compressed(values.astype(np.uint8)),
     }
+
+
+def compressed(values: NDArray[Any]) -> str:
+    """The bytes of an array in zlib's format, which browsers read, as base64."""
+    return base64.b64encode(zlib.compress(values.tobytes(), 9)).decode()

@@ -6,10 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfzoo.plots.attention import attention_figure
     from tfzoo.plots.confusion import confusion_figure
     from tfzoo.plots.position import position_figure
 
-__all__ = ["confusion_figure", "position_figure"]
+__all__ = ["attention_figure", "confusion_figure", "position_figure"]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from torch import Tensor
 
 from tfzoo.blocks.mixer import Mixer
 from tfzoo.blocks.transformer_layer import TransformerLayer
@@ -18,7 +17,9 @@ from tfzoo.data.inference_batches import classification_batches, translation_bat
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadData, BadOption
+from tfzoo.kinds import KINDS
 from tfzoo.maps import attention_maps
+from tfzoo.pages.attention_maps import AttentionMap, AttentionMaps, Side
 from tfzoo.search import search
 from tfzoo.special_ids import BOS, EOS, PAD, UNK
 
@@ -27,42 +28,24 @@ if TYPE_CHECKING:
     from tfzoo.tasks.task import Task
     from tfzoo.tasks.translation import TranslationTask
 
-Side = Literal["encoder", "decoder", "cross"]
 Tokens = Mapping[Side, tuple[list[str], list[str]]]
 """The query tokens and the key tokens of each side."""
 
 SPECIAL = {PAD: "<pad>", UNK: "<unk>", BOS: "<bos>", EOS: "<eos>"}
 
 
-@dataclass(frozen=True)
-class AttentionMap:
-    """The attention map of one layer for one text.
-
-    Args:
-        side: ``encoder`` or ``decoder``: self-attention; ``cross``: the decoder's attention to the
-            encoder's output.
-        layer: the index of the layer in its stack, from 0.
-        weights: ``(h q k)``, fp32, on the CPU; what the attention's weighting gives, so that rows
-            sum to 1 for a softmax.
-        queries, keys: the token of each row and of each column, a space before a word included. A
-            token of the decoder is one that it has read; from there it predicts the next.
-    """
-
-    side: Side
-    layer: int
-    weights: Tensor
-    queries: list[str]
-    keys: list[str]
+T = TypeVar("T")
 
 
-def translation_attention(task: TranslationTask, text: str) -> list[AttentionMap]:
+def translation_attention(task: TranslationTask, text: str) -> AttentionMaps:
     """The attention maps of one text: encoder, decoder and cross, each layer by layer. Those of the
     decoder are of the model's own translation, by the recipe's search::
 
         for one in task.attention("twenty plus two"):
             print(one.side, one.layer, one.weights.shape, one.queries, one.keys)
 
-    A text longer than the model's positions is truncated.
+    A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text longer
+    than the model's positions is truncated.
 
     Raises:
         BadData: the text is empty.
@@ -72,7 +55,7 @@ def translation_attention(task: TranslationTask, text: str) -> list[AttentionMap
         UserWarning: names the layers without a map.
     """
 
-    def maps(batch: ParallelBatch) -> list[list[AttentionMap]]:
+    def maps(batch: ParallelBatch) -> list[AttentionMaps]:
         model, source = task.model, batch.source
         ((best,),) = search(model, source, replace(task.search, n_best=1))
         # A translation that reached its limit ends with a token that the decoder has not read.
@@ -85,20 +68,23 @@ def translation_attention(task: TranslationTask, text: str) -> list[AttentionMap
             "decoder": (outputs, outputs),
             "cross": (outputs, inputs),
         }
-        return [record(model, lambda: model.hidden(source, target), tokens)]
+        found, _ = record(model, lambda: model.hidden(source, target), tokens)
+        (translation,) = task.tokenizer.target.decode([best.ids])
+        return [described(task, found, text, {"translation": translation})]
 
     check(task, text)
     limit = task.max_positions()[0]
     return task.in_order(translation_batches([text], task.tokenizer, max_length=limit), maps)[0]
 
 
-def classification_attention(task: ClassificationTask, text: str) -> list[AttentionMap]:
+def classification_attention(task: ClassificationTask, text: str) -> AttentionMaps:
     """The attention maps of one text, layer by layer::
 
         for one in task.attention("[MAX 4 3 ]"):
             print(one.layer, one.weights.shape, one.keys)
 
-    A text is truncated as in :meth:`classifications`.
+    A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text is
+    truncated as in :meth:`classifications`.
 
     Raises:
         BadData: the text is empty.
@@ -108,9 +94,12 @@ def classification_attention(task: ClassificationTask, text: str) -> list[Attent
         UserWarning: names the layers without a map.
     """
 
-    def maps(batch: ClassificationBatch) -> list[list[AttentionMap]]:
+    def maps(batch: ClassificationBatch) -> list[AttentionMaps]:
         tokens = token_strings(task.tokenizer.tokenizer, batch.tokens[0].tolist())
-        return [record(task.model, lambda: task.logits(batch), {"encoder": (tokens, tokens)})]
+        sides: Tokens = {"encoder": (tokens, tokens)}
+        found, (best,) = record(task.model, lambda: task._predict(batch), sides)
+        label = f"{best.label} (probability {best.probability:.3f})"
+        return [described(task, found, text, {"label": label})]
 
     check(task, text)
     limits = filter(None, (task.max_positions()[0], task.max_trained_length))
@@ -135,9 +124,9 @@ def check(task: Task, text: str) -> None:
         )
 
 
-def record(model: Any, run: Callable[[], object], tokens: Tokens) -> list[AttentionMap]:
-    """The maps of the forward pass ``run()`` of one text, side by side and layer by layer. A
-    warning names layers without one.
+def record(model: Any, run: Callable[[], T], tokens: Tokens) -> tuple[list[AttentionMap], T]:
+    """The maps of the forward pass ``run()`` of one text, side by side and layer by layer, and what
+    it returns. A warning names layers without a map.
 
     Raises:
         BadOption: no layer has a map.
@@ -148,14 +137,31 @@ def record(model: Any, run: Callable[[], object], tokens: Tokens) -> list[Attent
     if without:
         warnings.warn(f"no attention map: {without}", stacklevel=6)
     with attention_maps(model) as maps:
-        run()
+        result = run()
     names = {module: name for name, module in model.named_modules()}
-    return [
-        AttentionMap(side, index, maps[names[found]][0][0].float().cpu(), *tokens[side])
+    found = [
+        AttentionMap(side, index, maps[names[attention]][0][0].float().cpu(), *tokens[side])
         for side in tokens
         for index, sublayer in sublayers(model, side)
-        if (found := attention_of(sublayer)) is not None
+        if (attention := attention_of(sublayer)) is not None
     ]
+    return found, result
+
+
+def described(
+    task: Task, maps: list[AttentionMap], text: str, found: Mapping[str, str]
+) -> AttentionMaps:
+    """The maps with what a page says of them: ``found``, the model's parts, and what has no map."""
+    config = task.model.config
+    parts = [
+        f"{kind} {spec if isinstance(spec, str) else spec['name']}"
+        for kind in KINDS
+        if (spec := config.get(kind))
+    ]
+    facts = {**found, "model": ", ".join(parts)} if parts else found
+    without = layers_without_map(task.model)
+    notes = [f"no attention map of {without}"] if without else []
+    return AttentionMaps(maps, text.strip(), facts=facts, notes=notes)
 
 
 def layers_without_map(model: Any) -> str:
