@@ -83,6 +83,11 @@ def test_every_triple_of_parts_holds_every_contract() -> None:
     assert {stack: how for stack, how in found.items() if how} == {}
 
 
+def test_a_model_is_built_whose_feed_forward_layer_passes_large_inputs_on() -> None:
+    """Those of others are made small, so that scores are moderate; this one has no parameters."""
+    assert violations(Combination("decoder", mixer="average", norm="none").build(), (), []) == {}
+
+
 def test_a_stack_is_refused_exactly_where_the_traits_say_so(
     record_property: Callable[[str, object], None],
 ) -> None:
