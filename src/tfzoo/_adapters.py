@@ -169,3 +169,20 @@ def wandb_run(logger: Any) -> Any:
 def silence_ray_workers(ray: Any) -> None:
     """Keep Ray from printing what its workers print, which has no public switch."""
     ray._private.worker.print_to_stdstream = lambda *words, **more: None
+
+
+# torch: tensors without data ----------------------------------------------------------------------
+
+
+def shapes_alone() -> AbstractContextManager[object]:
+    """Inside it, new tensors have a shape, a dtype and a device, but no data."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode()
+
+
+def shapes_depend_on_data() -> tuple[type[Exception], ...]:
+    """What is raised inside :func:`shapes_alone` where data would be needed."""
+    from torch._subclasses import fake_tensor
+
+    return fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException

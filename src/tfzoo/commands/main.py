@@ -18,6 +18,7 @@ COMMANDS = {
     "check": "run a component's contract tests",
     "architectures": "list published architectures, or print one",
     "recipes": "list, print or copy the packaged recipes",
+    "cost": "print what a recipe's model costs, by part",
     "fit": "train a recipe",
     "validate": "score a trained run on its validation text",
     "test": "score a trained run on its test sets",
