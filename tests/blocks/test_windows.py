@@ -222,6 +222,11 @@ def test_a_position_of_the_embeddings_stays_where_heads_differ() -> None:
     assert model(vectors()).shape == (2, N, DIM)
 
 
+def test_a_clash_names_the_entry_of_the_pattern() -> None:
+    with pytest.raises(Clash, match=r"^pattern\[1\]: in the decoder, norm 'batch' mixes tokens"):
+        built(tfzoo.Decoder, cross_attention=False, pattern=[{}, {"norm": "batch"}])
+
+
 # Parallel layers ----------------------------------------------------------------------------------
 
 

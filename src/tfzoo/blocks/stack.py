@@ -15,7 +15,7 @@ from tfzoo.blocks.traits import acts_on_scores, mixes_tokens, names_that_fit
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Norm
 from tfzoo.dropout import dropout
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, TfzooError
 from tfzoo.masks import Mask
 from tfzoo.registry import Spec, create, registry
 
@@ -81,7 +81,7 @@ class Stack(Positioned):
         names = {position_key(options): ""}
         for layer, one in enumerate(each):
             if one != options and one not in each[:layer]:
-                self.check_layer(one, self.causal, allow)
+                self.check_entry(layer, one, allow)
             key = position_key(one)
             if key not in names:
                 if one.position != options.position:
@@ -89,6 +89,14 @@ class Stack(Positioned):
                 names[key] = str(layer)
                 self.layer_positions[names[key]] = create_position(dim, one, self.causal)
             self.views.append((names[key], one.window))
+
+    def check_entry(self, index: int, options: StackOptions, allow: Collection[str]) -> None:
+        """:meth:`check_layer` for an entry of the pattern, which the message names."""
+        try:
+            self.check_layer(options, self.causal, allow)
+        except TfzooError as error:
+            error.args = (f"pattern[{index}]: {error}",)
+            raise
 
     def contexts(self, context: Context) -> list[Context]:
         """The context of each layer; each distinct one is computed once."""
