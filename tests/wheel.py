@@ -63,6 +63,7 @@ def look_into(wheel: Path, sdist: Path) -> None:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {
         "README.md",
+        "README.zh-CN.md",
         "CHANGELOG.md",
         "LICENSE",
         "pyproject.toml",

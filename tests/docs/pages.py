@@ -17,8 +17,11 @@ PAGES = [
         page
         for path in (ROOT / "docs").rglob("*.md")
         if not (page := path.relative_to(ROOT).as_posix()).startswith(MADE)
+        and not page.endswith(".zh-CN.md")
     ),
 ]
+TRANSLATED = ["README.zh-CN.md", "docs/index.zh-CN.md"]
+"""Pages in Chinese: their commands and code are those of the English ones."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import forked
-from tests.docs.pages import PAGES, ROOT, Command, blocks, commands, run
+from tests.docs.pages import PAGES, ROOT, TRANSLATED, Command, blocks, commands, run
 from tests.sweep.made import make
 from tfzoo.commands.main import main
 from tfzoo.config import packaged
@@ -148,7 +148,7 @@ def test_every_page_has_a_heading_and_text() -> None:
         assert len(text.split()) > 30, page
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *TRANSLATED])
 def test_links_lead_somewhere(page: str) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8")):
         if not link.startswith(("http", "#")):
