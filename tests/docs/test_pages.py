@@ -57,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new working folder that holds a trained run, some text to translate, a sweep in two
+    """A new working folder that holds trained runs, some text to translate, a sweep in two
     folders, and each recipe of a page that begins with its name, ``# NAME.yaml``.
     """
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
@@ -74,6 +74,7 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     for block in (block for page in PAGES for block in blocks(page, "yaml")):
         if named := re.match(r"# ([\w-]+\.yaml)\n", block.text):
             (tmp_path / named[1]).write_text(block.text, "utf-8")
+    shutil.copytree(tmp_path / "runs/numbers/1", tmp_path / "runs/sparsemax")
     make(tmp_path / "runs/position", (1, 2))
     make(tmp_path / "elsewhere/position", (3, 4))
     (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")

@@ -117,15 +117,16 @@ function viewer(root, { sides, maps }, views) {
     const from = active.list === "queries";
     const others = from ? keys : queries;
     const values = others.map((_, at) => among(at, at));
-    const best = indices(others).sort((a, b) => values[b] - values[a]).slice(0, 5);
+    const seen = indices(others).filter((at) => Math.abs(values[at]) >= 0.0005); // not 0.000
+    const best = [...seen].sort((a, b) => values[b] - values[a]).slice(0, 5);
     const number = (at) => `${short(others[at])} ${values[at].toFixed(3)}`;
     const sum = values.reduce((total, value) => total + value, 0);
     find("status").replaceChildren(
       element("b", { textContent: short(tokens()[active.list][active.at]) }),
       from ? " attends to " : " is attended to by ",
       active.cell === undefined ? "" : `${number(active.cell)}; most to `,
-      best.map(number).join(" · "),
-      others.length > best.length ? " …" : "",
+      best.map(number).join(" · ") || "nothing",
+      seen.length > best.length ? " …" : "",
       from ? `; sum ${sum.toFixed(2)}` : "",
     );
   }
