@@ -14,7 +14,9 @@ import yaml
 
 from tests.browser import opened
 from tests.sweep.made import LEAKY, make
+from tfzoo.sweep.paired import interval
 from tfzoo.sweep.report import write
+from tfzoo.sweep.report.curves import band
 from tfzoo.sweep.report.svg import Scale, limits, mark, tag
 from tfzoo.sweep.results import gather
 from tfzoo.sweep.runs import read_csv, table
@@ -88,10 +90,50 @@ def test_no_two_labels_of_quality_against_speed_overlap(browser: Any, folder: Pa
     page.close()
 
 
-def test_the_table_of_cells_fits_a_window_of_1200_pixels(browser: Any, folder: Path) -> None:
+COVERED = """svg => {
+  const box = svg.getBoundingClientRect();
+  const marks = [...svg.querySelectorAll(".mark")].map(mark => mark.getBoundingClientRect());
+  const labels = [...svg.querySelectorAll("text.label")];
+  return labels.filter(label => {
+    const own = label.getBoundingClientRect();
+    const across = mark => own.left < (mark.left + mark.right) / 2 &&
+      (mark.left + mark.right) / 2 < own.right;
+    const down = mark => own.top < (mark.top + mark.bottom) / 2 &&
+      (mark.top + mark.bottom) / 2 < own.bottom;
+    const outside = own.left < box.left || own.right > box.right;
+    return outside || marks.some(mark => across(mark) && down(mark));
+  }).map(label => label.textContent);
+}"""
+"""Labels that hide the middle of a mark, or that are cut at the edge."""
+
+
+def test_labels_of_many_cells_at_one_place_do_not_overlap_either(
+    browser: Any, tmp_path: Path
+) -> None:
+    names = ("layer", "W" * 14, "新しい正規化の方法", *(f"rather_long_{n}" for n in range(5)))
+    made = make(tmp_path / "many", (1, 2), names, ("sinusoidal", "rotary", "alibi"))
+    write([made])
+    page, said = opened(browser, made / "report.html")
+    for plot in page.locator(".pair svg[role=img]").all():
+        assert plot.locator(".mark title").count() == 24, "each cell has a mark, named on hover"
+        assert plot.locator("text.label").count() >= 10
+        assert plot.evaluate(OVERLAPS) == []
+        assert plot.evaluate(COVERED) == []
+    assert said == []
+    page.close()
+
+
+def test_the_table_of_cells_fits_1200_pixels_and_scrolls_in_a_smaller_window(
+    browser: Any, folder: Path
+) -> None:
     page, _ = opened(browser, folder / "report.html")
     around = page.locator(".scroll:has(table.cells)")
     assert around.evaluate("e => e.scrollWidth") <= around.evaluate("e => e.clientWidth")
+    page.set_viewport_size({"width": 700, "height": 900})
+    assert around.evaluate("e => e.scrollWidth - e.clientWidth") > 50
+    around.evaluate("e => e.scrollTo(9999, 0)")
+    last = around.locator("tbody td").last.bounding_box()
+    assert last["x"] + last["width"] <= 700, "the last column can be reached"
     page.close()
 
 
@@ -99,7 +141,7 @@ def test_curves_show_the_judged_metric_or_say_why_they_cannot(tmp_path: Path) ->
     made = make(tmp_path / "norms", (1, 2), ("layer", "rms"), ("sinusoidal",))
     write([made])
     page = (made / "report.html").read_text("utf-8")
-    assert "val/loss by training step: mean over seeds, with minimum and maximum" in page
+    assert "val/loss by training step: mean over seeds with its 95 % confidence interval" in page
     for path in made.glob("*/*/metrics.csv"):
         lines = path.read_text("utf-8").splitlines(keepends=True)
         once = [line for line in lines[:-1] if not line.split(",")[3]]
@@ -109,6 +151,18 @@ def test_curves_show_the_judged_metric_or_say_why_they_cannot(tmp_path: Path) ->
     assert "train/loss by training step" in page
     assert "val/loss has no curve because runs validated at most once" in page
     assert "trainer.val_check_interval" in page
+
+
+def test_the_band_of_a_curve_is_the_interval_of_the_mean_over_seeds() -> None:
+    seeds = [{10: 1.0, 20: 0.0}, {10: 2.0, 20: 0.0, 30: 5.0}, {10: 4.5, 20: 0.0}]
+    found = band(seeds)
+    wanted = interval([1.0, 2.0, 4.5])
+    assert found.steps == [10, 20], "steps that all seeds have"
+    assert (found.mean[0], found.low[0], found.high[0]) == (wanted.mean, wanted.low, wanted.high)
+    assert (found.mean[1], found.low[1], found.high[1]) == (0, 0, 0), "without a warning"
+    alone = band(seeds[:1])
+    assert alone.low == alone.high == alone.mean == [1.0, 0.0]
+    assert band([]).steps == []
 
 
 def test_an_interval_without_0_beside_a_hollow_mark_is_explained_where_it_stands(

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from markupsafe import Markup
 
 from tfzoo.renamed import metric_name
+from tfzoo.sweep.paired import interval
 from tfzoo.sweep.report.numbers import format_value
 from tfzoo.sweep.report.svg import Scale, limits, line, path, picture, tag, text
 from tfzoo.sweep.results import CellResult, Results
@@ -29,7 +31,7 @@ Curve = dict[int, float]
 
 @dataclass(frozen=True)
 class Band:
-    """Mean, minimum and maximum over seeds by step."""
+    """The mean over seeds and its 95 % confidence interval, by step; the mean alone of one seed."""
 
     steps: list[int]
     mean: list[float]
@@ -109,7 +111,7 @@ def choose(metric: str, runs: Sequence[Mapping[str, Curve]]) -> str:
 
 def caption(judged: str, metric: str) -> str:
     """The metric of the curves and, if it is not the judged one, why."""
-    text = f"{metric} by training step: mean over seeds, with minimum and maximum"
+    text = f"{metric} by training step: mean over seeds with its 95 % confidence interval"
     if metric == "train/loss":
         return (
             f"{text}. {judged} has no curve because runs validated at most once; to get one, "
@@ -124,17 +126,17 @@ def band(runs: Sequence[Curve]) -> Band:
     steps = (
         [*steps[:: -(-len(steps) // MAX_POINTS)], *steps[-1:]] if len(steps) > MAX_POINTS else steps
     )
-    values = [[run[step] for run in runs] for step in steps]
-    return Band(
-        steps,
-        [sum(seeds) / len(seeds) for seeds in values],
-        [min(seeds) for seeds in values],
-        [max(seeds) for seeds in values],
-    )
+    values = np.array([[run[step] for run in runs] for step in steps])
+    if len(runs) < 2 or not steps:
+        mean = values.ravel().tolist()
+        return Band(steps, mean, mean, mean)
+    with np.errstate(divide="ignore", invalid="ignore"):  # p, where all seeds are equal
+        around = interval(values)
+    return Band(steps, around.mean.tolist(), around.low.tolist(), around.high.tolist())
 
 
 def panel(own: Band, base: Band | None, x: Scale, y: Scale, label: str) -> Markup:
-    """One cell: its mean, the range over its seeds, and the baseline's mean."""
+    """One cell: its mean, the mean's interval, and the baseline's mean."""
     drawn = [line(LEFT, y.pixel(tick), WIDTH - 8, y.pixel(tick), "grid") for tick in y.ticks(3)]
     drawn += [
         text(LEFT - 6, y.pixel(tick) + 4, format_value(tick), "tick", "end") for tick in y.ticks(3)

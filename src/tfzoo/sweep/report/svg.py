@@ -7,11 +7,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from unicodedata import east_asian_width
 
 from markupsafe import Markup
 
 LETTER = 7.4
 """An upper estimate of the mean width of a letter at 12 px, in pixels."""
+WIDE, WIDEST = 9.5, 13.0
+"""The same of capitals, and of Chinese characters and letters such as ``W``."""
 KINDS = {
     "better": "better",
     "worse": "worse",
@@ -150,4 +153,9 @@ def limits(values: Sequence[float], margin: float = 0.06) -> tuple[float, float]
 
 def text_width(words: str) -> float:
     """An upper estimate of the width of a label, in pixels."""
-    return LETTER * len(words)
+    return sum(
+        WIDEST
+        if one in "MWmw@%" or east_asian_width(one) in "WF"
+        else (WIDE if one.isupper() else LETTER)
+        for one in words
+    )
