@@ -1,48 +1,79 @@
-"""tfzoo export RUN: write a checkpoint without training state to one file."""
+"""tfzoo export RUN: write a trained run for other programs, or to be shared."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.errors import TfzooError
+from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.terminal import notify, print_result, relative_path
 
+if TYPE_CHECKING:
+    from tfzoo.tasks.task import Task
+
 EPILOG = """\
-The file holds weights, recipe and tokenizer but not the state of the optimiser: all commands can
-use it, but training cannot be resumed from it. A checkpoint that is a folder, of a run on several
-machines or with --trainer.strategy fsdp2, becomes one file.
+  --to ckpt         a file with weights, recipe and tokenizer but without the state of the
+                    optimiser: all commands can use it, but training cannot be resumed from it
+  --to safetensors  a folder to be shared, without pickles: weights, recipe, tokenizer and a model
+                    card; all commands can use it, and the Hugging Face Hub holds such folders
+
+What is written is read back and compared with the run before it gets its name. A checkpoint that is
+a folder, of a run on several machines or with --trainer.strategy fsdp2, is exported alike.
 """
-FILE = "export.ckpt"
 KEPT = ("state_dict", "tfzoo", "epoch", "global_step", "pytorch-lightning_version")
+OUTPUTS = {"ckpt": "export.ckpt", "safetensors": "safetensors"}
+"""The formats, and the name of what is written to the run's folder if no other place is given."""
 
 
 def run(args: list[str]) -> int:
-    """Read a checkpoint, file or folder, and write what inference needs to a file."""
+    """Read a checkpoint, file or folder, and write it in the format asked for."""
     parser = CommandParser(
-        "export", "Write a trained run, or one checkpoint of it, to one file.", EPILOG
+        "export", "Write a trained run, or one checkpoint of it, in another format.", EPILOG
     )
     parser.add_argument(
         "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
     )
     parser.add_argument(
-        "--output", metavar="PATH", help=f"the file to write; default: {FILE} in the run's folder"
+        "--to", metavar="FORMAT", default="ckpt", help=f"{', '.join(OUTPUTS)}; default: ckpt"
+    )
+    parser.add_argument(
+        "--output", metavar="PATH", help="what to write; default: a place in the run's folder"
     )
     given = parser.parse(args)
     if given is None:
         return 0
-    from tfzoo.runs import checkpoints
+    from tfzoo.runs import checkpoints, pretrained
 
-    if given.output and Path(given.output).suffix == ".safetensors":
+    if given.to not in OUTPUTS:
+        raise UnknownName("format", given.to, OUTPUTS, "tfzoo export --help")
+    if given.to == "ckpt" and given.output and Path(given.output).suffix == ".safetensors":
         raise TfzooError(
             f"--output {given.output}: a safetensors file holds weights alone, an export also "
-            f"recipe and tokenizer; name it {Path(given.output).with_suffix('.ckpt')}"
+            f"recipe and tokenizer; write a folder: --to safetensors --output {given.output[:-12]}"
         )
     path = checkpoints.resolve(given.run)
-    folder = checkpoints.folder_of(path)
+    output = output_path(given, path, checkpoints.folder_of(path))
+    if given.to != "ckpt":
+        pretrained.check_new(output)
+    notify(f"checkpoint: {relative_path(path)}")
+    if given.to == "ckpt":
+        write(checkpoints.read(path), output)
+    else:
+        writer(given.to)(load(path), output)
+    print_result(str(relative_path(output)))
+    return 0
+
+
+def output_path(given: Any, path: Path, folder: Path | None) -> Path:
+    """Where to write: ``--output``, or a place in the ``folder`` of the run of the checkpoint
+    ``path``.
+    """
     if given.output is None and folder is None:
         raise TfzooError(f"{path} lies in no run's folder; say where to write: --output PATH")
-    output = Path(given.output) if given.output else (folder or Path()) / FILE
+    output = Path(given.output) if given.output else (folder or Path()) / OUTPUTS[given.to]
     if (
         folder and output.resolve().is_relative_to((folder / "checkpoints").resolve())
     ) or output.resolve() == path.resolve():
@@ -50,10 +81,27 @@ def run(args: list[str]) -> int:
             f"{output} is a place of the checkpoints that training goes on from; "
             "write elsewhere: --output PATH"
         )
-    notify(f"checkpoint: {relative_path(path)}")
-    write(checkpoints.read(path), output)
-    print_result(str(relative_path(output)))
-    return 0
+    return output
+
+
+def load(path: Path) -> Task:
+    """The task of a checkpoint, on the CPU."""
+    from tfzoo.config.sections import task_class
+    from tfzoo.runs import checkpoints
+    from tfzoo.terminal import silence_lightning
+
+    task: Task = task_class(checkpoints.read(path)["tfzoo"]["task"]).load(path)
+    silence_lightning()
+    return task
+
+
+def writer(name: str) -> Callable[[Task, Path], object]:
+    """The function that writes a task in a format."""
+    if name == "safetensors":
+        from tfzoo.tasks.task import Task
+
+        return Task.save_pretrained
+    return import_module(f"tfzoo.exporting.{name}").export  # type: ignore[no-any-return]
 
 
 def write(checkpoint: dict[str, object], output: Path) -> None:

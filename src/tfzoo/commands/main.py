@@ -28,7 +28,7 @@ COMMANDS = {
     "attention": "write a page that shows a trained run's attention in a text",
     "sweep": "train every combination of parts and report the differences",
     "report": "write the report of a sweep",
-    "export": "write a trained run to one file",
+    "export": "write a trained run for other programs, or to be shared",
     "cache": "show or clear the cache of prepared data",
     "doctor": "print versions and devices, and how to mend what is wrong",
     "completion": "print a completion script for bash or zsh",

@@ -12,7 +12,7 @@ import torch
 
 from tfzoo.errors import BadRun
 from tfzoo.renamed import with_gated_widths
-from tfzoo.runs import bounds, sharded_files
+from tfzoo.runs import bounds, hub, pretrained, sharded_files
 from tfzoo.runs.folder import similar_runs
 
 FOLDER = "checkpoints"
@@ -25,13 +25,16 @@ name of its class.
 
 
 def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
-    """The checkpoint that RUN means: the file itself, or the best (or last) one of a run's folder.
+    """The checkpoint that RUN means: the file or exported folder itself, the best (or last) one of
+    a run's folder, or the copy of ``hf://name/repository``, which is downloaded.
 
     Raises:
         BadRun: there is none; the message names runs that are there.
     """
-    path = Path(run).expanduser()
-    if path.is_file() or sharded_files.is_sharded(path):
+    path = hub.download(str(run)) if hub.is_address(run) else Path(run).expanduser()
+    if path.name == pretrained.WEIGHTS:
+        path = path.parent
+    if path.is_file() or sharded_files.is_sharded(path) or pretrained.is_pretrained(path):
         return path
     if not path.exists():
         others = similar_runs(path)
@@ -148,14 +151,19 @@ def folder_of(checkpoint: Path) -> Path | None:
 
 
 def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
-    """Read a checkpoint to the CPU. Checksums are checked, and no code in it can be executed.
+    """Read a checkpoint or an exported folder to the CPU. Checksums are checked, and no code in it
+    can be executed.
 
     Raises:
         BadRun: damaged, cut short, holding code, not of tfzoo, of a newer tfzoo, or of another
             task.
     """
     path = Path(path)
-    checkpoint = sharded_files.read(path) if path.is_dir() else load(path)
+    if path.is_dir():
+        made = pretrained if pretrained.is_pretrained(path) else sharded_files
+        checkpoint = made.read(path)
+    else:
+        checkpoint = load(path)
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")

@@ -42,6 +42,17 @@ def read(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def scores(folder: Path, checkpoint: str) -> dict[str, float]:
+    """The scores in a run's summary that are of the checkpoint of this file name: the best one of
+    validation, and those of ``tfzoo validate`` and ``test``.
+    """
+    found: dict[str, Any] = {}
+    for section in read(folder).values():
+        if isinstance(section, dict) and Path(str(section.get("checkpoint"))).name == checkpoint:
+            found |= section.get("best" if "attempts" in section else "scores") or {}
+    return {name: float(value) for name, value in found.items() if not name.endswith("/items")}
+
+
 def to_json(value: Any) -> Any:
     """Convert to types of JSON; NaN and infinities become null, other objects strings."""
     if isinstance(value, Mapping):

@@ -62,7 +62,7 @@ class ClassificationTask(Task):
     Model: ClassVar[type[nn.Module]] = TransformerClassifier
     Data = ClassificationData
     tokenizer_of_data = "vocabulary"
-    command = "classify"
+    command, pipeline_tag = "classify", "text-classification"
     monitor = "val/accuracy"
     score_names = ("loss", "accuracy", "macro_f1", "calibration_error")
     attention = classification_attention

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import lightning.pytorch as L
 import torch
@@ -16,11 +16,11 @@ from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import initialise
-from tfzoo.runs import bounds, checkpoints
+from tfzoo.runs import bounds
 from tfzoo.tasks import settings as task_settings
 from tfzoo.tasks.compute import Compute
-from tfzoo.tasks.evaluation import Evaluator
 from tfzoo.tasks.foreign import class_path
+from tfzoo.tasks.pretrained import Pretrained
 
 FORMAT = 2
 """The version of the layout of the entry ``tfzoo`` in a checkpoint."""
@@ -29,7 +29,7 @@ PLACEHOLDER_SIZE = 16
 """The vocabulary size with which a model is built before the tokenizer is known."""
 
 
-class Task(Evaluator):
+class Task(Pretrained):
     """A LightningModule that holds a model and defines its loss, scores and optimiser. It runs in
     any ``lightning.pytorch.Trainer``.
 
@@ -61,8 +61,6 @@ class Task(Evaluator):
     Data: ClassVar[type[L.LightningDataModule]]
     tokenizer_of_data: ClassVar[str]
     """The data module's attribute that holds the tokenizer."""
-    command: ClassVar[str]
-    """The command that applies a trained run to text."""
     monitor: ClassVar[str]
     """The default of ``checkpoint.monitor``: the score, higher is better, that selects the best
     checkpoint.
@@ -169,34 +167,6 @@ class Task(Evaluator):
         return []
 
     @classmethod
-    def load(cls, run: str | Path, model: nn.Module | None = None) -> Self:
-        """Load a trained run, or one of its checkpoints, in evaluation mode. For the folder of a
-        run, load its best checkpoint.
-
-        Args:
-            run: a folder or a checkpoint.
-            model: where the task was trained with a model that is not tfzoo's, a new one of the
-                same structure. It gets the trained weights.
-
-        Raises:
-            BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
-                of tfzoo; or its model is not tfzoo's, and none is given.
-        """
-        path = checkpoints.resolve(run)
-        return cls.from_checkpoint(checkpoints.read(path, task=cls.name), model)
-
-    @classmethod
-    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: :meth:`load` builds the task from its checkpoint.
-
-        Raises:
-            BadRun: always.
-        """
-        raise BadRun(
-            f"use {cls.__name__}.load({str(checkpoint_path)!r}), which also restores the tokenizer"
-        )
-
-    @classmethod
     def from_checkpoint(cls, checkpoint: Mapping[str, Any], model: nn.Module | None = None) -> Self:
         """Build the task from the contents of a checkpoint file, around ``model`` if given."""
         kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
@@ -217,6 +187,7 @@ class Task(Evaluator):
             task = cls.build(kept["recipe"], tokenizer, model)
             task.load_state_dict(state)
             task.batches = int(kept["batches"])
+            task.results = {str(key): float(one) for key, one in kept.get("results", {}).items()}
         except TfzooError:
             raise
         except Exception as error:  # of any kind: the file may come from anyone
@@ -233,7 +204,10 @@ class Task(Evaluator):
             shard(self.model, self.device_mesh)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["tfzoo"] = {
+        checkpoint["tfzoo"] = self.checkpoint_entry()
+
+    def checkpoint_entry(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
             "task": self.name,
             "recipe": self.recipe,

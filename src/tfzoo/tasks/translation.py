@@ -60,6 +60,7 @@ class TranslationTask(Task):
     Data = TranslationData
     tokenizer_of_data = "tokenizers"
     command = "translate"
+    pipeline_tag = "translation"
     monitor = "val/chrf"
     score_names = ("loss", "perplexity", "bleu", "chrf", "exact_match")
     attention = translation_attention

@@ -1,0 +1,84 @@
+"""Trained models on the Hugging Face Hub, by ``huggingface_hub``. A repository is data: the files
+of an exported folder (:mod:`tfzoo.runs.pretrained`). No code in it is fetched or run.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tfzoo.data import cache
+from tfzoo.errors import BadRun, TfzooError
+from tfzoo.runs import pretrained
+
+SCHEME = "hf://"
+ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
+FILES = [pretrained.WEIGHTS, pretrained.CONFIG, pretrained.CARD, "tokenizer*.json"]
+"""What is fetched of a repository."""
+
+
+def is_address(run: object) -> bool:
+    """Whether a run is named as a repository of the Hub, ``hf://name/repository``."""
+    return str(run).startswith(SCHEME)
+
+
+def download(address: str) -> Path:
+    """The folder of the files of ``hf://name/repository`` or ``hf://name/repository@revision``,
+    which are kept in the cache.
+
+    Raises:
+        BadRun: another form of address, no such repository, or it holds no model of tfzoo.
+    """
+    found = ADDRESS.fullmatch(address)
+    if found is None:
+        raise BadRun(f"{address} is no address of the form hf://name/repository[@revision]")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        folder = Path(
+            snapshot_download(
+                found[1],
+                revision=found[2],
+                cache_dir=cache.folder() / cache.SHELF / "models",
+                allow_patterns=FILES,
+            )
+        )
+    except (OSError, HFValidationError) as error:
+        raise BadRun(f"cannot load {address}: {reason(error)}") from None
+    if not pretrained.is_pretrained(folder):
+        raise BadRun(
+            f"{address} holds no model of tfzoo, which has {pretrained.WEIGHTS} and "
+            f"{pretrained.CONFIG}; task.push_to_hub writes them"
+        )
+    return folder
+
+
+def upload(folder: Path, repository: str, *, private: bool | None, message: str) -> str:
+    """Upload the files of an exported folder to a repository, which is created if there is none,
+    and return the address of the commit.
+
+    Raises:
+        TfzooError: the Hub refuses it, or cannot be reached.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HFValidationError
+
+    api = HfApi(library_name="tfzoo")
+    try:
+        api.create_repo(repository, private=private, exist_ok=True)
+        return str(
+            api.upload_folder(
+                repo_id=repository,
+                folder_path=folder,
+                commit_message=message,
+                allow_patterns=FILES,
+            ).commit_url
+        )
+    except (OSError, HFValidationError) as error:
+        raise TfzooError(f"cannot push to {repository}: {reason(error)}") from None
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error's message."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

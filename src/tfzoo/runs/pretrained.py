@@ -1,0 +1,220 @@
+"""A trained model as a folder, to be shared: weights in safetensors, all else in JSON. A repository
+of the Hugging Face Hub holds the same files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfzoo.errors import BadRun, TfzooError
+from tfzoo.runs import bounds
+from tfzoo.runs.requirements import require
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+CARD = "README.md"
+TOKENIZER = re.compile(r"tokenizer(_\d+)?\.json")
+"""The names of files with the text of a tokenizer."""
+LONG = 200
+"""A text of a tokenizer that has more characters becomes a file."""
+LARGEST = 2**28
+"""The most bytes of a file that is not the weights."""
+
+
+def is_pretrained(path: Path) -> bool:
+    """Whether a path is a folder that :func:`write` has written."""
+    return (path / WEIGHTS).is_file() and (path / CONFIG).is_file()
+
+
+def write(
+    folder: Path, state: Mapping[str, Tensor], kept: Mapping[str, Any], card: str = ""
+) -> None:
+    """Write a folder with the files above.
+
+    Paths of this machine in the recipe, such as ``data.root``, are reduced to their last part.
+
+    Args:
+        folder: a new or an empty folder.
+        state: the parameters. Of tensors that share memory one is stored.
+        kept: the entry ``tfzoo`` of a checkpoint.
+        card: the text of README.md.
+
+    Raises:
+        TfzooError: the folder exists and is not empty, or cannot be written.
+    """
+    require("safetensors", "export")
+    from safetensors.torch import save_file
+
+    own, aliases = unshared(state)
+    tokenizer, files = split_texts(kept["tokenizer"])
+    with new_folder(folder) as place:
+        save_file(own, place / WEIGHTS, metadata={"format": "pt", **aliases})
+        config = {**kept, "recipe": without_folders(kept["recipe"]), "tokenizer": tokenizer}
+        config["sha256"] = checksum(place / WEIGHTS)
+        files |= {CONFIG: json.dumps(config, indent=2, ensure_ascii=False) + "\n", CARD: card}
+        for name, text in files.items():
+            (place / name).write_text(text, "utf-8", newline="\n")
+        check_equal(read(place), state, kept)
+
+
+def check_equal(
+    found: Mapping[str, Any], state: Mapping[str, Tensor], kept: Mapping[str, Any]
+) -> None:
+    """Raise TfzooError where what was read back is not what was written."""
+    same = found["state_dict"].keys() == state.keys() and all(
+        torch.equal(found["state_dict"][name], value.cpu()) for name, value in state.items()
+    )
+    tokenizer = json.loads(json.dumps(kept["tokenizer"]))
+    if not same or found["tfzoo"]["tokenizer"] != tokenizer:
+        raise TfzooError("what was written is not what is read back: nothing was kept")
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The content of a folder in the form of a checkpoint: ``state_dict`` and ``tfzoo``.
+
+    Raises:
+        BadRun: a file is missing or damaged, or does not belong to the others.
+    """
+    require("safetensors", "export")
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load_file
+
+    path = folder / WEIGHTS
+    try:
+        config = json.loads(read_text(folder / CONFIG))
+        if not isinstance(config, dict):
+            raise BadRun(f"{folder / CONFIG} is no configuration of tfzoo")
+        bounds.content(config, folder / CONFIG, 0)
+        if config.pop("sha256", None) != checksum(path):
+            raise BadRun(f"{path} is damaged, or belongs to another {CONFIG}: its sum is wrong")
+        config["tokenizer"] = join_texts(config.get("tokenizer"), folder)
+        state = load_file(path)
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+        aliases = {name: own for name, own in metadata.items() if own in state}
+        state |= {alias: state[own] for alias, own in aliases.items()}
+    except (ValueError, RecursionError, SafetensorError) as error:
+        raise BadRun(f"{folder} is damaged ({type(error).__name__}) and cannot be read") from None
+    except OSError as error:
+        raise BadRun(f"cannot read {folder}: {error.strerror or error}") from None
+    bounds.content(state, path, path.stat().st_size)
+    return {"state_dict": state, "tfzoo": config}
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside ``folder``, which is renamed to it when its files are complete.
+
+    Raises:
+        TfzooError: there is such a folder and it is not empty, or it cannot be written.
+    """
+    check_new(folder)
+    temporary = folder.with_name(f"{folder.name}.tmp")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        yield temporary
+        if folder.is_dir():
+            folder.rmdir()  # it is empty
+        os.replace(temporary, folder)
+    except OSError as error:
+        raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_new(folder: Path) -> None:
+    """Raise TfzooError where something is at a path that a new folder should have."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise TfzooError(f"{folder} exists: remove it, or write elsewhere")
+
+
+def unshared(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors without those that are the same as an earlier one, and for each of these the name
+    of that one.
+    """
+    first: dict[tuple[Any, ...], str] = {}
+    own, aliases = {}, {}
+    for name, value in state.items():
+        place = (value.data_ptr(), value.shape, value.stride(), value.dtype)
+        known = first.setdefault(place, name) if value.numel() else name
+        if known == name:
+            own[name] = value.detach().cpu().contiguous().clone()
+        else:
+            aliases[name] = known
+    return own, aliases
+
+
+def split_texts(tokenizer: Any) -> tuple[Any, dict[str, str]]:
+    """A tokenizer's state with each long text in it replaced by ``{"file": name}``, and these texts
+    by name.
+    """
+    leaves = (value for _, value in bounds.leaves(tokenizer))
+    texts = dict.fromkeys(text for text in leaves if isinstance(text, str) and len(text) > LONG)
+    names = {
+        text: "tokenizer.json" if len(texts) == 1 else f"tokenizer_{number}.json"
+        for number, text in enumerate(texts, 1)
+    }
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: replaced(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [replaced(inner) for inner in value]
+        return {"file": names[value]} if isinstance(value, str) and value in names else value
+
+    return replaced(tokenizer), {name: text for text, name in names.items()}
+
+
+def join_texts(tokenizer: Any, folder: Path) -> Any:
+    """A tokenizer's state from what :func:`split_texts` made of it and wrote to a folder."""
+    if isinstance(tokenizer, dict):
+        name = tokenizer.get("file")
+        if len(tokenizer) == 1 and isinstance(name, str):
+            if not TOKENIZER.fullmatch(name):
+                raise BadRun(f"{folder / CONFIG} names the file {name!r}, which is no tokenizer's")
+            return read_text(folder / name)
+        return {key: join_texts(value, folder) for key, value in tokenizer.items()}
+    return (
+        [join_texts(one, folder) for one in tokenizer] if isinstance(tokenizer, list) else tokenizer
+    )
+
+
+def without_folders(recipe: Any) -> Any:
+    """A recipe whose absolute paths are reduced to their last part."""
+    if isinstance(recipe, Mapping):
+        return {key: without_folders(value) for key, value in recipe.items()}
+    if isinstance(recipe, list | tuple):
+        return [without_folders(value) for value in recipe]
+    if isinstance(recipe, str):
+        for kind in (PurePosixPath, PureWindowsPath):
+            if kind(recipe).is_absolute():
+                return kind(recipe).name
+    return recipe
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of limited size."""
+    if path.stat().st_size > LARGEST:
+        raise BadRun(f"{path} has more than {LARGEST:,} bytes")
+    return path.read_text("utf-8")
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    found = sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(2**20):
+            found.update(block)
+    return found.hexdigest()

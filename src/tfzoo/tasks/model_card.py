@@ -1,0 +1,98 @@
+"""The model card of a trained run, which is README.md of its repository on the Hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tfzoo.runs import pretrained, summary
+
+if TYPE_CHECKING:
+    from tfzoo.tasks.pretrained import Pretrained
+
+CARD = """\
+---
+{metadata}---
+
+# {title}
+
+A {task} model of {parameters:,} parameters, made with tfzoo.
+
+```sh
+pip install 'tfzoo[export]'
+echo "a line of text" | tfzoo {command} {address}
+```
+
+```python
+import tfzoo
+
+task = tfzoo.{cls}.load("{address}")
+print(task.{command}(["a line of text"]))
+```
+
+## Scores
+
+{scores}
+
+## Recipe
+
+```yaml
+{recipe}```
+
+{versions}.
+
+## Licence
+
+Not stated here: whoever publishes these weights states one. The text that they were trained on may
+restrict it.
+"""
+SHOWN = ("task", "seed", "model", "data", "optim", "search")
+"""The sections of the recipe that the card shows."""
+
+
+def model_card(task: Pretrained, repository: str = "") -> str:
+    """The text of a model card: the Hub's metadata, how to load the model, its scores, its parts
+    and data, and versions. ``repository`` is where it will be, ``name/repository``.
+    """
+    recipe = {key: task.recipe[key] for key in SHOWN if key in task.recipe}
+    return CARD.format(
+        metadata=as_yaml(metadata(task)),
+        title=repository.rpartition("/")[2] or f"{task.name.capitalize()} by tfzoo",
+        task=task.name,
+        parameters=sum(one.numel() for one in task.parameters()),
+        command=task.command,
+        address=f"hf://{repository or 'NAME/REPOSITORY'}",
+        cls=type(task).__name__,
+        scores=table(task.results),
+        recipe=as_yaml(set_values(pretrained.without_folders(recipe))),
+        versions=", ".join(f"{name} {one}" for name, one in summary.versions().items()),
+    )
+
+
+def metadata(task: Pretrained) -> dict[str, Any]:
+    """What the Hub reads of a card to list the model."""
+    found: dict[str, Any] = {"library_name": "tfzoo", "pipeline_tag": task.pipeline_tag}
+    languages = task.tokenizer_state().get("languages")
+    if languages:
+        found["language"] = list(dict.fromkeys(str(one).partition("-")[0] for one in languages))
+    return found
+
+
+def table(results: Mapping[str, float]) -> str:
+    """The scores as a table, or a line that says that there are none."""
+    rows = [f"| {name} | {results[name]:.4g} |" for name in sorted(results)]
+    return "\n".join(["| score | value |", "|---|---|", *rows]) if rows else "None are known."
+
+
+def set_values(recipe: Any) -> Any:
+    """A recipe without the options that are not set."""
+    if isinstance(recipe, Mapping):
+        return {key: set_values(value) for key, value in recipe.items() if value is not None}
+    return [set_values(one) for one in recipe] if isinstance(recipe, list | tuple) else recipe
+
+
+def as_yaml(values: Mapping[str, Any]) -> str:
+    """A text in YAML, in the order of the keys."""
+    return str(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))

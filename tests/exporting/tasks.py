@@ -1,0 +1,48 @@
+"""Small tasks with random weights, to be exported."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+
+import tfzoo
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.tokenizer import Tokenizer, TokenizerPair
+from tfzoo.registry import create
+from tfzoo.testing.samples import randomize
+
+LINES = ("one two three", "four five six", "seven plus eight", "nine and ten")
+GERMAN = ("eins zwei", "drei")
+SIZES: dict[str, Any] = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.0}
+SPEC = {"name": "bpe", "vocab_size": 270}
+
+
+@cache
+def tokenizer(spec: str = "bpe", lines: tuple[str, ...] = LINES) -> Tokenizer:
+    made: Tokenizer = create("tokenizer", SPEC if spec == "bpe" else spec)
+    made.train(lines)
+    return made
+
+
+def translator(*, joint: bool = True, spec: str = "bpe", **options: Any) -> tfzoo.TranslationTask:
+    """A translator whose weights are random but not those of a start, so that a norm's weight and
+    bias count.
+    """
+    torch.manual_seed(0)
+    source, target = tokenizer(spec), tokenizer(spec, *(() if joint else (GERMAN,)))
+    kept = SPEC if spec == "bpe" else spec
+    pair = TokenizerPair(source, target, "en", "de", kept)
+    sizes = {"source_vocab_size": None if joint else len(source), "tie": "all" if joint else "none"}
+    model = tfzoo.Transformer(len(target), **{**SIZES, **sizes, **options})
+    randomize(model)
+    return tfzoo.TranslationTask(model, pair).eval()
+
+
+def classifier(**options: Any) -> tfzoo.ClassificationTask:
+    torch.manual_seed(0)
+    vocabulary = Vocabulary(tokenizer(), ["no", "yes", "perhaps"], SPEC)
+    model = tfzoo.TransformerClassifier(len(tokenizer()), 3, **{**SIZES, **options})
+    randomize(model)
+    return tfzoo.ClassificationTask(model, vocabulary).eval()

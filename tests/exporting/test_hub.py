@@ -1,0 +1,106 @@
+"""Models are pushed to and loaded from a Hub that is a folder: nothing reaches the network."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import huggingface_hub
+import pytest
+from huggingface_hub.utils import filter_repo_objects
+
+from tests.exporting.tasks import LINES, translator
+from tfzoo import TranslationTask
+from tfzoo.commands.main import main
+from tfzoo.errors import BadRun, TfzooError
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that stands for the Hub."""
+    place = tmp_path / "hub"
+
+    def upload_folder(
+        self: object, *, repo_id: str, folder_path: Path, allow_patterns: list[str], **rest: Any
+    ) -> SimpleNamespace:
+        names = [path.name for path in Path(folder_path).iterdir()]
+        for name in filter_repo_objects(names, allow_patterns=allow_patterns):
+            shutil.copy(Path(folder_path) / name, place / repo_id)
+        return SimpleNamespace(commit_url=f"https://huggingface.co/{repo_id}/commit/1")
+
+    def snapshot_download(repo_id: str, *, allow_patterns: list[str], **rest: Any) -> str:
+        huggingface_hub.utils.validate_repo_id(repo_id)
+        if not (place / repo_id).is_dir():
+            raise OSError(f"404 Client Error.\n\nRepository Not Found: {repo_id}")
+        copy = tmp_path / "copy" / str(rest["revision"])
+        copy.mkdir(parents=True, exist_ok=True)
+        names = [path.name for path in (place / repo_id).iterdir()]
+        for name in filter_repo_objects(names, allow_patterns=allow_patterns):
+            shutil.copy(place / repo_id / name, copy)
+        return str(copy)
+
+    def create_repo(self: object, repo_id: str, **rest: Any) -> None:
+        huggingface_hub.utils.validate_repo_id(repo_id)
+        if repo_id.startswith("other/"):
+            raise OSError("403 Forbidden: you have no right to write here")
+        (place / repo_id).mkdir(parents=True, exist_ok=True)
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "create_repo", create_repo)
+    monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", upload_folder)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    return place
+
+
+def test_what_is_pushed_is_loaded_by_its_address(
+    hub: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = translator()
+    assert task.push_to_hub("me/numbers") == "https://huggingface.co/me/numbers/commit/1"
+    assert 'tfzoo.TranslationTask.load("hf://me/numbers")' in (
+        hub / "me/numbers/README.md"
+    ).read_text("utf-8")
+    assert TranslationTask.load("hf://me/numbers").translate(LINES) == task.translate(LINES)
+    (tmp_path / "lines").write_text("one two\n", "utf-8")
+    assert main(["translate", "hf://me/numbers@v1", str(tmp_path / "lines")]) == 0
+    assert capsys.readouterr().out == f"{task.translate(['one two'])[0]}\n"
+
+
+def test_only_the_files_of_a_model_are_fetched(hub: Path, tmp_path: Path) -> None:
+    translator().push_to_hub("me/numbers")
+    for name in ("modeling.py", "evil.pkl", "pytorch_model.bin"):
+        (hub / "me/numbers" / name).touch()
+    TranslationTask.load("hf://me/numbers")
+    fetched = {path.name for path in (tmp_path / "copy/None").iterdir()}
+    assert fetched == {"model.safetensors", "config.json", "tokenizer.json", "README.md"}
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("hf://me/nothing", "404 Client Error"),
+        ("hf://me", "no address of the form"),
+        ("hf://me/-numbers-", "cannot load"),
+        ("hf://../../etc", "no address of the form"),
+        ("hf://me/numbers/../x", "no address of the form"),
+    ],
+)
+def test_an_address_without_a_model_is_one_line(hub: Path, address: str, says: str) -> None:
+    with pytest.raises(BadRun, match=says) as error:
+        TranslationTask.load(address)
+    assert "\n" not in str(error.value)
+
+
+def test_a_repository_of_another_library_is_no_model(hub: Path) -> None:
+    (hub / "you/bert").mkdir(parents=True)
+    (hub / "you/bert/config.json").write_text("{}", "utf-8")
+    with pytest.raises(BadRun, match="holds no model of tfzoo"):
+        TranslationTask.load("hf://you/bert")
+
+
+def test_a_refusal_of_the_hub_is_one_line(hub: Path) -> None:
+    with pytest.raises(TfzooError, match=r"cannot push to other/x: 403 Forbidden"):
+        translator().push_to_hub("other/x")
+    with pytest.raises(TfzooError, match="cannot push to"):
+        translator().push_to_hub("a b")

@@ -1,0 +1,186 @@
+"""A folder with safetensors holds a trained run, and nothing that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+from torch.testing import assert_close
+
+from tests.exporting.tasks import LINES, classifier, translator
+from tfzoo import ClassificationTask, TranslationTask
+from tfzoo.commands.main import main
+from tfzoo.errors import BadRun, TfzooError
+from tfzoo.runs import checkpoints, pretrained
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    task = translator()
+    task.recipe["data"] = {"root": "/home/me/multi30k", "source": "en"}
+    task.results = {"test/bleu": 12.5}
+    task.save_pretrained("model")
+    return Path("model")
+
+
+def test_a_translator_comes_back_with_its_tokenizer_settings_and_scores(folder: Path) -> None:
+    found, wanted = TranslationTask.load(folder), translator()
+    assert_close(dict(found.state_dict()), dict(wanted.state_dict()), rtol=0, atol=0)
+    assert found.translate(LINES, beam=2) == wanted.translate(LINES, beam=2)
+    assert found.results == {"test/bleu": 12.5}
+    assert found.model.source_embedding is found.model.target_embedding
+
+
+def test_what_is_shared_is_stored_once_and_no_folder_of_the_machine_is_told(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        *("model.safetensors", "config.json", "tokenizer.json", "README.md")
+    }
+    assert "model.source_embedding.weight" in TranslationTask.load(folder).state_dict()
+    assert len(load_file(folder / "model.safetensors")) == len(translator().state_dict()) - 1
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    assert config["recipe"]["data"]["root"] == "multi30k"
+    assert "/home/me" not in (folder / "README.md").read_text("utf-8")
+
+
+def test_the_tokenizer_is_a_file_of_its_library(folder: Path) -> None:
+    from tokenizers import Tokenizer
+
+    library = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert library.encode("one two").ids == translator().tokenizer.source.encode(["one two"])[0]
+
+
+def test_two_tokenizers_are_two_files(tmp_path: Path) -> None:
+    wanted = translator(joint=False)
+    wanted.save_pretrained(tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").glob("tok*")} == {
+        "tokenizer_1.json",
+        "tokenizer_2.json",
+    }
+    found = TranslationTask.load(tmp_path / "model")
+    assert not found.tokenizer.joint
+    assert found.translate(LINES) == wanted.translate(LINES)
+
+
+def test_a_classifier_comes_back_with_its_labels(tmp_path: Path) -> None:
+    wanted = classifier()
+    wanted.save_pretrained(tmp_path / "model")
+    found = ClassificationTask.load(tmp_path / "model" / "model.safetensors")
+    assert found.classifications(LINES) == wanted.classifications(LINES)
+
+
+def test_the_card_has_what_the_hub_lists_a_model_by(folder: Path) -> None:
+    text = (folder / "README.md").read_text("utf-8")
+    metadata = yaml.safe_load(text.split("---\n")[1])
+    assert metadata == {
+        "library_name": "tfzoo",
+        "pipeline_tag": "translation",
+        "language": ["en", "de"],
+    }
+    assert "| test/bleu | 12.5 |" in text
+    recipe = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    assert recipe["model"]["dim"] == 16
+
+
+def test_commands_read_the_folder_that_export_writes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("lines").write_text("one two\n", "utf-8")
+    assert main(["export", "model", "--output", "model.ckpt"]) == 0
+    assert main(["export", "model.ckpt", "--to", "safetensors", "--output", "again"]) == 0
+    said = []
+    for run in ("model", "model.ckpt", "again"):
+        capsys.readouterr()
+        assert main(["translate", run, "lines"]) == 0
+        said.append(capsys.readouterr().out)
+    assert len(set(said)) == 1
+    assert main(["export", "model.ckpt", "--to", "safetensors", "--output", "again"]) == 2
+    assert "again exists" in capsys.readouterr().err
+    assert main(["export", "model.ckpt", "--to", "safetensor", "--output", "x"]) == 2
+    assert "Did you mean 'safetensors'?" in capsys.readouterr().err
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TfzooError, match="cannot write"):
+        translator().save_pretrained(tmp_path / "file" / "model")
+    monkeypatch.setattr(pretrained, "checksum", lambda path: str(path))  # of the temporary name
+    task = translator()
+    monkeypatch.setattr("safetensors.torch.load_file", lambda path: {"w": torch.zeros(1)})
+    with pytest.raises(TfzooError, match="not what is read back"):
+        task.save_pretrained(tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def changed(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, **changes}), "utf-8")
+
+
+def hostile_config(folder: Path) -> None:
+    (folder / "config.json").write_text("[" * 100_000, "utf-8")
+
+
+def hostile_weights(folder: Path) -> None:
+    data = bytearray((folder / "model.safetensors").read_bytes())
+    data[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(data)
+
+
+def sum_of(folder: Path) -> str:
+    return pretrained.checksum(folder / "model.safetensors")
+
+
+def short_weights(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-8])
+    changed(folder, sha256=sum_of(folder))
+
+
+def a_pickle(folder: Path) -> None:
+    torch.save({"w": torch.zeros(2)}, folder / "model.safetensors")
+    changed(folder, sha256=sum_of(folder))
+
+
+HOSTILE = {
+    "nested": (hostile_config, "damaged"),
+    "a flipped bit": (hostile_weights, "sum is wrong"),
+    "cut short": (short_weights, "damaged"),
+    "a pickle": (a_pickle, "damaged"),
+    "a file elsewhere": (
+        lambda folder: changed(folder, tokenizer={"states": [{"file": "../../secret"}]}),
+        "no tokenizer's",
+    ),
+    "a file that is missing": (
+        lambda folder: changed(folder, tokenizer={"states": [{"file": "tokenizer_7.json"}]}),
+        "No such file",
+    ),
+    "a newer format": (lambda folder: changed(folder, format=99), "format 99"),
+    "no object": (
+        lambda folder: (folder / "config.json").write_text("[1]", "utf-8"),
+        "no configuration",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_folder_that_was_changed_is_refused_in_one_line(name: str, folder: Path) -> None:
+    change, says = HOSTILE[name]
+    change(folder)
+    with pytest.raises(BadRun, match=says) as error:
+        checkpoints.read(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_a_larger_model_than_its_weights_is_refused_before_it_is_built(folder: Path) -> None:
+    recipe = TranslationTask.load(folder).recipe
+    changed(folder, recipe={**recipe, "model": {**recipe["model"], "dim": 10**6}})
+    with pytest.raises(BadRun, match="do not fit"):
+        TranslationTask.load(folder)
