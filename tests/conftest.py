@@ -28,6 +28,7 @@ TOGETHER = (
     "tests/commands/test_imports.py",
     "tests/plugin/test_plugin.py",
     "tests/test_platforms.py",
+    "tests/serving/test_stopping.py",
 )
 """Files whose processes are forked from one (see tests/forked.py), which is loaded once."""
 FIRST = (*TOGETHER, "tests/commands/")

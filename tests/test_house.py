@@ -23,7 +23,7 @@ FLOORS = {
     4: ("mixer", "models", "search", "generation", "swapping", "testing"),
     5: ("data", "tasks", "runs", "plots", "pages"),
     6: ("config", "costs", "terminal"),
-    7: ("training",),
+    7: ("training", "serving"),
     8: ("sweep",),
     9: ("commands", "__main__"),
 }

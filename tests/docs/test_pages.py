@@ -24,7 +24,7 @@ TINY = (
     *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2"),
     *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
 )
-OF_A_RUN = ("validate", "test", "predict", "translate", "classify", "attention")
+OF_A_RUN = ("validate", "test", "predict", "translate", "classify", "attention", "serve")
 PLUGIN = "soft_capped"
 """The component of docs/own-components.md; tests/plugin installs it and gives these commands."""
 
@@ -97,6 +97,8 @@ def test_the_commands_of_a_page_work(
     for command in commands(page):
         if PLUGIN in command.words:
             continue
+        if command.words[0] == "serve":
+            monkeypatch.setattr("tfzoo.serving.server.serve", lambda *_: None)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(command.stdin.encode())))
         capsys.readouterr()
         code = main(tried(command))
@@ -127,6 +129,8 @@ def tried(command: Command) -> list[str]:
     if words[0] == "check":
         describe(*words[1:3])
         return ["check", "--help"]
+    if words[0] == "serve":
+        return [*words, "--port", "0"]
     if words[0] in OF_A_RUN:
         assert Path(words[1]).exists(), words
     return words

@@ -25,6 +25,7 @@ LITTLE = {
     "preparation": ["--pairs", "2000"],
     "recurrent": ["--lengths", "32", "--pairs", "1"],
     "scaling": ["--measure"],
+    "serve": ["--requests", "100"],
     "training_step": ["--dim", "64", "--layers", "1", "--pairs", "2"],
 }
 NEEDS = {

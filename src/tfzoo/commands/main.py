@@ -26,6 +26,7 @@ COMMANDS = {
     "translate": "translate text line by line",
     "classify": "classify text line by line",
     "attention": "write a page that shows a trained run's attention in a text",
+    "serve": "a page and a JSON API for a trained run, on this machine",
     "sweep": "train every combination of parts and report the differences",
     "report": "write the report of a sweep",
     "export": "write a trained run for other programs, or to be shared",

@@ -12,22 +12,33 @@ from markupsafe import Markup
 BASE = Path(__file__).parent / "base.css"
 
 
-def render(template: Path, **given: object) -> str:
+def render(template: Path, *, served: bool = False, **given: object) -> str:
     """The page of a Jinja template ``NAME.html`` with the files ``NAME.css`` and ``NAME.js`` beside
-    it. The template writes ``policy``, ``style`` and ``script`` where they belong. All other text
-    is escaped.
+    it, if there are any. The template writes ``policy``, ``style`` and ``script`` where they
+    belong. All other text is escaped.
+
+    Args:
+        served: the page may send a form to its own server, show the answer in a frame, and have
+            the icon that browsers ask for.
     """
-    style = BASE.read_text("utf-8") + template.with_suffix(".css").read_text("utf-8")
-    script = template.with_suffix(".js").read_text("utf-8")
+    style = BASE.read_text("utf-8") + beside(template, ".css")
+    script = beside(template, ".js")
+    own = "'self'" if served else "'none'"
     policy = (
         f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"frame-src {own}; img-src {own}; base-uri 'none'; form-action {own}"
     )
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     page = environment.from_string(template.read_text("utf-8"))
     return page.render(policy=policy, style=Markup(style), script=Markup(script), **given)
+
+
+def beside(template: Path, suffix: str) -> str:
+    """The text of the file beside a template; "" if there is none."""
+    path = template.with_suffix(suffix)
+    return path.read_text("utf-8") if path.exists() else ""
 
 
 def digest(text: str) -> str:

@@ -1,0 +1,90 @@
+"""tfzoo serve RUN: a page and a JSON API for a trained run."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.commands.text_lines import task_of
+from tfzoo.errors import TfzooError
+from tfzoo.runs import checkpoints
+from tfzoo.serving.limits import Limits
+from tfzoo.terminal import notify, print_result
+from tfzoo.training.device import DEVICES
+
+LIMITS = {
+    "characters": "characters of a text",
+    "texts": "texts of a request",
+    "bytes": "bytes of a request",
+    "seconds": "seconds of a request, its wait for the model included",
+    "waiting": "requests that wait for the model; more get status 503",
+}
+EPILOG = """\
+The page shows the translation or the label of a text, and the attention of the model. Programs send
+{"text": "..."} or {"texts": ["...", "..."]} as JSON to /translate or /classify; /openapi.json has
+the details. There is no password: with another --host, others can use the model, too. After Ctrl-C
+or SIGTERM the server answers what it was asked, and ends. It prints the size of each request, and
+no text.
+"""
+
+
+def run(args: list[str]) -> int:
+    """Serve one run until it is stopped."""
+    parser = CommandParser("serve", "Serve a trained run: a page and a JSON API.", EPILOG)
+    parser.add_argument(
+        "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where to listen (default: %(default)s, this machine alone)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, metavar="N", help="0: a free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--device", metavar="D", help=f"{DEVICES}; default: the first GPU, else the CPU"
+    )
+    for one in fields(Limits):
+        parser.add_argument(
+            f"--max-{one.name}",
+            type=type(one.default),
+            default=one.default,
+            metavar="N",
+            help=f"{LIMITS[one.name]} (default: %(default)s)",
+        )
+    given = parser.parse(args)
+    if given is None:
+        return 0
+    limits = Limits(**{one.name: getattr(given, f"max_{one.name}") for one in fields(Limits)})
+    serve_run(given.run, given.host, given.port, given.device, limits)
+    return 0
+
+
+def serve_run(run: str, host: str, port: int, device: str | None, limits: Limits) -> None:
+    """Check what was given, load the task, and serve it.
+
+    Raises:
+        TfzooError: no such run or device; the address is taken; FastAPI is not installed.
+    """
+    if not 0 <= port < 2**16:
+        raise TfzooError(f"--port {port}: a port is a number from 0 to 65535")
+    path = checkpoints.resolve(run)
+    try:
+        from tfzoo.serving import server
+        from tfzoo.serving.app import make_app
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "tfzoo":
+            raise
+        raise TfzooError(
+            f"tfzoo serve needs {error.name}, which is not installed: pip install 'tfzoo[serve]'"
+        ) from None
+    bound = server.listen(host, port)
+    with bound:
+        task = task_of(path, device)
+        app = make_app(task, run, limits, server.hosts_of(bound, host))
+        if not server.is_loopback(bound):
+            notify("others can reach this address, and there is no password")
+        print_result(f"{server.address(bound)}  (Ctrl-C ends)")
+        server.serve(app, bound, limits)

@@ -1,0 +1,269 @@
+"""The application: routes, the shapes of requests and answers, and one form for all errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.parse import parse_qs
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, model_validator
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+import tfzoo
+from tfzoo.pages.render import render
+from tfzoo.serving.answers import ANSWERS, answer_page, message_page
+from tfzoo.serving.guard import Guard
+from tfzoo.serving.limits import ClientGone, Limits, Refused
+from tfzoo.serving.worker import Worker
+
+T = TypeVar("T")
+
+PAGE = Path(__file__).parent / "serve.html"
+EXPECTED = 'send {"text": "..."} or {"texts": ["...", "..."]}'
+SHOW = "/show"
+"""Where the page sends its form; all that is answered there is a page."""
+
+
+class Texts(BaseModel):
+    """One text, or several."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    text: str | None = None
+    texts: list[str] | None = None
+
+    @model_validator(mode="after")
+    def one_of_both(self) -> Self:
+        """Either is given."""
+        if (self.text is None) == (self.texts is None):
+            raise ValueError(EXPECTED)
+        return self
+
+    def all(self, limits: Limits) -> list[str]:
+        """The texts.
+
+        Raises:
+            Refused: a text is too long, or there are too many.
+        """
+        texts = [self.text] if self.text is not None else self.texts or []
+        if len(texts) > limits.texts:
+            raise Refused(422, f"{len(texts):,} texts; at most {limits.texts:,} in a request")
+        for index, text in enumerate(texts):
+            which = "the text" if self.texts is None else f"texts[{index}]"
+            check_length(text, limits, which)
+        return texts
+
+
+class Translation(BaseModel):
+    """A translation, and its log probability divided by the length penalty."""
+
+    translation: str
+    score: float
+
+
+class Classification(BaseModel):
+    """The most probable label, and the probabilities of all labels."""
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+
+
+class Health(BaseModel):
+    """The run, and the number of requests that run or wait."""
+
+    status: str
+    run: str
+    task: str
+    requests: int
+
+
+class Error(BaseModel):
+    """Why there is no answer, in one sentence."""
+
+    error: str
+
+
+class Translations(BaseModel):
+    """One for each of ``texts``, in the same order."""
+
+    answers: list[Translation]
+
+
+class Classifications(BaseModel):
+    """One for each of ``texts``, in the same order."""
+
+    answers: list[Classification]
+
+
+REFUSALS = (400, 403, 408, 413, 415, 422, 500, 503, 504)
+SHAPES: dict[str, Any] = {
+    "translate": Translation | Translations,
+    "classify": Classification | Classifications,
+}
+
+
+def make_app(task: Any, run: str, limits: Limits, hosts: list[str] | None = None) -> FastAPI:
+    """The application that serves one task.
+
+    Args:
+        task: a task in evaluation mode, on its device.
+        run: what pages call it.
+        limits: of each request.
+        hosts: the names by which a browser may call this server, against DNS rebinding; None: any.
+    """
+    worker = Worker(task.model, limits.waiting, limits.seconds)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        worker.close()
+
+    app = FastAPI(
+        title=f"tfzoo {task.command}",
+        description=f"{run}, {task.name}",
+        version=tfzoo.__version__,
+        docs_url=None,  # these pages load scripts from another server
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    add_routes(app, task, run, limits, worker)
+    for kind, handler in HANDLERS.items():
+        app.add_exception_handler(kind, handler)
+    paths = frozenset(getattr(route, "path", "") for route in app.routes)
+    app.add_middleware(Guard, limits=limits, refusal=refusal, paths=paths)
+    if hosts is not None:  # the last one added is the first one asked
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
+    return app
+
+
+def add_routes(app: FastAPI, task: Any, run: str, limits: Limits, worker: Worker) -> None:
+    """The page, what it shows, the JSON API, and whether the server is well."""
+    first = render(PAGE, served=True, run=run, command=task.command, task=task.name, limits=limits)
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    async def page() -> str:
+        return first
+
+    @app.get("/favicon.ico", status_code=204, include_in_schema=False)
+    async def icon() -> None:
+        """There is none; browsers ask for it all the same."""
+
+    @app.post(SHOW, response_class=HTMLResponse, include_in_schema=False)
+    async def show(request: Request) -> str:
+        form = parse_qs((await request.body()).decode("utf-8", "replace"))
+        text = " ".join(form.get("text", [""])[0].split())
+        if not text:
+            raise Refused(422, "the text is empty")
+        check_length(text, limits, "the text")
+        return await while_connected(request, worker, partial(answer_page, task, text, run))
+
+    @app.post(
+        f"/{task.command}",
+        operation_id=task.command,
+        summary=f"{task.name.capitalize()} of one text, or of several",
+        response_model=SHAPES[task.command],
+        responses={status: {"model": Error} for status in REFUSALS},
+    )
+    async def answer(request: Request, asked: Texts) -> Any:
+        texts = asked.all(limits)
+        work = partial(ANSWERS[task.command], task, texts)
+        found = await while_connected(request, worker, work)
+        return JSONResponse(found[0] if asked.texts is None else {"answers": found})
+
+    @app.get("/health", summary="Which run is served, and how many requests are being answered")
+    async def health() -> Health:
+        return Health(status="ok", run=run, task=task.name, requests=worker.accepted)
+
+
+def check_length(text: str, limits: Limits, which: str) -> None:
+    """Raise ``Refused`` if a text is too long."""
+    if len(text) > limits.characters:
+        raise Refused(
+            422, f"{which} has {len(text):,} characters; at most {limits.characters:,} are read"
+        )
+
+
+async def while_connected(request: Request, worker: Worker, work: Callable[[], T]) -> T:
+    """The result of ``work()`` from the worker.
+
+    Raises:
+        Refused: there is none.
+        ClientGone: the client closed its connection; the work is stopped.
+    """
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    result, closed = asyncio.ensure_future(worker.run(work)), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait((result, closed), return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            raise ClientGone
+        return result.result()
+    finally:
+        result.cancel()
+        closed.cancel()
+        await asyncio.gather(result, closed, return_exceptions=True)
+
+
+# Errors.
+
+
+def refusal(request: Request, refused: Refused) -> Response:
+    """A page where a page is expected, else ``{"error": "one sentence"}``."""
+    headers = {"Retry-After": "1"} if refused.status == 503 else None
+    if request.url.path == SHOW:
+        page = message_page("No answer", {}, [str(refused)])
+        return HTMLResponse(page, refused.status, headers)
+    return JSONResponse({"error": str(refused)}, refused.status, headers)
+
+
+async def on_refused(request: Request, error: Any) -> Response:
+    """A request that was refused while it was handled."""
+    return refusal(request, error)
+
+
+async def on_invalid(request: Request, error: Any) -> Response:
+    """A body that is not what the schema says."""
+    first = error.errors()[0]
+    content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content != "application/json" and not content.endswith("+json"):
+        why = "send JSON, with the header Content-Type: application/json"
+        return refusal(request, Refused(415, why))
+    if first["type"] == "json_invalid":
+        return refusal(request, Refused(400, f"the body is not JSON: {first['ctx']['error']}"))
+    name, *rest = first["loc"][1:] or ("",)
+    if name not in Texts.model_fields:
+        unknown = f"there is no key {name!r}: " if first["type"] == "extra_forbidden" else ""
+        return refusal(request, Refused(422, unknown + EXPECTED))
+    where = f"{name}[{rest[0]}]" if rest else name
+    kind = "a list of strings" if where == "texts" else "a string"
+    return refusal(request, Refused(422, f"{where} is not {kind}"))
+
+
+async def on_http_error(request: Request, error: Any) -> Response:
+    """No such path, or another method; or what FastAPI says of JSON that is nested too deep."""
+    why = "the body cannot be read as JSON" if error.status_code == 400 else str(error.detail)
+    return refusal(request, Refused(error.status_code, why))
+
+
+async def on_client_gone(request: Request, error: Any) -> Response:
+    """Nobody reads this; the status is for the line that is printed."""
+    return Response(status_code=499)
+
+
+HANDLERS: dict[Any, Any] = {
+    Refused: on_refused,
+    ClientGone: on_client_gone,
+    RequestValidationError: on_invalid,
+    HTTPException: on_http_error,
+}

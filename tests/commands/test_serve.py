@@ -1,0 +1,50 @@
+"""``tfzoo serve`` refuses in one line what it cannot serve."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands.test_attention import here  # noqa: F401
+from tfzoo.commands.main import main
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "RUN is missing: tfzoo serve"),
+        (["nothing"], "no run at nothing"),
+        (["numbers.ckpt", "--port", "70000"], "--port 70000: a port is a number from 0 to 65535"),
+        (["numbers.ckpt", "--max-texts", "0"], "--max-texts 0 must be above 0"),
+        (["numbers.ckpt", "--max-seconds", "nan"], "--max-seconds nan must be above 0"),
+        (["numbers.ckpt", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1, port 8000: "),
+        (["numbers.ckpt", "--device", "tpu", "--port", "0"], "--device tpu: no such device"),
+        (["numbers.ckpt", "--port", "TAKEN"], "; --port 0 takes a free port"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: list[str],
+    message: str,
+    here: Path,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", *(port if word == "TAKEN" else word for word in words)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert message in said
+
+
+def test_without_the_extra_it_says_what_to_install(
+    here: Path,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "tfzoo.serving.app", raising=False)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert main(["serve", "numbers.ckpt"]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("needs fastapi, which is not installed: pip install 'tfzoo[serve]'\n")

@@ -1,0 +1,243 @@
+"""A server gives each request its answer or one clear error, and keeps nothing of it."""
+
+from __future__ import annotations
+
+import html
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.serving.running import JSON, Client, serving, wait_for
+from tests.tasks.test_attention import classifier, translator
+from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.pages import attention
+from tfzoo.serving import answers
+
+EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
+
+
+@pytest.fixture(scope="module")
+def translating() -> Iterator[Any]:
+    task = translator()
+    with serving(task, EVIL, characters=200, texts=3, bytes=2000) as client:
+        yield SimpleNamespace(task=task, client=client)
+
+
+@contextmanager
+def held(task: Any) -> Iterator[SimpleNamespace]:
+    """Each layer of the model waits until ``go`` is set, and is counted before that."""
+    gate = SimpleNamespace(go=threading.Event(), layers=0)
+
+    def wait(*_: object) -> None:
+        gate.layers += 1
+        gate.go.wait(20)
+
+    layers = [one for one in task.model.modules() if isinstance(one, TransformerLayer)]
+    hooks = [one.register_forward_pre_hook(wait) for one in layers]
+    try:
+        yield gate
+    finally:
+        gate.go.set()
+        for hook in hooks:
+            hook.remove()
+
+
+def test_a_translation_is_the_tasks_own(translating: Any) -> None:
+    texts = ["one two", "", "three"]
+    wanted = [
+        {"translation": best.text, "score": best.score}
+        for (best,) in translating.task.translations(texts)
+    ]
+    one = translating.client.ask("/translate", {"text": "one two"})
+    assert one.status == 200
+    assert json.loads(one.text)["translation"] == wanted[0]["translation"]
+    assert json.loads(one.text)["score"] == pytest.approx(wanted[0]["score"])
+    several = translating.client.ask("/translate", {"texts": texts})
+    assert json.loads(several.text) == {"answers": wanted}
+
+
+def test_fifty_at_once_are_answered_each_with_its_own() -> None:
+    task = classifier()
+    texts = [f"text {index}" for index in range(50)]
+    with serving(task) as client, ThreadPoolExecutor(50) as threads:
+        found = list(threads.map(lambda text: client.ask("/classify", {"text": text}), texts))
+        assert client.requests() == 0
+    for text, answer in zip(texts, found, strict=True):
+        (ranked,) = task.classifications([text])
+        said = json.loads(answer.text)
+        assert (answer.status, said["label"]) == (200, ranked[0].label)
+        assert said["probability"] == pytest.approx(ranked[0].probability)
+        assert list(said["probabilities"]) == [one.label for one in ranked]
+
+
+SAY = 'send {"text": "..."} or {"texts": ["...", "..."]}'
+MISTAKES = {
+    "no JSON": ("{", 400, "the body is not JSON: Expecting property name"),
+    "nested too deep": ("[" * 1500, 400, "the body cannot be read as JSON"),
+    "no object": (["one"], 422, SAY),
+    "nothing": ("", 422, SAY),
+    "neither": ({}, 422, SAY),
+    "both": ({"text": "a", "texts": []}, 422, SAY),
+    "a typo": ({"txet": "a"}, 422, f"there is no key 'txet': {SAY}"),
+    "a number": ({"text": 1}, 422, "text is not a string"),
+    "a string": ({"texts": "one"}, 422, "texts is not a list of strings"),
+    "a number among texts": ({"texts": ["a", 3]}, 422, "texts[1] is not a string"),
+    "half a character": ({"text": "\ud800"}, 422, "lone surrogate"),
+    "too long": ({"texts": ["a", "b" * 201]}, 422, "texts[1] has 201 characters; at most 200"),
+    "too many": ({"texts": ["a"] * 4}, 422, "4 texts; at most 3"),
+    "too large": ({"text": "a" * 2000}, 413, "the request is larger than 2,000 bytes"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_clear_error(name: str, translating: Any) -> None:
+    body, status, says = MISTAKES[name]
+    answer = translating.client.ask("/translate", body, JSON)
+    assert (answer.status, says in answer.error) == (status, True), answer.text
+
+
+def test_other_errors_have_the_same_form(translating: Any) -> None:
+    ask = translating.client.ask
+    assert ask("/translate", '{"text": "a"}').status == 415
+    assert ask("/translate").error == "Method Not Allowed"
+    assert ask("/docs").error == "Not Found"
+    # No length is announced, so that the size shows while it arrives.
+    parts = iter([b" " * 1500] * 2)
+    assert ask("/translate", parts, JSON).status == 413
+
+
+def test_other_sites_cannot_use_a_browsers_user(translating: Any) -> None:
+    ask = translating.client.ask
+    body, own = {"text": "a"}, f"http://127.0.0.1:{translating.client.port}"
+    assert ask("/translate", body, {"Origin": own}).status == 200
+    assert ask("/translate", body, {"Origin": "https://example.org"}).status == 403
+    assert ask("/translate", body, {"Origin": "null"}).status == 403
+    assert ask("/translate", body, {"Host": "example.org"}).status == 400
+    assert ask("/health", headers={"Host": "localhost:1"}).status == 200
+
+
+def test_the_schema_names_what_is_sent_and_what_is_answered(translating: Any) -> None:
+    schema = json.loads(translating.client.ask("/openapi.json").text)
+    assert set(schema["paths"]) == {"/translate", "/health"}
+    answers = schema["paths"]["/translate"]["post"]["responses"]
+    assert {"200", "400", "413", "422", "503", "504"} <= set(answers)
+    assert "HTTPValidationError" not in schema["components"]["schemas"]
+
+
+def test_the_page_shows_the_answer_and_its_attention_and_no_markup_of_a_text(
+    translating: Any,
+) -> None:
+    ask = translating.client.ask
+    first = ask("/")
+    assert html.escape(EVIL, quote=False) in first.text.replace("&#34;", '"').replace("&#39;", "'")
+    shown = ask("/show", urlencode({"text": EVIL}))
+    assert shown.status == 200
+    assert all(f'value="{side}"' in shown.text for side in ("encoder", "decoder", "cross"))
+    for one in (first, shown):
+        assert EVIL not in one.text
+        assert one.headers["content-security-policy"] == "frame-ancestors 'self'"
+        assert one.headers["cache-control"] == "no-store"
+        assert "default-src &#39;none&#39;" in one.text
+    for text, says in (("", "the text is empty"), ("a" * 201, "201 characters")):
+        answer = ask("/show", urlencode({"text": text}))
+        assert (answer.status, answer.headers.get_content_type()) == (422, "text/html")
+        assert says in answer.text
+
+
+def test_a_page_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = answers.answer_page(translator(), "one", "run")
+    assert '"layer": 0' in whole
+    monkeypatch.setattr(attention, "MAX_BYTES", len(whole) - 1)
+    fewer = answers.answer_page(translator(), "one", "run")
+    assert '"layer": 0' not in fewer
+    assert '"layer": 1' in fewer
+    assert "Note: the last layers alone" in fewer
+    monkeypatch.setattr(attention, "MAX_BYTES", 1000)
+    assert "would be too large" in answers.answer_page(translator(), "one", "run")
+    without = answers.answer_page(classifier(mixer="fourier", position="none"), "one", "run")
+    assert "<dt>label</dt>" in without
+    assert "NUM 0." in without
+    assert "no layer has an attention map" in without
+
+
+def test_one_more_than_may_wait_is_told_to_come_back() -> None:
+    task = translator()
+    with held(task) as gate, serving(task, waiting=2) as client, ThreadPoolExecutor(3) as threads:
+        found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(3)]
+        wait_for(lambda: client.requests() == 3)
+        refused = client.ask("/translate", {"text": "a"})
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        assert "3 requests are waiting" in refused.error
+        gate.go.set()
+        assert [one.result().status for one in found] == [200] * 3
+        assert client.ask("/translate", {"text": "a"}).status == 200
+
+
+def begun(client: Client, body: str, length: int) -> socket.socket:
+    """A connection that has sent a request, or the beginning of one."""
+    opened = socket.create_connection(("127.0.0.1", client.port))
+    head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}"
+    opened.sendall(f"POST /translate HTTP/1.1\r\n{head}\r\n\r\n{body}".encode())
+    return opened
+
+
+def test_a_client_that_goes_away_frees_its_place() -> None:
+    """Also the model, before its next layer."""
+    task, body = translator(), '{"text": "a"}'
+    with held(task) as gate, serving(task, waiting=1) as client:
+        running = begun(client, body, len(body))
+        wait_for(lambda: gate.layers == 1)
+        waiting = begun(client, body, len(body))
+        wait_for(lambda: client.requests() == 2)
+        waiting.close()
+        wait_for(lambda: client.requests() == 1)
+        running.close()
+        for _ in range(3):  # whatever came before an answer has been seen
+            client.requests()
+        gate.go.set()
+        wait_for(lambda: client.requests() == 0)
+        assert gate.layers == 1
+        begun(client, body[:3], len(body)).close()
+        assert client.ask("/translate", {"text": "a"}).status == 200
+
+
+def test_time_is_limited_for_the_model_and_for_a_slow_client() -> None:
+    task = translator()
+    with held(task) as gate, serving(task, seconds=0.2) as client:
+        with begun(client, '{"te', 13) as slow, ThreadPoolExecutor(2) as threads:
+            found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(2)]
+            wait_for(lambda: found[1].done())
+            gate.go.set()
+            assert [one.result().status for one in found] == [504, 504]
+            assert "no answer within 0.2 seconds" in found[0].result().error
+            assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
+        assert gate.layers == 1
+        assert client.ask("/translate", {"text": "a"}).status == 200
+
+
+def test_a_failure_and_the_text_are_kept_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is printed of a request are sizes; the model's failure ends one request."""
+    task = translator()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("cannot read 'secret'")
+
+    with serving(task) as client:
+        hook = task.model.encoder.register_forward_pre_hook(fail)
+        failed = client.ask("/translate", {"text": "secret"})
+        assert (failed.status, failed.error) == (500, "the model failed: RuntimeError")
+        hook.remove()
+        assert client.ask("/translate", {"text": "secret"}).status == 200
+        assert client.ask("/secret").status == 404
+    printed = "".join(capsys.readouterr())
+    assert "POST /translate: 18 bytes, 500" in printed
+    assert "RuntimeError in test_serving.py, line" in printed
+    assert "secret" not in printed
