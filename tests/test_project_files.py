@@ -1,0 +1,125 @@
+"""Workflows, forms and project files name what exists, and say what pyproject.toml says."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tfzoo
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+
+
+def read(path: Path) -> dict[Any, Any]:
+    found = yaml.safe_load(path.read_text("utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def sessions() -> set[str]:
+    """Of the noxfile."""
+    tree = ast.parse((ROOT / "noxfile.py").read_text("utf-8"))
+    return {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and any("nox.session" in ast.unparse(one) for one in node.decorator_list)
+    }
+
+
+def run_sessions(job: dict[str, Any]) -> list[str]:
+    """The sessions that a job runs; those of its matrix in place of the expression."""
+    matrix = job.get("strategy", {}).get("matrix", {})
+    words = " ".join(re.findall(r"^nox -s (.+)$", "\n".join(commands(job)), re.MULTILINE))
+    return words.replace("${{ matrix.session }}", " ".join(matrix.get("session", []))).split()
+
+
+def commands(job: dict[str, Any]) -> list[str]:
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_workflows_run_sessions_that_exist() -> None:
+    ran = {
+        path.stem: {one for job in read(path)["jobs"].values() for one in run_sessions(job)}
+        for path in WORKFLOWS
+    }
+    assert ran == {
+        "ci": {"tests", "lint", "package"},
+        "docs": {"docs"},
+        "nightly": {"nightly", "lowest", "highest"},
+        "release": {"lint", "package"},
+    }
+    assert set().union(*ran.values()) <= sessions()
+    assert ran["ci"] == set(re.findall(r"\b(tests|lint|package)\b", (ROOT / ".ci/run").read_text()))
+
+
+def test_continuous_integration_tests_the_pythons_of_the_classifiers() -> None:
+    marker = "Programming Language :: Python :: 3."
+    claimed = ["3." + one.removeprefix(marker) for one in PROJECT["classifiers"] if marker in one]
+    tested = read(ROOT / ".github/workflows/ci.yml")["jobs"]["tests"]["strategy"]["matrix"][
+        "python"
+    ]
+    assert tested == claimed
+    assert PROJECT["requires-python"] == f">={claimed[0]}"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_can_do_no_more_than_it_needs(path: Path) -> None:
+    """Reads the repository; only publishing asks for more, and holds no secret."""
+    workflow = read(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "group" in workflow["concurrency"]
+    assert "secrets." not in path.read_text("utf-8")
+    for name, job in workflow["jobs"].items():
+        more = job.get("permissions", {})
+        assert (name == "publish") == bool(more)
+        assert set(more) <= {"id-token", "pages"}
+        assert bool(more) == ("environment" in job)
+        assert job["timeout-minutes"] <= 350
+        for step in job["steps"]:
+            uses = step.get("uses", "@v1")
+            assert re.search(r"@(release/)?v\d+$", uses), uses
+            if uses.startswith("actions/checkout@"):
+                assert step["with"] == {"persist-credentials": False}
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
+def test_a_form_has_what_the_site_needs_to_show_it(path: Path) -> None:
+    form = read(path)
+    if path.stem == "config":
+        assert form == {"blank_issues_enabled": False}
+        return
+    assert {"name", "description", "body"} <= set(form)
+    ids = [part["id"] for part in form["body"]]
+    assert len(set(ids)) == len(ids)
+    assert all(part["attributes"]["label"] for part in form["body"])
+    assert any(part.get("validations", {}).get("required") for part in form["body"])
+
+
+def test_the_citation_and_the_changelog_are_of_this_version() -> None:
+    citation = read(ROOT / "CITATION.cff")
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == tfzoo.__version__
+    assert (citation["title"], citation["license"]) == (PROJECT["name"], PROJECT["license"])
+    assert citation["authors"] == PROJECT["authors"]
+    assert citation["keywords"] == PROJECT["keywords"]
+    assert citation["abstract"] == PROJECT["description"]
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert re.findall(r"^## \[([^\]]+)\]", changes, re.MULTILINE)[0] == tfzoo.__version__
+
+
+def test_project_files_name_no_person_and_no_address_but_the_index_of_pytorch() -> None:
+    files = [*WORKFLOWS, *FORMS, ROOT / "SECURITY.md", ROOT / "CITATION.cff"]
+    files.append(ROOT / ".github/pull_request_template.md")
+    text = "\n".join(file.read_text("utf-8") for file in files)
+    assert set(re.findall(r"https?://[^\s)]+", text)) == {"https://download.pytorch.org/whl/cpu"}
+    assert not re.findall(r"[\w.]+@[\w-]+\.\w+", text)
