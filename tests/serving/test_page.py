@@ -22,6 +22,7 @@ def client() -> Iterator[Client]:
 def test_typing_a_text_shows_its_answer_and_its_attention(browser: Any, client: Client) -> None:
     own = f"http://127.0.0.1:{client.port}/"
     page, said, asked = browser.new_page(viewport={"width": 1200, "height": 900}), [], []
+    page.set_default_timeout(10_000)
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
@@ -34,8 +35,8 @@ def test_typing_a_text_shows_its_answer_and_its_attention(browser: Any, client: 
         page.keyboard.press("Enter")
         answer.locator("h1", has_text=text).wait_for()
         assert answer.locator("dt").first.inner_text() == "translation"
-        answer.locator("#queries .token").first.hover()
-        assert "attends to" in answer.locator("#status").inner_text()
+        answer.locator(".queries .token").first.hover()
+        assert "attends to" in answer.locator(".status").inner_text()
     page.locator("#send:enabled").wait_for()
     assert (page.inner_text("#status"), page.is_visible("#hint")) == ("", False)
     assert page.title() == "Translation: runs/toy/1"
