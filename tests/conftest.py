@@ -4,6 +4,7 @@ is chosen for PyTorch holds for oneDNN too; pytest-xdist shares the work by file
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -31,7 +32,14 @@ TOGETHER = (
     "tests/serving/test_stopping.py",
 )
 """Files whose processes are forked from one (see tests/forked.py), which is loaded once."""
-FIRST = (*TOGETHER, "tests/commands/")
+FIRST = (
+    *TOGETHER,
+    "tests/commands/",
+    "tests/models/",
+    "tests/sweep/",
+    "tests/testing/",
+    "tests/test_transforms.py",
+)
 """What takes long: at the end it would keep one process waiting for the other."""
 
 
@@ -56,6 +64,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if "muon" in item.nodeid:
                 item.add_marker(pytest.mark.skip("PyTorch has Muon from version 2.9 on"))
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live to the end: the garbage collector need not look at them again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,5 +1,7 @@
 """What a process loads before checks are forked from it."""
 
+import gc
+
 import lightning.pytorch  # noqa: F401
 import pytest  # noqa: F401
 import torch
@@ -26,3 +28,4 @@ for kind in KINDS:
     for name in registry(kind).names() if kind in COMPONENT_KINDS else ():
         registry(kind).entry(name)
 patching.remember()
+gc.freeze()  # a look of the garbage collector, too, copies memory into a fork
