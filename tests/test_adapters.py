@@ -154,6 +154,8 @@ def test_the_run_of_a_wandb_logger(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert calls[0]["mode"] == "disabled"
     assert calls[0]["project"] == "p"
     assert _adapters.wandb_run(logger) is None  # what our stand-in for `init` returned
+    assert not _adapters.wandb_sends_model(logger)
+    assert _adapters.wandb_sends_model(WandbLogger(project="p", log_model=True))
 
 
 def test_ray_prints_through_one_function() -> None:

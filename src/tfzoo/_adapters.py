@@ -166,6 +166,11 @@ def wandb_run(logger: Any) -> Any:
     return logger._experiment
 
 
+def wandb_sends_model(logger: Any) -> bool:
+    """Whether a ``WandbLogger`` sends checkpoints as artifacts (``log_model``)."""
+    return bool(logger._log_model)
+
+
 def silence_ray_workers(ray: Any) -> None:
     """Keep Ray from printing what its workers print, which has no public switch."""
     ray._private.worker.print_to_stdstream = lambda *words, **more: None

@@ -15,6 +15,7 @@ import pytest
 import torch
 import yaml
 
+from tests.sweep.test_wandb import records
 from tfzoo import TranslationTask
 from tfzoo.commands.main import main
 
@@ -79,6 +80,7 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(
     assert {path.name for path in folder.iterdir()} == {
         "config.yaml",
         "metrics.csv",
+        "curves.png",
         "checkpoints",
         "summary.json",
     }
@@ -164,6 +166,7 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(
     assert fitted()["fit"]["ended"] == "interrupted"
     assert "test" not in fitted()
     assert signal.getsignal(number) == before
+    assert Path("runs/numbers/1/curves.png").exists() == (number == signal.SIGINT)
     scored = "val/chrf" in fitted()["fit"]["scores"]
     assert scored == (number == signal.SIGINT), (
         "time for a validation is there after Ctrl-C, not after a kill"
@@ -190,6 +193,7 @@ def test_a_second_ctrl_c_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TranslationTask, "training_step", twice)
     assert fit(steps=50) == 130
     assert fitted()["fit"]["ended"] == "interrupted at once"
+    assert not Path("runs/numbers/1/curves.png").exists()
 
 
 def test_a_failure_is_recorded_and_told(
@@ -228,6 +232,16 @@ def test_another_logger_is_added_to_metrics_csv(logger: str) -> None:
     assert Path("runs/numbers/1/metrics.csv").is_file()
     assert Path("runs/numbers/1/lightning_logs").is_dir()
     assert {path.name for path in Path().iterdir()} == {"runs"}
+    if logger == "TensorBoardLogger":
+        assert "curves" in pictures_of(Path("runs/numbers/1/lightning_logs"))
+
+
+def pictures_of(folder: Path) -> set[str]:
+    """The names of the pictures that TensorBoard shows."""
+    from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
+
+    shown = EventMultiplexer().AddRunsFromDirectory(str(folder)).Reload()
+    return {name for run in shown.Runs().values() for name in run["images"]}
 
 
 def test_weights_and_biases_is_offline_without_an_account(
@@ -237,8 +251,14 @@ def test_weights_and_biases_is_offline_without_an_account(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert fit("--trainer.logger", "WandbLogger", "--trainer.logger.project", "mine", steps=2) == 0
-    assert list(Path("runs/numbers/1/wandb").glob("offline-run-*"))
+    options = ("--trainer.logger.project", "mine", "--trainer.logger.log_model", "true")
+    assert fit("--trainer.logger", "WandbLogger", *options, steps=2) == 0
+    (kept,) = Path("runs/numbers/1/wandb").glob("offline-run-*")
+    assert list(kept.glob("files/media/images/curves_*.png")), "the curves"
+    (record,) = kept.glob("*.wandb")
+    (model,) = [one.artifact for one in records(record) if one.HasField("artifact")]
+    assert (model.type, list(model.aliases)) == ("model", ["latest", "best"])
+    assert json.loads(model.metadata)["original_filename"] == "best.ckpt"
 
 
 def test_a_trained_run_scores_as_its_training_said_and_translates(

@@ -27,6 +27,7 @@ COMMANDS = {
     "classify": "classify text line by line",
     "attention": "write a page that shows a trained run's attention in a text",
     "serve": "a page and a JSON API for a trained run, on this machine",
+    "plot": "draw learning curves of runs, a position encoding or attention scores",
     "sweep": "train every combination of parts and report the differences",
     "report": "write the report of a sweep",
     "export": "write a trained run for other programs, or to be shared",

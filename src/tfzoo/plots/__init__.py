@@ -8,12 +8,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tfzoo.plots.attention import attention_figure
     from tfzoo.plots.confusion import confusion_figure
+    from tfzoo.plots.curves import curves_figure
+    from tfzoo.plots.metrics import read_runs
     from tfzoo.plots.position import position_figure
+    from tfzoo.plots.saturation import saturation_figure
 
-__all__ = ["attention_figure", "confusion_figure", "position_figure"]
+_WHERE = {
+    "attention_figure": "attention",
+    "confusion_figure": "confusion",
+    "curves_figure": "curves",
+    "position_figure": "position",
+    "read_runs": "metrics",
+    "saturation_figure": "saturation",
+}
+
+__all__ = [
+    "attention_figure",
+    "confusion_figure",
+    "curves_figure",
+    "position_figure",
+    "read_runs",
+    "saturation_figure",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module(f"tfzoo.plots.{name.removesuffix('_figure')}"), name)
+    if name in _WHERE:
+        return getattr(import_module(f"tfzoo.plots.{_WHERE[name]}"), name)
     raise AttributeError(f"module 'tfzoo.plots' has no attribute {name!r}")

@@ -30,7 +30,8 @@ def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], st
                 board(logger).add_image(name, picture, step, dataformats="HWC")
                 board(logger).flush()
     except Exception as error:  # a picture does not end a run
-        notify(f"no picture {name} in the logger: {type(error).__name__}: {error}")
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        notify(f"no picture {name} in the logger: {why}")
 
 
 def board(logger: Any) -> Any:

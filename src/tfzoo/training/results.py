@@ -12,6 +12,7 @@ import lightning.pytorch as L
 from tfzoo.runs import checkpoints, summary
 from tfzoo.scores import format_score, format_scores
 from tfzoo.terminal import relative_path
+from tfzoo.training.pictures import CURVES
 from tfzoo.training.progress import timers
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def table_rows(run: TrainingRun) -> list[tuple[str, str]]:
         rows.append(("validation", "none took place; trainer.val_check_interval sets how often"))
     rows += format_scores(run.test_scores)
     folder, command = relative_path(run.folder), run.task.command
+    if (run.folder / CURVES).exists():
+        rows.append(("curves", relative_path(run.folder / CURVES)))
     if run.checkpoint:
         rows.append(("checkpoint", relative_path(run.checkpoint)))
         rows.append((command, f'echo "{example_text(run.data)}" | tfzoo {command} {folder}'))

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from jsonargparse import Namespace
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import WandbLogger
 
 from tfzoo import _adapters
@@ -32,6 +33,8 @@ START = 15.0
 """Seconds to wait for the server to open a run; after that the run is kept offline."""
 END = 20.0
 """Seconds to wait at the end until all data is sent; after that it is left on disk."""
+END_WITH_MODEL = 600.0
+"""The same, where the best checkpoint is sent too (``log_model``)."""
 
 
 def configure(logger: Namespace, folder: Path) -> None:
@@ -122,7 +125,7 @@ def start(loggers: Sequence[Any]) -> None:
         if not isinstance(logger, WandbLogger) or rank():
             continue
         _adapters.wandb_arguments(logger)["settings"] = _settings(
-            init_timeout=START, finish_timeout=END / 2
+            init_timeout=START, finish_timeout=end_patience(logger) / 2
         )
         try:
             logger.experiment  # noqa: B018  # opens it
@@ -135,8 +138,23 @@ def start(loggers: Sequence[Any]) -> None:
         QUEUES[logger] = LogQueue(logger)
 
 
+def send_best(loggers: Sequence[Any], best: ModelCheckpoint) -> None:
+    """Let loggers with ``log_model`` send the best checkpoint, also if it is one of an earlier
+    attempt of this run, of which they know nothing.
+    """
+    for logger in loggers:
+        if isinstance(logger, WandbLogger) and not rank() and best.best_model_path:
+            logger.after_save_checkpoint(best)
+            logger.finalize("success")
+
+
+def end_patience(logger: WandbLogger) -> float:
+    """Seconds to wait at the end until all data is sent."""
+    return END_WITH_MODEL if _adapters.wandb_sends_model(logger) else END
+
+
 def finish(loggers: Sequence[Any]) -> None:
-    """Send the remaining data within :data:`END` seconds, and print how to send what is left."""
+    """Send the remaining data within :func:`end_patience`, and print how to send what is left."""
     for logger in loggers:
         if not isinstance(logger, WandbLogger):
             continue
@@ -144,13 +162,11 @@ def finish(loggers: Sequence[Any]) -> None:
         if not hasattr(run, "finish"):
             continue
         started, folder, sent = monotonic(), Path(run.dir).parent, False
+        patience = end_patience(logger)
         with suppress(Exception):
-            drained = QUEUES.pop(logger).drained(END / 2)
-            sent = (
-                run_with_timeout(END - (monotonic() - started) + 1, partial(finish_run, run))
-                is True
-                and drained
-            )
+            drained = QUEUES.pop(logger).drained(patience / 2)
+            left = patience - (monotonic() - started) + 1
+            sent = run_with_timeout(left, partial(finish_run, run)) is True and drained
         if not sent or run.settings.mode in ("offline", "dryrun"):
             notify(
                 f"Weights & Biases: kept in {relative_path(folder)}; "
@@ -164,17 +180,21 @@ def finish_run(run: Any) -> bool:
     return True
 
 
+QUEUED = ("log_hyperparams", "log_metrics", "log_table", "after_save_checkpoint", "finalize")
+"""The calls that wait for the server or copy files."""
+
+
 class LogQueue:
     """A queue of a logger's calls, made in order in a separate thread.
 
     A call that fails therefore does not end training, and a slow call does not delay it: logging a
-    table waits for the server.
+    table waits for the server, and ``finalize`` copies the best checkpoint (``log_model``).
     """
 
     def __init__(self, logger: WandbLogger) -> None:
         self.calls: Queue[Callable[[], object]] = Queue()
         self.failed = ""
-        for name in ("log_hyperparams", "log_metrics", "log_table"):
+        for name in QUEUED:
             setattr(logger, name, self._later(getattr(logger, name)))
         Thread(target=self._send, daemon=True, name="tracking").start()
 

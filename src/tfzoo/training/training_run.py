@@ -28,7 +28,11 @@ from tfzoo.terminal import notify, print_error
 from tfzoo.training import results, tracking
 from tfzoo.training.best_checkpoint import best_checkpoint
 from tfzoo.training.make_trainer import make_trainer
+from tfzoo.training.pictures import draw_curves
 from tfzoo.training.progress import Bar
+
+AT_ONCE = "interrupted at once"
+"""How a training ended that a second Ctrl-C stopped."""
 
 
 class TrainingRun:
@@ -111,6 +115,9 @@ class TrainingRun:
             is_built_in = self.recipe["data"].get("dataset")
             if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
                 self._test()
+            in_a_hurry = code == STOPPED or self.ended == AT_ONCE
+            if not in_a_hurry and not rank():
+                draw_curves(self.folder, self.trainer.loggers, self.trainer.global_step)
             return code
         finally:
             tracking.finish(self.trainer.loggers)
@@ -146,6 +153,7 @@ class TrainingRun:
             return self._on_error(error)
         finally:
             self.watchdog.stop()
+        tracking.send_best(self.trainer.loggers, self.best)
         self.ended = "interrupted" if self.signals.code else "completed"
         if self.last.failed:
             failed = ", ".join(f"{name} ({why})" for name, why in self.last.failed.items())
@@ -157,7 +165,7 @@ class TrainingRun:
     def _on_interrupt(self, stop: BaseException) -> int:
         """Return the exit code after a signal or Ctrl-C; requeue the job if the scheduler asks."""
         after_checkpoint = isinstance(stop, SystemExit) and stop.code == STOPPED
-        self.ended = "interrupted" if after_checkpoint else "interrupted at once"
+        self.ended = "interrupted" if after_checkpoint else AT_ONCE
         notify(f"tfzoo: stopped by a signal after step {self.trainer.global_step}")
         if not after_checkpoint:
             return INTERRUPTED

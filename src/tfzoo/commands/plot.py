@@ -1,0 +1,149 @@
+"""tfzoo plot: pictures of runs, of positional encodings and of attention scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.config.arguments import parse_text
+from tfzoo.errors import TfzooError
+from tfzoo.kinds import KINDS
+from tfzoo.plots.style import check_suffix, save
+from tfzoo.registry import Spec, registry
+from tfzoo.terminal import print_result, relative_path
+
+FILE = "curves.png"
+EPILOG = """\
+  tfzoo plot RUN...                       learning curves of runs, by their folders, in one picture
+  tfzoo plot position NAME                an encoding as a heat map, and against distance
+  tfzoo plot attention [NAME...]          spread of scores and saturation of the softmax by head_dim
+
+Options of a component are written as in recipes: --position.base 500000, --attention.scale 5.
+A run in a folder that is called position or attention is written with its path: ./position
+
+  tfzoo plot runs/numbers/1 runs/numbers/2 --output numbers.svg
+  tfzoo plot position rotary --position.base 500000 --length 1024
+  tfzoo plot attention dot_product scaled_dot_product
+"""
+PARTS = ("position", "attention")
+"""The kinds of components that have a picture."""
+SIZES = {
+    "dim": (64, "width of the model and of a head"),
+    "heads": (8, "number of heads"),
+    "length": (128, "number of positions, or of keys"),
+}
+OF = {"position": {"dim", "heads", "length", "causal"}, "attention": {"length"}, "": {"metric"}}
+"""The options of each form of the command."""
+
+
+def run(args: list[str]) -> int:
+    """Draw a picture, write it and print its path."""
+    parser = CommandParser("plot", "Draw a picture.", EPILOG)
+    parser.add_argument("what", metavar="WHAT", nargs="+", help="runs, or position or attention")
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="the picture to write: .png, .svg or .pdf (default: curves.png in the folder of the "
+        "run, for several runs in the working folder; else position_NAME.png or attention.png)",
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        action="append",
+        help="draw this column of metrics.csv, and no others; may be given several times",
+    )
+    for name, (default, text) in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=f"{text} (default: {default})")
+    parser.add_argument(
+        "--causal", action="store_true", default=None, help="position: in a decoder"
+    )
+    words, options = component_options(args)
+    given = parser.parse(words)
+    if given is None:
+        return 0
+    kind = kind_of(given.what)
+    for name in ("metric", *SIZES, "causal"):
+        if getattr(given, name) is not None and name not in OF[kind]:
+            raise TfzooError(
+                f"--{name} is nothing of tfzoo plot {kind or 'RUN'} (tfzoo plot --help)"
+            )
+    for name in options.keys() - {kind}:
+        raise TfzooError(f"--{name}.{next(iter(options[name]))} belongs to tfzoo plot {name} NAME")
+    if given.output is not None:
+        check_suffix(given.output)
+    if kind:
+        figure, default = draw_part(kind, given, options.get(kind, {}))
+    else:
+        figure, default = draw_runs(given)
+    path = Path(given.output) if given.output is not None else default
+    save(figure, path)
+    print_result(relative_path(path))
+    return 0
+
+
+def component_options(args: list[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """The command line without the options of components, and these by kind."""
+    words, options, rest = list[str](), dict[str, dict[str, Any]](), list(args)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith(tuple(f"--{kind}." for kind in PARTS)):
+            words.append(word)
+            continue
+        key, equals, text = word[2:].partition("=")
+        if not equals and (not rest or rest[0].startswith("--")):
+            raise TfzooError(f"--{key} needs a value")
+        kind, _, name = key.partition(".")
+        options.setdefault(kind, {})[name] = parse_text(key, text if equals else rest.pop(0))
+    return words, options
+
+
+def kind_of(words: list[str]) -> str:
+    """The kind of component that the first word names, or "" if it is a run.
+
+    Raises:
+        TfzooError: it could be both, or is a kind that has no picture.
+    """
+    first = words[0]
+    if first in PARTS:
+        if any((Path(first) / name).is_file() for name in ("config.yaml", "metrics.csv")):
+            raise TfzooError(
+                f"{first} is a kind of component and the folder of a run: for the run write "
+                f"./{first}"
+            )
+        return first
+    if first in KINDS and not Path(first).exists():
+        raise TfzooError(f"{first} has no picture. Kinds with one: {', '.join(PARTS)}")
+    return ""
+
+
+def draw_part(kind: str, given: Any, options: dict[str, Any]) -> tuple[Any, Path]:
+    """The picture of components, and the file it is written to by default."""
+    names = given.what[1:]
+    if options and len(names) != 1:
+        raise TfzooError(f"--{kind}.{next(iter(options))} needs one name: tfzoo plot {kind} NAME")
+    for name in names:
+        registry(kind).entry(name)
+    specs: list[Spec] = [{"name": name, **options} for name in names]
+    sizes = {name: default for name, (default, _) in SIZES.items()}
+    sizes |= {name: value for name in SIZES if (value := getattr(given, name)) is not None}
+    if kind == "position":
+        from tfzoo.plots.position import position_figure
+
+        if len(specs) != 1:
+            raise TfzooError("plot position needs one name (tfzoo list position)")
+        figure = position_figure(specs[0], **sizes, causal=bool(given.causal))
+        return figure, Path(f"position_{names[0]}.png")
+    from tfzoo.plots.saturation import saturation_figure
+
+    return saturation_figure(specs, keys=sizes["length"]), Path("attention.png")
+
+
+def draw_runs(given: Any) -> tuple[Any, Path]:
+    """The learning curves of runs, and the file they are written to by default."""
+    from tfzoo.plots.curves import curves_figure
+    from tfzoo.plots.metrics import read_runs
+
+    runs = read_runs([Path(word) for word in given.what])
+    figure = curves_figure(runs, given.metric or ())
+    return figure, (Path(given.what[0]) / FILE if len(runs) == 1 else Path(FILE))

@@ -1,0 +1,183 @@
+"""Learning curves of runs: losses, the monitored score and the learning rate by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfzoo.errors import BadRun, UnknownName
+from tfzoo.plots.metrics import Curve, RunMetrics
+from tfzoo.plots.style import (
+    COLOURS,
+    DASHES,
+    INK,
+    SOFT,
+    escape_dollars,
+    line_style,
+    new_figure,
+    styled,
+)
+from tfzoo.scores import PERCENT, format_score
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LOSSES = ("train/loss", "val/loss")
+RATE = "train/lr"
+FEW = 40
+"""Up to this many values of a line are drawn as points as well."""
+SMOOTHED = 100
+"""A line of more values than this is drawn pale, with a running mean over it."""
+WIDE = 30.0
+"""Losses that fall by more than this factor are drawn on a logarithmic scale."""
+BEST = {"marker": "o", "markersize": 8, "markerfacecolor": "none", "linestyle": "none"}
+
+
+def curves_figure(runs: Sequence[RunMetrics], metrics: Sequence[str] = ()) -> Figure:
+    """Draw the learning curves of one or several runs: a panel each for the losses, the monitored
+    score and the learning rate, by optimiser step.
+
+    One run has both losses in one panel. Of several runs each has a colour, and each loss a panel.
+    A circle marks the best checkpoint. Values that are not finite leave a gap and are counted below
+    the panel.
+
+    Args:
+        runs: what :func:`read_runs` has read.
+        metrics: names of columns to draw instead, a panel each.
+
+    Raises:
+        BadRun: more runs than there are lines that differ.
+        UnknownName: no run has logged one of the metrics.
+    """
+    if len(runs) > (most := len(COLOURS) * len(DASHES)):
+        raise BadRun(f"one picture tells {most} runs apart, not {len(runs)}: draw fewer at a time")
+    panels = choose_panels(runs, metrics)
+    columns = min(len(panels), 2 if len(panels) == 4 else 3)
+    rows = -(-len(panels) // columns)
+    many = len(runs) > 1
+    longest = max((len(run.name) for run in runs), default=0)
+    legend_columns = max(1, min(len(runs) + 1, 130 // (longest + 8))) if many else 3
+    legend_rows = -(-(len(runs) + 1) // legend_columns) if many else 1
+    with styled():
+        figure = new_figure(9.0, 0.4 + 2.6 * rows + 0.2 * legend_rows)
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            draw_panel(axes, panel, runs)
+        handles = legend_handles(runs, panels)
+        if handles:
+            figure.legend(handles=handles, loc="outside lower left", ncols=legend_columns)
+        if not many:
+            name = escape_dollars(runs[0].name)
+            figure.suptitle(name, x=0.01, ha="left", weight="bold")
+    return figure
+
+
+def choose_panels(runs: Sequence[RunMetrics], metrics: Sequence[str]) -> list[list[str]]:
+    """The metrics of each panel: those named, else the ones that runs have logged."""
+    logged = list(dict.fromkeys(name for run in runs for name in run.curves))
+    for name in metrics:
+        if name not in logged:
+            raise UnknownName("logged metric", name, logged)
+    if metrics:
+        return [[name] for name in dict.fromkeys(metrics)]
+    losses = [name for name in LOSSES if name in logged]
+    scores = dict.fromkeys(run.monitor for run in runs if run.monitor in run.curves)
+    if not scores:  # not known before a run has ended
+        scores = dict.fromkeys(name for name in logged if is_score(name))
+    panels = [losses] if len(runs) == 1 and losses else [[name] for name in losses]
+    panels += [[name] for name in scores if name and name not in losses]
+    panels += [[RATE]] if RATE in logged else []
+    return panels or [[name] for name in logged[:1]]
+
+
+def is_score(name: str) -> bool:
+    """Whether a metric is a score of the validation text other than its loss."""
+    split, _, last = name.partition("/")
+    return split == "val" and last not in ("loss", "perplexity", "items")
+
+
+def draw_panel(axes: Axes, panel: Sequence[str], runs: Sequence[RunMetrics]) -> None:
+    """Lines of one or several metrics of one run, or of one metric of several runs."""
+    lost = 0
+    for index, (run, name) in enumerate((run, name) for run in runs for name in panel):
+        curve = run.curves.get(name)
+        if curve is None:
+            continue
+        style = line_style(index)
+        lost += draw_curve(axes, curve, style, points=name != RATE)
+        best = run.best() if name == run.monitor else None
+        if best is not None:
+            axes.plot(*best, **BEST, color=style["color"] if len(runs) > 1 else INK, zorder=4)
+    title_and_units(axes, panel, runs)
+    if lost:
+        steps = f"{lost:,} value{'s' * (lost != 1)} not finite"
+        axes.text(0.99, 0.97, steps, transform=axes.transAxes, ha="right", va="top", color=SOFT)
+
+
+def draw_curve(axes: Axes, curve: Curve, style: dict[str, Any], points: bool = True) -> int:
+    """Draw one line, with its points if they are few. Returns how many values are not finite."""
+    steps, values = curve
+    finite = np.isfinite(values)
+    values = np.where(finite, values, np.nan)
+    marks = {"marker": "o", "markersize": 3.5} if len(steps) <= FEW and points else {}
+    if len(steps) > SMOOTHED and finite.all():
+        axes.plot(steps, values, color=style["color"], alpha=0.25, linewidth=0.8)
+        window = len(steps) // 50 * 2 + 1
+        sums = np.convolve(values, np.ones(window), "same")
+        values = sums / np.convolve(np.ones(len(steps)), np.ones(window), "same")
+    axes.plot(steps, values, **style, **marks)
+    return int((~finite).sum())
+
+
+def title_and_units(axes: Axes, panel: Sequence[str], runs: Sequence[RunMetrics]) -> None:
+    """Say what is drawn, and in which unit."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    name = panel[0]
+    title = "loss" if len(panel) > 1 else "learning rate" if name == RATE else name
+    values = np.concatenate(
+        [run.curves[one][1] for run in runs for one in panel if one in run.curves]
+    )
+    values = values[np.isfinite(values)]
+    is_loss = name.endswith("loss")
+    if is_loss:
+        title += " (nats)"
+        if len(values) and values.min() > 0 and values.max() > WIDE * values.min():
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")
+            title = title.replace("(nats)", "(nats, logarithmic)")
+    last = name.rpartition("/")[2]
+    if factor := PERCENT.get(last):
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{factor * value:g} %"))
+    axes.set_title(escape_dollars(title))
+    axes.set_xlabel("optimiser steps")
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlim(left=0)
+
+
+def legend_handles(runs: Sequence[RunMetrics], panels: Sequence[Sequence[str]]) -> list[Any]:
+    """The lines and marks that need a name."""
+    from matplotlib.lines import Line2D
+
+    names = [run.name for run in runs] if len(runs) > 1 else list(panels[0]) if panels else []
+    drawn = {name for panel in panels for name in panel}
+    handles = []
+    if len(names) > 1:
+        handles = [
+            Line2D([], [], **line_style(index), label=escape_dollars(name))
+            for index, name in enumerate(names)
+        ]
+    best = {run.monitor: run.best() for run in runs if run.monitor in drawn}
+    for name, found in best.items():
+        if name is None or found is None:
+            continue
+        value = f": {format_score(name, found[1])} at step {found[0]:,}" if len(runs) == 1 else ""
+        colour = SOFT if len(runs) > 1 else INK
+        return [*handles, Line2D([], [], **BEST, color=colour, label=f"best checkpoint{value}")]
+    return handles

@@ -1,0 +1,74 @@
+"""``tfzoo plot`` draws runs and parts, or says in one line why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plots.test_curves import make
+from tfzoo.commands.main import main
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make(tmp_path / "runs/numbers/1")
+    make(tmp_path / "runs/numbers/2")
+    make(tmp_path / "attention")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        ("runs/numbers/1", "runs/numbers/1/curves.png"),
+        ("runs/numbers/1 runs/numbers/2", "curves.png"),
+        ("./attention --metric val/loss --output loss.svg", "loss.svg"),
+        ("position rotary --position.base 500000 --dim 8 --length 9", "position_rotary.png"),
+        ("position alibi --heads=2 --length 9 --causal --output a.PDF", "a.PDF"),
+    ],
+)
+def test_a_picture_is_written_and_its_path_printed(
+    words: str, file: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plot", *words.split()]) == 0
+    assert capsys.readouterr() == (f"{file}\n", "")
+    written = (here / file).read_bytes()
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    assert written.startswith(starts[file.rpartition(".")[2].lower()])
+    assert main(["plot", *words.split()]) == 0
+    assert (here / file).read_bytes() == written, "the same picture is the same file"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "WHAT is missing"),
+        ("runs/numbers/3", "runs/numbers/3 does not exist. Runs there are: runs/numbers/1"),
+        ("attention", "attention is a kind of component and the folder of a run"),
+        ("norm rms", "norm has no picture. Kinds with one: position, attention"),
+        ("position", "plot position needs one name"),
+        ("position rotary alibi", "plot position needs one name"),
+        ("position none", "position 'none' does nothing at any position: nothing to draw"),
+        ("position rotery", "Did you mean 'rotary'?"),
+        ("position rotary --position.bas 3", "Did you mean 'base'?"),
+        ("position rotary --position.base", "--position.base needs a value"),
+        ("position rotary --dim 0", "dim=0 must be a whole number at least 1"),
+        ("position rotary --metric val/loss", "--metric is nothing of tfzoo plot position"),
+        ("runs/numbers/1 --causal", "--causal is nothing of tfzoo plot RUN"),
+        ("runs/numbers/1 --position.base 3", "--position.base belongs to tfzoo plot position NAME"),
+        ("runs/numbers/1 --output a.gif", "a.gif: the file's suffix chooses its format: .png,"),
+        ("runs/numbers/1 --output no/a.png", "cannot write no/a.png: No such file or directory"),
+        ("runs/numbers/1 --metric val/blue", "no logged metric named 'val/blue'."),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plot", *words.split()]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert not list(here.glob("*.*"))

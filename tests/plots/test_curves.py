@@ -1,0 +1,198 @@
+"""Curves are the logged numbers by step, of one or several runs, whatever is missing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from matplotlib.figure import Figure
+
+from tfzoo.errors import BadRun, UnknownName
+from tfzoo.plots.curves import curves_figure
+from tfzoo.plots.loggers import log_figure
+from tfzoo.plots.metrics import read_run, read_runs
+from tfzoo.training import pictures
+from tfzoo.training.pictures import draw_curves
+
+
+def make(
+    folder: Path, rows: int = 8, monitor: str | None = "val/chrf", **columns: list[float | None]
+) -> Path:
+    """A run that logged at every second step, and what ``columns`` say; None: nothing."""
+    folder.mkdir(parents=True)
+    logged = {
+        "train/loss": [5.0 / (row + 1) for row in range(rows)],
+        "train/lr": [1e-3] * rows,
+        "val/loss": [None if row % 2 else 4.0 / (row + 1) for row in range(rows)],
+        "val/chrf": [None if row % 2 else 10.0 + row for row in range(rows)],
+        **{name.replace("__", "/"): values for name, values in columns.items()},
+    }
+    with (folder / "metrics.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["step", *logged, "epoch", "test/chrf"])
+        for row in range(rows):
+            values = [values[row] for values in logged.values()]
+            writer.writerow([2 * row + 1, *values, 0, 99 if row == rows - 1 else None])
+    checkpoint = {"monitor": monitor} if monitor else {}
+    (folder / "config.yaml").write_text(yaml.safe_dump({"checkpoint": checkpoint}), "utf-8")
+    return folder
+
+
+def panels(figure: Figure) -> dict[str, list[list[tuple[float, float]]]]:
+    """The points of each line by title of its panel; a circle is a line of one point."""
+    return {
+        axes.get_title(loc="left"): [
+            list(zip(*map(list, line.get_data()), strict=True)) for line in axes.lines
+        ]
+        for axes in figure.axes
+        if axes.get_visible()
+    }
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for one in figure.legends for text in one.get_texts()]
+
+
+def test_one_run_has_losses_score_and_learning_rate_by_optimiser_step(tmp_path: Path) -> None:
+    figure = curves_figure([read_run(make(tmp_path / "numbers/1"))])
+    drawn = panels(figure)
+    assert list(drawn) == ["loss (nats)", "val/chrf", "learning rate"]
+    train, val = drawn["loss (nats)"]
+    assert train[:2] == [(2, 5.0), (4, 2.5)]
+    assert val[:2] == [(2, 4.0), (6, 4.0 / 3)]
+    assert drawn["val/chrf"][1] == [(14, 16.0)], "the circle"
+    assert legend(figure) == ["train/loss", "val/loss", "best checkpoint: 16 at step 14"]
+    assert figure.get_suptitle() == "numbers/1"
+    assert {axes.get_xlabel() for axes in figure.axes} == {"optimiser steps"}
+
+
+def test_several_runs_have_a_line_each_and_the_names_that_tell_them_apart(tmp_path: Path) -> None:
+    folders = [make(tmp_path / "runs" / name) for name in ("a/1", "a/2", "b/1")]
+    figure = curves_figure(read_runs([*folders, folders[0]]))
+    drawn = panels(figure)
+    assert list(drawn) == ["train/loss (nats)", "val/loss (nats)", "val/chrf", "learning rate"]
+    assert len(drawn["train/loss (nats)"]) == 3
+    assert legend(figure) == ["runs/a/1", "runs/a/2", "runs/b/1", "best checkpoint"]
+    lines = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 1]
+    assert len({line.get_color() for line in lines}) == 3
+
+
+def test_a_monitored_minimum_is_the_best(tmp_path: Path) -> None:
+    folder = make(tmp_path / "run", val__loss=[3, None, 1, None, 2, None, 1, None])
+    config = {"checkpoint": {"monitor": "val/loss", "mode": "min"}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    assert read_run(folder).best() == (6, 1.0), "the first of two equal ones"
+
+
+def test_a_share_is_in_percent_and_a_loss_that_falls_far_is_logarithmic(tmp_path: Path) -> None:
+    far = make(tmp_path / "far", monitor="val/accuracy", val__accuracy=[0.5] * 8)
+    falling = make(tmp_path / "b", train__loss=[4.0 * 0.3**row for row in range(8)])
+    figure = curves_figure([read_run(falling)])
+    assert figure.axes[0].get_yscale() == "log"
+    accuracy = curves_figure([read_run(far)]).axes[1]
+    assert accuracy.yaxis.get_major_formatter()(0.5) == "50 %"
+    assert "best checkpoint: 50 % at step 2" in legend(curves_figure([read_run(far)]))
+
+
+def test_values_that_are_not_finite_are_a_gap_that_is_counted(tmp_path: Path) -> None:
+    nan = [5.0, 4.0, math.nan, math.inf, 3.0, math.nan, math.nan, math.nan]
+    run = read_run(make(tmp_path / "run", train__loss=nan, val__chrf=[math.nan] * 8))
+    figure = curves_figure([run])
+    assert [text.get_text() for axes in figure.axes for text in axes.texts] == [
+        "5 values not finite",
+        "8 values not finite",
+    ]
+    assert run.best() is None
+
+
+@pytest.mark.parametrize("rows", [1, 300])
+def test_a_run_may_have_one_row_or_many(tmp_path: Path, rows: int) -> None:
+    figure = curves_figure([read_run(make(tmp_path / "run", rows))])
+    widths = [line.get_linewidth() for line in figure.axes[0].lines]
+    assert (min(widths) < 1) == (rows == 300), "a running mean lies over the values"
+    smooth = max((line.get_ydata() for line in figure.axes[2].lines), key=len)
+    assert max(smooth) == pytest.approx(1e-3), "the mean of equal values is that value"
+
+
+def test_a_score_is_drawn_before_the_monitored_one_is_known(tmp_path: Path) -> None:
+    run = read_run(make(tmp_path / "run", monitor=None))
+    assert "val/chrf" in panels(curves_figure([run]))
+    assert run.best() is None
+    summary = {"fit": {"best": {"val/chrf": 16}}}
+    (tmp_path / "run/summary.json").write_text(json.dumps(summary), "utf-8")
+    assert read_run(tmp_path / "run").best() == (14, 16.0)
+
+
+def test_metrics_are_chosen_by_name(tmp_path: Path) -> None:
+    run = read_run(make(tmp_path / "run"))
+    assert list(panels(curves_figure([run], ["val/loss", "train/lr"]))) == [
+        "val/loss (nats)",
+        "learning rate",
+    ]
+    with pytest.raises(UnknownName, match="Did you mean 'val/chrf'"):
+        curves_figure([run], ["val/chrv"])
+    with pytest.raises(BadRun, match="21 runs apart, not 22"):
+        curves_figure([run] * 22)
+
+
+def test_what_is_no_run_is_told(tmp_path: Path) -> None:
+    make(tmp_path / "runs/1")
+    for path, message in (
+        ("runs/2", "does not exist. Runs there are: .*1"),
+        ("runs", "no metrics.csv, which every training writes; runs in it: .*1"),
+        ("runs/1/config.yaml", "is a file; name the run's folder"),
+    ):
+        with pytest.raises(BadRun, match=message):
+            read_run(tmp_path / path)
+    (tmp_path / "runs/1/metrics.csv").write_text("step,train/loss\n1,much\n", "utf-8")
+    with pytest.raises(BadRun, match="cannot be read"):
+        read_run(tmp_path / "runs/1")
+
+
+class Board:
+    """TensorBoard's writer."""
+
+    def __init__(self) -> None:
+        self.pictures: dict[str, Any] = {}
+
+    def add_image(self, name: str, picture: Any, step: int, dataformats: str) -> None:
+        self.pictures[name] = picture, step, dataformats
+
+    def flush(self) -> None: ...
+
+
+class Logger:
+    """A logger of TensorBoard."""
+
+    def __init__(self) -> None:
+        self.experiment = Board()
+
+
+def test_the_picture_of_a_run_goes_to_its_folder_and_to_loggers(tmp_path: Path) -> None:
+    folder, logger = make(tmp_path / "run"), Logger()
+    draw_curves(folder, [object(), logger], 16)
+    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    picture, step, layout = logger.experiment.pictures["curves"]
+    assert (picture.ndim, step, layout) == (3, 16, "HWC")
+
+
+def test_an_error_while_drawing_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*args: Any) -> Any:
+        raise ValueError("no\nfont")
+
+    folder = make(tmp_path / "run")
+    log_figure([Logger()], "curves", broken, 1)
+    assert "no picture curves in the logger: ValueError: no font" in capsys.readouterr().err
+    monkeypatch.setattr(pictures, "curves_figure", broken)
+    draw_curves(folder, [], 16)
+    assert capsys.readouterr().err == "no curves.png: ValueError: no font\n"
+    (folder / "metrics.csv").unlink()
+    draw_curves(folder, [], 16)
+    assert capsys.readouterr().err == "", "a training that logs nothing has no picture"
