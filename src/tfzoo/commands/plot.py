@@ -53,8 +53,8 @@ def run(args: list[str]) -> int:
         action="append",
         help="draw this column of metrics.csv, and no others; may be given several times",
     )
-    for name, (default, text) in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, metavar="N", help=f"{text} (default: {default})")
+    for name, (size, text) in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=f"{text} (default: {size})")
     parser.add_argument(
         "--causal", action="store_true", default=None, help="position: in a decoder"
     )

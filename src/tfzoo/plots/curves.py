@@ -33,7 +33,12 @@ SMOOTHED = 100
 """A line of more values than this is drawn pale, with a running mean over it."""
 WIDE = 30.0
 """Losses that fall by more than this factor are drawn on a logarithmic scale."""
-BEST = {"marker": "o", "markersize": 8, "markerfacecolor": "none", "linestyle": "none"}
+BEST: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 8,
+    "markerfacecolor": "none",
+    "linestyle": "none",
+}
 
 
 def curves_figure(runs: Sequence[RunMetrics], metrics: Sequence[str] = ()) -> Figure:
@@ -124,7 +129,9 @@ def draw_curve(axes: Axes, curve: Curve, style: dict[str, Any], points: bool = T
     steps, values = curve
     finite = np.isfinite(values)
     values = np.where(finite, values, np.nan)
-    marks = {"marker": "o", "markersize": 3.5} if len(steps) <= FEW and points else {}
+    marks: dict[str, Any] = (
+        {"marker": "o", "markersize": 3.5} if len(steps) <= FEW and points else {}
+    )
     if len(steps) > SMOOTHED and finite.all():
         axes.plot(steps, values, color=style["color"], alpha=0.25, linewidth=0.8)
         window = len(steps) // 50 * 2 + 1

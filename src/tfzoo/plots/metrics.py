@@ -41,7 +41,7 @@ class RunMetrics:
 
     def best(self) -> tuple[int, float] | None:
         """The step and the value of the best checkpoint; None where there is none."""
-        if self.monitor not in self.curves:
+        if self.monitor is None or self.monitor not in self.curves:
             return None
         steps, values = self.curves[self.monitor]
         finite = np.isfinite(values)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[Any]
 MOST = {"dim": 4096, "heads": 64, "length": 2048}
 """The largest sizes that are drawn: a bias has ``heads * length^2`` numbers."""
 MOST_MAPS = 8
@@ -122,7 +122,8 @@ def draw_bias(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> None:
     if sizes["causal"]:
         bias = np.where(np.tri(length, dtype=bool), bias, np.nan)
     shown = sorted({round(head) for head in np.linspace(0, len(bias) - 1, MOST_MAPS)})
-    left, right = row.subfigures(1, 2)
+    halves: Any = row.subfigures(1, 2)
+    left, right = halves
     columns = min(len(shown), 4)
     maps = left.subplots(
         -(-len(shown) // columns), columns, squeeze=False, sharex=True, sharey=True
