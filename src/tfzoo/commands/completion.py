@@ -15,7 +15,17 @@ from tfzoo.registry import registry
 from tfzoo.terminal import print_result
 
 SHELLS = ("bash", "zsh")
-OF_RUNS = ("validate", "test", "predict", "translate", "classify", "attention", "plot", "serve", "export")
+OF_RUNS = (
+    "validate",
+    "test",
+    "predict",
+    "translate",
+    "classify",
+    "attention",
+    "plot",
+    "serve",
+    "export",
+)
 """Commands whose first argument is a run."""
 SECTIONS = ("model", "data", "optim", "compute", "trainer", "checkpoint", "search", "loss")
 
