@@ -18,7 +18,6 @@ import pytest
 import tfzoo
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.commands.main import main
-from tfzoo.sweep import cell
 
 FOLDER = Path("runs/tiny")
 
@@ -90,10 +89,8 @@ def test_changed_settings_of_runs_that_are_there_are_an_error_before_anything_ru
 
 
 def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    times = iter([100.0, 120.0])
-    monkeypatch.setattr(cell, "monotonic", lambda: next(times))
     axes = {"model.norm": ["layer", "batch", "rms"]}
     assert sweep("--dry-run", axes=axes) == 0
     said = capsys.readouterr().out
@@ -116,6 +113,24 @@ def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(
     said = capsys.readouterr().out
     assert "0:00:02 a run, the mean training time of 1 completed runs; start-up, which" in said
     assert trainings.trained == ["norm=layer seed 1"]
+
+
+def test_a_cell_is_estimated_by_its_own_runs(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    axes = {"model.norm": ["layer", "rms", "none"]}
+    assert sweep("--cell", "0", axes=axes) == 0
+    trainings.seconds = 60.0
+    assert sweep("--cell", "2", axes=axes) == 0
+    capsys.readouterr()
+    assert sweep("--dry-run", axes=axes) == 0
+    assert "about 0:02:40 with --jobs 1: 0:00:40 a run" in capsys.readouterr().out, (
+        "20 + 60 seconds, and twice the mean of both"
+    )
+    trainings.seconds = 20.0
+    assert sweep(axes=axes) == 0
+    said = capsys.readouterr().err
+    assert re.search(r"norm=none seed 1: completed, .*, 0:00:20, about 0:01:40 left", said)
 
 
 def test_one_cell_by_number_is_one_run_whoever_counts(
@@ -172,12 +187,12 @@ def command(*args: str) -> list[str]:
 
 
 def children(folder: Path) -> list[int]:
-    """Processes whose command line holds a run of the folder; the first is a guard."""
+    """Processes that write into a run of the folder: pairs of a supervisor and its training."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*/fd/1"):
         try:
-            if f"{folder.absolute()}/" in path.read_text():
-                found.append(int(path.parent.name))
+            if f"{folder.absolute()}/" in str(path.readlink()):
+                found.append(int(path.parts[2]))
         except OSError:
             continue
     return sorted(found)
@@ -205,7 +220,7 @@ def scores(folder: Path) -> dict[str, Any]:
     return {
         f"{run.parent.name}/{run.name}": (
             one["fit"]["scores"],
-            one["test"]["scores"],
+            one.get("test", {}).get("scores"),
             one["fit"]["steps"],
         )
         for run, one in found.items()
@@ -252,6 +267,25 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
     )
     assert scores(FOLDER) == scores(Path("undisturbed"))
     assert len(scores(FOLDER)) == 2
+
+
+@pytest.mark.nightly
+def test_a_cell_that_goes_on_ends_as_one_that_was_never_paused() -> None:
+    long = {"trainer.max_steps": 24, "trainer.val_check_interval": 6}
+    axes = {"optim.lr": [1e-3, 2e-3, 1e-9, 1e-8]}
+    prune = {"after": 0.25, "keep": 0.5}
+    sweep_file(Path(), overrides=long, axes=axes, seeds=[1, 2], prune=prune)
+    assert subprocess.run(command("--jobs", "2"), check=False).returncode == 0
+    pruned = sorted(path.parent.name for path in FOLDER.glob("*/pruned.json"))
+    assert pruned == ["lr=1e-08", "lr=1e-09"]
+    axes = {"optim.lr": [1e-3, 2e-3]}
+    sweep_file(Path(), overrides=long, axes=axes, seeds=[1, 2])
+    assert subprocess.run(command("--run", "whole"), check=False).returncode == 0
+    found = {
+        key: one for key, one in scores(FOLDER).items() if key[:8] not in ("lr=1e-08", "lr=1e-09")
+    }
+    assert found == scores(Path("whole"))
+    assert len(found) == 4
 
 
 @pytest.mark.nightly

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tfzoo.runs.signals import STOPPED, Signals
+from tfzoo.runs.signals import PAUSE, STOPPED, Signals
 
 
 def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step() -> None:
@@ -36,4 +36,17 @@ def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step()
     finally:
         signals.teardown(trainer, task, "fit")
     assert answers == [0, STOPPED]
+    assert last.save.called
+
+
+def test_a_pause_comes_after_the_step_that_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PAUSE, "2")
+    last = Mock()
+    signals = Signals(last)
+    trainer: Any = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False, global_step=2)
+    signals.on_train_batch_end(trainer, Mock(), None, None, 1)
+    assert not last.save.called
+    trainer.global_step = 3
+    with pytest.raises(SystemExit, match=str(STOPPED)):
+        signals.on_train_batch_end(trainer, Mock(), None, None, 2)
     assert last.save.called

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tfzoo.sweep import cell
+from tfzoo.runs.signals import PAUSE
+from tfzoo.sweep import cell, state
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
 
@@ -60,18 +61,25 @@ class Trainings:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.trained: list[str] = []
+        self.paused: list[tuple[str, int]] = []
+        """Runs that were to pause, and after which step; they do."""
         self.words: list[list[str]] = []
         self.codes: dict[str, int] = {}
         """Exit codes of runs whose folder holds the key."""
         self.scores: dict[str, float | None] = {}
         """The loss, likewise."""
+        self.seconds = 20.0
+        """What each takes, of which ``fit`` records 2."""
         patch.setattr(cell, "spawn", self.spawn)
 
-    def spawn(self, run: Run, plan: Plan, *args: Any) -> int:
+    def spawn(self, run: Run, plan: Plan, environment: Any, *args: Any) -> int:
         self.trained.append(run.name)
+        if rung := environment.get(PAUSE):
+            self.paused.append((run.name, int(rung)))
         self.words.append(plan.fit_arguments(run.cell, run.tuned))
         place = run.folder.as_posix()
-        code = next((code for key, code in self.codes.items() if key in place), 0)
+        told = next((code for key, code in self.codes.items() if key in place), None)
+        code = (75 if rung else 0) if told is None else told
         loss = next((loss for key, loss in self.scores.items() if key in place), 1.0)
         ended = (
             "completed"
@@ -85,6 +93,10 @@ class Trainings:
         summary: dict[str, Any] = {
             "fit": {"ended": ended, "scores": {"val/loss": loss}, "steps": 4, "seconds": 2.0}
         }
+        if rung:
+            summary["fit"]["steps"] = int(rung) + 1 if told is None else 1
+            rows = [f"{int(rung) - 1},{loss}", f"{rung},99.0"]
+            (run.folder / "metrics.csv").write_text("\n".join(["step,val/loss", *rows, ""]))
         summary |= (
             {
                 "test": {
@@ -96,4 +108,5 @@ class Trainings:
             else {}
         )
         (run.folder / "summary.json").write_text(json.dumps(summary))
+        state.add_wall_seconds(run.folder, self.seconds)
         return code

@@ -45,7 +45,7 @@ def somebodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs train in this process."""
 
-    def spawn(run: Any, plan: Any, environment: Any, stop: Any) -> int:
+    def spawn(run: Any, plan: Any, *rest: Any) -> int:
         return train_module.main(run.folder, plan.module, plan.data)
 
     monkeypatch.setattr(cell, "spawn", spawn)

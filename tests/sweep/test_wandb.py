@@ -50,20 +50,20 @@ def test_a_training_gets_its_group_its_threads_and_no_rank(
     class Child:
         stdin = None
 
-        def __init__(self, words: list[str], env: dict[str, str], **options: Any) -> None:
-            started.append((words, env))
-
         def wait(self) -> int:
             return 0
 
+    def start(words: list[str], env: dict[str, str], output: Any) -> Any:
+        started.append((words, env))
+        return Child()
+
     started: list[tuple[list[str], dict[str, str]]] = []
-    monkeypatch.setattr(cell.subprocess, "Popen", Child)
     monkeypatch.delenv("WANDB_RUN_GROUP", raising=False)
     monkeypatch.setenv("RANK", "1")
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     (run,) = sweep.runs
     run.folder.mkdir(parents=True)
-    assert cell.spawn(run, sweep.plan, {"OMP_NUM_THREADS": "3"}, cell.Stop()) == 0
+    assert cell.spawn(run, sweep.plan, {"OMP_NUM_THREADS": "3"}, cell.Stop(), start) == 0
     ((words, env),) = started
     assert words[-4:] == ["--run", str(run.folder), "--seed=1", "--model.norm=layer"]
     assert (env["WANDB_RUN_GROUP"], env["OMP_NUM_THREADS"], "RANK" in env) == ("tiny", "3", False)

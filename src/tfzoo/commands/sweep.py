@@ -39,8 +39,8 @@ def run(args: list[str]) -> int:
     plan = load(given.file, trust=given.trust)
     folder = sweep_folder(plan, given.run)
     if given.export:
-        if plan.module:
-            raise TfzooError("--export wandb is for the sweep of a recipe")
+        if plan.module or plan.prune:
+            raise TfzooError("--export wandb is for the sweep of a recipe, without prune")
         print_result(import_module("tfzoo.sweep.wandb").export(plan, folder).rstrip())
         return 0
     if given.dry_run:

@@ -1,7 +1,10 @@
-"""A signal ends training after a step, with a checkpoint; a second Ctrl-C ends it at once."""
+"""A signal ends training after a step, with a checkpoint; a second Ctrl-C ends it at once. So does
+:data:`PAUSE`, by which a sweep pauses runs.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 from types import FrameType
 from typing import Any
@@ -14,6 +17,11 @@ from tfzoo.runs.last_checkpoint import LastCheckpoint, step_is_over
 STOPPED = 75
 """Exit code after SIGTERM or SIGUSR1: stopped from outside, can go on."""
 INTERRUPTED = 130
+
+PAUSE = "TFZOO_PAUSE_AFTER"
+"""The environment variable with the number of steps after which training ends as after SIGTERM. It
+ends after one step more, when the validation that may be due has been made.
+"""
 
 CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: STOPPED}
 if hasattr(signal, "SIGUSR1"):
@@ -37,6 +45,7 @@ class Signals(L.Callback):
         self.asks_again = False  # SIGUSR1: SLURM is about to end the job, which can be requeued
         self.before: dict[int, Any] = {}
         self.processes = HostGroup()
+        self.pause = int(os.environ.get(PAUSE, 0)) or None
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         for number in CODES:  # after Lightning's own were installed
@@ -55,6 +64,8 @@ class Signals(L.Callback):
     ) -> None:
         if not step_is_over(trainer, batch_idx):
             return
+        if self.pause is not None and trainer.global_step > self.pause:
+            self.asked = max(self.asked, STOPPED)
         self.code = self.processes.maximum(self.asked)
         if self.code == 0:
             return

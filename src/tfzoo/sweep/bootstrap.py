@@ -69,8 +69,11 @@ def bootstrap(
             under ``run_folder``.
         axes, baseline: as in :func:`tfzoo.sweep.judge.judge`.
     """
+    rows = list(rows)
     base = effects.baseline(axes, baseline)
     sets, notes = collect(rows, axes)
+    pruned = {row.get("cell") for row in rows if row.get("status") == "pruned"}
+    untested = [1.0] * len(pruned) * len({name for _, name in sets})
     found = []
     for (setting, name), own in sets.items():
         partners = sets.get((base, name), {})
@@ -95,11 +98,12 @@ def bootstrap(
                 alone,
             )
         )
-    corrected = holm([one.p for one in found]).tolist()
+    # Pruned cells count, as in tfzoo.sweep.judge.
+    corrected = holm([one.p for one in found] + untested).tolist()
     return Bootstrap(
         [
-            with_sentence(one, p, len(found), axes, base)
-            for one, p in zip(found, corrected, strict=True)
+            with_sentence(one, p, len(corrected), axes, base)
+            for one, p in zip(found, corrected, strict=False)
         ],
         notes,
     )

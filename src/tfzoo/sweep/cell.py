@@ -6,8 +6,6 @@ import math
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,14 +14,14 @@ from time import monotonic
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, config, summary
 from tfzoo.runs.out_of_memory import WORDS
-from tfzoo.sweep import folder, state, supervisor, tune
+from tfzoo.runs.signals import PAUSE
+from tfzoo.sweep import folder, processes, prune, state, tune
 from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.processes import SIGKILL, Child, Start
 from tfzoo.sweep.state import STOPPED, Run, Status
 
 OUTPUT = "output.txt"
 """What ``fit`` printed, in the run's folder."""
-SIGKILL = 9
-"""``signal.SIGKILL``, which Windows does not have."""
 LAUNCHER_VARIABLES = (
     "RANK",
     "LOCAL_RANK",
@@ -49,7 +47,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.code = 0
-        self.children: set[subprocess.Popen[bytes]] = set()
+        self.children: set[Child] = set()
 
     def request(self, number: int) -> None:
         """Pass a signal on to all children.
@@ -63,16 +61,16 @@ class Stop:
         for child in list(self.children):
             send(child, SIGKILL if at_once else signal.SIGTERM if interrupted else number)
 
-    def add(self, child: subprocess.Popen[bytes]) -> None:
+    def add(self, child: Child) -> None:
         self.children.add(child)
         if self.code:
             send(child, signal.SIGTERM)
 
-    def remove(self, child: subprocess.Popen[bytes]) -> None:
+    def remove(self, child: Child) -> None:
         self.children.discard(child)
 
 
-def send(child: subprocess.Popen[bytes], number: int) -> None:
+def send(child: Child, number: int) -> None:
     """Send a signal to a supervisor, SIGKILL to its whole group. Windows has no such signals:
     closing its pipe makes the supervisor kill the training.
     """
@@ -92,6 +90,8 @@ def execute(
     on_change: Notify = lambda run, status: None,
     environment: Mapping[str, str] | None = None,
     stop: Stop | None = None,
+    start: Start = processes.start,
+    pause: int | None = None,
 ) -> Status:
     """Train one run to its end in a child process that ends with this one; returns its status.
 
@@ -101,6 +101,8 @@ def execute(
         on_change: called with the run and its status at each change.
         environment: added to the child's environment, such as its threads or its device.
         stop: passes signals on to the child.
+        start: starts the child.
+        pause: the step after which training pauses, with a checkpoint.
 
     Raises:
         BadRun: the folder holds a run with other settings.
@@ -111,7 +113,12 @@ def execute(
             run,
             plan,
             lambda trial: execute(
-                trial, plan, on_change=on_change, environment=environment, stop=stop
+                trial,
+                plan,
+                on_change=on_change,
+                environment=environment,
+                stop=stop,
+                start=start,
             ),
         )
         if chosen is None:
@@ -128,17 +135,22 @@ def execute(
             state.record_failure(run.folder, tune.failure(run, plan), 1)
         else:
             prepare(run, plan)
-            train(run, plan, environment or {}, stop)
+            paused = {} if pause is None else {PAUSE: str(pause)}
+            train(run, plan, {**(environment or {}), **paused}, stop, start)
         found = ended(run) or "stopped"
+        if pause is not None and found == "stopped" and prune.pause(run, plan, pause):
+            found = "paused"
     on_change(run, found)
     return found
 
 
 def ended(run: Run) -> Status | None:
-    """``failed``, ``completed``, or None if there is something left to do."""
+    """``failed``, ``completed``, ``pruned``, or None if there is something left to do."""
     if state.failure(run.folder):
         return "failed"
-    return "completed" if state.is_complete(run.folder) else None
+    if state.is_complete(run.folder):
+        return "completed"
+    return "pruned" if state.is_pruned(run) else None
 
 
 def prepare(run: Run, plan: Plan) -> None:
@@ -159,12 +171,10 @@ def clear(path: Path) -> None:
             shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
 
 
-def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop) -> None:
-    """Let ``fit`` train, and resume once if it was killed. Records the time, and why it failed."""
+def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, start: Start) -> None:
+    """Let ``fit`` train, and resume once if it was killed. Records why it failed."""
     for last in (False, True):
-        began = monotonic()
-        code = spawn(run, plan, environment, stop)
-        state.add_wall_seconds(run.folder, monotonic() - began)
+        code = spawn(run, plan, environment, stop, start)
         if stop.code and not state.is_complete(run.folder):
             return
         if code != -SIGKILL or last:
@@ -173,39 +183,37 @@ def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop) -> N
         state.record_failure(run.folder, reason, code)
 
 
-def spawn(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop) -> int:
-    """Train in one child process; returns its exit code."""
+def spawn(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, start: Start) -> int:
+    """Train in one child process; returns its exit code. Records the time that it took."""
     if plan.module:
         command = ["-m", "tfzoo.sweep.train_module", str(run.folder), plan.module, plan.data]
     else:
         recipe, *options = plan.fit_arguments(run.cell, run.tuned)
         command = ["-m", "tfzoo", "fit", recipe, "--run", str(run.folder)]
         command += [f"--seed={run.seed}", *options]
-    inherited = {
-        key: value
-        for key, value in os.environ.items()
-        if key not in LAUNCHER_VARIABLES and not key.startswith("SLURM_NTASKS")
-    }
-    inherited.setdefault("WANDB_RUN_GROUP", sweep_folder(run).name)
     with (run.folder / OUTPUT).open("ab") as output:
-        child = subprocess.Popen(
-            [
-                *(sys.executable, "-I", "-S", supervisor.__file__),
-                *(sys.executable, *command),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            env={**inherited, **environment},
-            process_group=0 if os.name == "posix" else None,
-        )
+        child = start(command, inherited(sweep_folder(run).name, environment), output)
+    began = monotonic()
     stop.add(child)
     try:
         return child.wait()
     finally:
+        state.add_wall_seconds(run.folder, monotonic() - began)
         stop.remove(child)
         if child.stdin:
             child.stdin.close()
+
+
+def inherited(sweep: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a training: this process's, without what would make it one rank of
+    several, and with ``environment``.
+    """
+    found = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in LAUNCHER_VARIABLES and not key.startswith("SLURM_NTASKS")
+    }
+    return {"WANDB_RUN_GROUP": sweep, **found, **environment}
 
 
 def sweep_folder(run: Run) -> Path:

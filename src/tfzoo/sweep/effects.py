@@ -18,7 +18,7 @@ Axes = Mapping[str, Sequence[str]]
 @dataclass(frozen=True)
 class Comparison:
     """The scores of one side and of the baseline by seed, with their names and notes on what is
-    missing.
+    missing. ``pruned`` says what of it was pruned: then it has no test.
     """
 
     labels: dict[str, str]
@@ -28,6 +28,7 @@ class Comparison:
     base: BySeed
     notes: tuple[str, ...]
     is_baseline: bool = False
+    pruned: str = ""
 
     @cached_property
     def pairs(self) -> list[int]:
@@ -88,6 +89,7 @@ def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
             base=scores.of(base),
             notes=tuple(scores.notes[setting]),
             is_baseline=setting == base,
+            pruned=scores.pruned.get(setting, ""),
         )
         for setting, own in scores.values.items()
     ]
@@ -106,7 +108,8 @@ def main_effects(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparis
     """The main effect of each value of each axis: for each seed the mean over the settings of the
     other axes, compared with the same mean at the baseline's value.
 
-    A setting counts for a seed if that seed has a score on both sides; notes list the others.
+    A setting counts for a seed if that seed has a score on both sides; notes list the others. An
+    effect of which a setting was pruned has no scores: which settings are left depends on luck.
     """
     for position, (axis, labels) in enumerate(axes.items()):
         contexts = list(
@@ -123,10 +126,20 @@ def main_effects(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparis
                 ]
                 for context in contexts
             ]
+            settings = [
+                (*context[:position], value, *context[position:])
+                for context in contexts
+                for value in (label, base[position])
+            ]
+            gone = sum(one in scores.pruned for one in settings) if label != base[position] else 0
+            if gone:
+                sides = [[{}, {}] for _ in contexts]
             shared = [own.keys() & partner.keys() for own, partner in sides]
             seeds = sorted({seed for both in shared for seed in both})
             used = [[index for index, both in enumerate(shared) if seed in both] for seed in seeds]
-            notes = unbalanced(seeds, used, shared, contexts, f"settings of {others}")
+            notes = (
+                [] if gone else unbalanced(seeds, used, shared, contexts, f"settings of {others}")
+            )
             own, partner = (
                 {
                     seed: sum(sides[i][side][seed] for i in use) / len(use)
@@ -142,6 +155,9 @@ def main_effects(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparis
                 base=partner,
                 notes=tuple(notes),
                 is_baseline=label == base[position],
+                pruned=f"{gone} of the {len(settings)} cells that it compares were pruned"
+                if gone
+                else "",
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from tfzoo.config.sections import TOP
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.renamed import metric_name
-from tfzoo.sweep import layout
+from tfzoo.sweep import layout, sample
 
 KEYS = (
     "recipe",
@@ -28,6 +28,7 @@ KEYS = (
     "threads",
     "devices",
     "tune",
+    "prune",
     "claim",
 )
 KEY = re.compile(r"\w+(\.\w+)+")
@@ -191,6 +192,8 @@ class Fields:
         where = f"axes: {axis}"
         if axis in RESERVED or "/" in axis:
             self.refuse(f"{where}: this is the name of a column of runs.csv; give the axis another")
+        if sample.is_sample(values):
+            values = self.sampled(axis, values)
         if isinstance(values, Mapping) and values:
             found = {
                 layout.label(label): self.settings(f"{where}: {label}", sets or {})
@@ -211,6 +214,33 @@ class Fields:
         if len(set(names)) < len(names) or "" in names:
             self.refuse(f"{where}: two of {listing(found)} would have the same folder; rename one")
         return found
+
+    def sampled(self, axis: str, given: Mapping[str, Any]) -> list[Any]:
+        """The values of a sampled axis, after the baseline's if that is given."""
+        where = f"axes: {axis}"
+        self.mapping(where, given, sample.KEYS)
+        try:
+            drawn = sample.draw(axis, given)
+        except ValueError as error:
+            self.refuse(f"{where}: {error}")
+        baseline = self.tree.get("baseline")
+        own = [baseline[axis]] if isinstance(baseline, Mapping) and axis in baseline else []
+        return own + [one for one in drawn if one not in own]
+
+    def prune(self) -> tuple[Any, Any]:
+        """When cells are pruned, and how many are kept; None and None if they are not."""
+        if not self.tree.get("prune"):
+            return None, None
+        tree = self.mapping("prune", self.tree["prune"], ("after", "keep"))
+        for key, what in (("after", "steps"), ("keep", "cells")):
+            value = tree.get(key)
+            share = type(value) is float and 0 < value < 1
+            if not share and (type(value) is not int or value < 1):
+                self.refuse(
+                    f"prune.{key} is a number of {what}, or a share of them between 0 and 1, "
+                    f"not {value!r}"
+                )
+        return tree["after"], tree["keep"]
 
     def baseline(self, axes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         """The baseline's label on each axis; the first label if none is given."""

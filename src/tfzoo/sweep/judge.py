@@ -84,7 +84,8 @@ def judge(
     Returns:
         Cells in the order of the rows, values of axes in the order of ``axes``. If no cell differs
         from the baseline on more than one axis, the verdict of a value is that of its cell, and is
-        counted once.
+        counted once. What was pruned has no test, but is counted, as if its p were 1: the
+        correction is then for all comparisons that were planned, whatever pruning left of them.
     """
     base = effects.baseline(axes, baseline)
     scores = gather(rows, axes, metric)
@@ -92,12 +93,16 @@ def judge(
     cells = effects.cells(scores, axes, base)
     family = [*cells, *(effects.main_effects(scores, axes, base) if grid else ())]
     tests = [interval(one.differences) if one.is_testable else None for one in family]
-    p = iter(holm([test.p for test in tests if test is not None]))
-    count = sum(test is not None for test in tests)
-    judged = [
-        conclude(one, test, None if test is None else float(next(p)), count, mode)
+    counted = [
+        float(test.p) if test is not None else 1.0
         for one, test in zip(family, tests, strict=True)
+        if test is not None or one.pruned
     ]
+    p, count = iter(holm(counted)), len(counted)
+    judged = []
+    for one, test in zip(family, tests, strict=True):
+        corrected = float(next(p)) if test is not None or one.pruned else None
+        judged.append(conclude(one, test, None if test is None else corrected, count, mode))
     return Verdicts(
         metric,
         mode,
@@ -191,6 +196,13 @@ def remarks(
     cells = prod(len(labels) for labels in axes.values())
     if effects.is_grid(scores, base) and len(scores.values) < cells:
         notes.append(f"{cells - len(scores.values)} of the grid's {cells} cells are missing")
+    pruned = sum(bool(one.pruned) for one in compared)
+    if pruned:
+        notes.append(
+            f"{pruned} of {len(compared)} comparisons have no test because cells were pruned; the "
+            "correction counts them. The cells that went on did well early, perhaps by luck: their "
+            "intervals, each for itself, do not allow for that"
+        )
     if tested < len(compared):
         notes.append(
             f"{len(compared) - tested} of {len(compared)} comparisons have no test"

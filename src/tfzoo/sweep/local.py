@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,16 +12,14 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
-from tfzoo.sweep.cell import Notify, Stop, execute
+from tfzoo.sweep import processes, prune
+from tfzoo.sweep.cell import Notify, Stop, execute, inherited
 from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.processes import Start, WarmParent
 from tfzoo.sweep.resources import slots, warn_of_other_threads
 from tfzoo.sweep.state import Run, Status
+from tfzoo.sweep.supervisor import HANDLED
 from tfzoo.terminal import notify
-
-HANDLED = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)
-]
-"""The signals that stop a sweep; Windows has no SIGUSR1."""
 
 
 def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Notify) -> int:
@@ -34,36 +33,55 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Not
     warn_of_other_threads(plan, folder, int(environments[0]["OMP_NUM_THREADS"]))
     for slot in environments:
         free.put(slot)
+    with (
+        signals(stop),
+        starting(plan, folder, runs, environments[0]) as start,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
 
-    def one(run: Run) -> Status | None:
-        if stop.code:
-            return None
-        slot = free.get()
-        try:
-            return execute(run, plan, on_change=on_change, environment=slot, stop=stop)
-        finally:
-            free.put(slot)
+        def one(run: Run, pause: int | None) -> Status | None:
+            if stop.code:
+                return None
+            slot = free.get()
+            try:
+                return execute(
+                    run,
+                    plan,
+                    on_change=on_change,
+                    environment=slot,
+                    stop=stop,
+                    start=start,
+                    pause=pause,
+                )
+            finally:
+                free.put(slot)
 
-    with signals(stop), ThreadPoolExecutor(jobs) as pool:
-        announced = False
-        waiting: set[Future[Any]] = {pool.submit(one, run) for run in runs}
-        try:
-            while waiting:
-                if stop.code and stop.children and not announced:
-                    announced = True
-                    notify(
-                        "stopping: running trainings end with a checkpoint; "
-                        "a second Ctrl-C ends them at once"
-                    )
-                # The timeout lets this thread handle signals.
-                done, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            stop.request(signal.SIGTERM)
-            raise
-    return stop.code
+        def train(some: Sequence[Run], pause: int | None) -> int:
+            finish(pool, stop, {pool.submit(one, run, pause) for run in some})
+            return stop.code
+
+        return prune.run(plan, folder, runs, train, on_change)
+
+
+def finish(pool: ThreadPoolExecutor, stop: Stop, waiting: set[Future[Any]]) -> None:
+    """Wait until all are done; after an error none goes on."""
+    announced = False
+    try:
+        while waiting:
+            if stop.code and stop.children and not announced:
+                announced = True
+                notify(
+                    "stopping: running trainings end with a checkpoint; "
+                    "a second Ctrl-C ends them at once"
+                )
+            # The timeout lets this thread handle signals.
+            done, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        stop.request(signal.SIGTERM)
+        raise
 
 
 @contextmanager
@@ -79,3 +97,26 @@ def signals(stop: Stop) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def starting(
+    plan: Plan, folder: Path, runs: Sequence[Run], environment: Mapping[str, str]
+) -> Iterator[Start]:
+    """How trainings start: as forks of a warm parent, where that is safe and worth it. macOS's
+    libraries and CUDA do not work in a fork, and a single run is started as fast by itself.
+    """
+    if sys.platform != "linux" or "CUDA_VISIBLE_DEVICES" in environment or len(runs) < 2:
+        yield processes.start
+        return
+    if plan.module:
+        module, arguments = "tfzoo.training.swap_parts", []
+    else:
+        first = runs[0].cell
+        module = "tfzoo.training.train"
+        arguments = plan.fit_arguments(first, next(iter(first.recipes)))
+    parent = WarmParent(module, arguments, inherited(folder.name, environment))
+    try:
+        yield parent.start
+    finally:
+        parent.close()

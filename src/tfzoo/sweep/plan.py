@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +81,32 @@ class Tune:
 
 
 @dataclass(frozen=True)
+class Prune:
+    """Successive halving: after ``after`` steps, or that share of them, the best cells go on.
+    ``keep`` is their share, and the next rung is ``1 / keep`` times as far; or their number, and
+    there is one rung.
+    """
+
+    after: int | float
+    keep: int | float
+
+    def rungs(self, steps: int) -> list[int]:
+        """The steps after which cells are pruned, of runs of ``steps`` steps."""
+        rung = self.after if isinstance(self.after, int) else ceil(round(self.after * steps, 6))
+        found = []
+        while rung < steps:
+            found.append(rung)
+            rung = steps if isinstance(self.keep, int) else ceil(round(rung / self.keep, 6))
+        return found
+
+    def kept(self, cells: int) -> int:
+        """How many of so many cells are kept."""
+        if isinstance(self.keep, int):
+            return min(self.keep, cells)
+        return ceil(round(self.keep * cells, 6))
+
+
+@dataclass(frozen=True)
 class Plan:
     """A checked sweep file with all its cells. ``axes`` maps axis and label to settings.
 
@@ -102,6 +128,7 @@ class Plan:
     threads: int | None
     devices: int | None
     tune: Tune | None
+    prune: Prune | None
     claim: str
     cells: list[Cell] = field(default_factory=list)
     module: str = ""
@@ -148,6 +175,7 @@ class Plan:
             "threads": self.threads,
             "devices": self.devices,
             "tune": tune,
+            "prune": self.prune and vars(self.prune),
             "claim": self.claim,
         }
         return {key: value for key, value in found.items() if value not in (None, {}, [], "")}
@@ -165,6 +193,7 @@ def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
     )
     metrics = [Metric(name, mode) for name, mode in fields.metrics()]
     key, values, seed = fields.tune(seeds)
+    after, keep = fields.prune()
     plan = Plan(
         file=file,
         recipe=fields.recipe(),
@@ -179,6 +208,7 @@ def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
         threads=fields.count("threads"),
         devices=fields.count("devices"),
         tune=Tune(key, values, seed) if key else None,
+        prune=Prune(after, keep) if after else None,
         claim=fields.text("claim"),
         module=fields.text("module"),
         data=fields.text("data"),

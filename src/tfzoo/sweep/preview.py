@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean
 
-from tfzoo.sweep import state, tune
+from tfzoo.sweep import estimate, state, tune
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
-from tfzoo.sweep.table import format_clock
 from tfzoo.terminal import relative_path
 
 
@@ -21,19 +19,23 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     statuses = {run.number: state.status(run) for run in runs}
     yield from cell_lines(plan, statuses)
     refused = sum(bool(cell.refused) for cell in plan.cells)
-    trials = sum(
-        not state.failure(one.folder) and not state.is_complete(one.folder)
+    trials = [
+        one
         for one in all_trials(plan, folder)
-    )
+        if not state.failure(one.folder) and not state.is_complete(one.folder)
+    ]
     failed = sum(status == "failed" for status in statuses.values())
-    left = sum(status not in ("completed", "failed") for status in statuses.values()) + trials
-    tuning = f", {trials} of them to tune {plan.tune.key}" if plan.tune and trials else ""
+    pruned = sum(status == "pruned" for status in statuses.values())
+    left = [run for run in runs if statuses[run.number] not in state.OVER] + trials
+    tuning = f", {len(trials)} of them to tune {plan.tune.key}" if plan.tune and trials else ""
     retry = f"; {failed} failed, repeated only with --retry failed" if failed else ""
+    stopped = f"; {pruned} pruned" if pruned else ""
     yield (
         f"{len(plan.cells) - refused} cells x {len(plan.seeds)} seeds in {relative_path(folder)}, "
-        f"{refused} cells refused; {left} runs left{tuning}{retry}"
+        f"{refused} cells refused; {len(left)} runs left{tuning}{stopped}{retry}"
     )
-    yield estimate([run for run in runs if statuses[run.number] == "completed"], left, jobs)
+    completed = [run for run in runs if statuses[run.number] == "completed"]
+    yield estimate.describe(completed, left, jobs, plan.prune is not None)
 
 
 def cell_lines(plan: Plan, statuses: dict[int, state.Status]) -> Iterator[str]:
@@ -47,23 +49,8 @@ def cell_lines(plan: Plan, statuses: dict[int, state.Status]) -> Iterator[str]:
             for wanted in ("completed", "failed")
         )
         ran = f"{done} of {count} done" + (f", {failed} failed" if failed else "")
+        ran += ", pruned" * any(statuses.get(number) == "pruned" for number in numbers)
         yield f"  {span:>9}  {cell.name}: {f'refused: {cell.refused}' if cell.refused else ran}"
-
-
-def estimate(completed: list[Run], left: int, jobs: int) -> str:
-    """The time that the remaining runs take, and where the number comes from."""
-    if not completed:
-        return "no estimate of the time: no run is completed yet; run --cell 0 alone to get one"
-    wall = [time for run in completed if (time := state.wall_seconds(run.folder)) is not None]
-    seconds = fmean(wall or [state.training_seconds(run.folder) for run in completed])
-    source = (
-        f"the mean of {len(wall)} completed runs, start-up included"
-        if wall
-        else f"the mean training time of {len(completed)} completed runs; start-up, which tfzoo "
-        "0.1 did not record, comes on top"
-    )
-    total = format_clock(seconds * left / jobs)
-    return f"about {total} with --jobs {jobs}: {format_clock(seconds)} a run, {source}"
 
 
 def all_trials(plan: Plan, folder: Path) -> list[Run]:

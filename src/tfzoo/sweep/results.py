@@ -17,7 +17,7 @@ from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
 from tfzoo.sweep.layout import STATUS_COLUMNS
 from tfzoo.sweep.runs import Row, SweepFolder, align, table
 
-COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune")
+COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune", "prune")
 """Keys of the sweep file that must be equal for two folders to be merged."""
 PATH_KEYS = ("data.root", "data.train", "data.val")
 """Keys of the recipe that may differ between machines."""
@@ -57,6 +57,8 @@ class CellResult:
         """The status of all its runs together."""
         if self.refused:
             return "refused"
+        if any(row["status"] == "pruned" for row in self.rows):
+            return "pruned"
         if len(self.done) == len(self.rows):
             return "completed"
         return "failed" if any(row["status"] == "failed" for row in self.rows) else "missing"

@@ -17,7 +17,7 @@ import yaml
 from tfzoo.errors import BadRun
 from tfzoo.renamed import metric_name
 from tfzoo.runs import config, summary
-from tfzoo.sweep import state, tune
+from tfzoo.sweep import prune, state, tune
 from tfzoo.sweep.folder import CELLS, SWEEP
 from tfzoo.sweep.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
 
@@ -118,6 +118,8 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
     path = folder.path / cell["name"] / f"seed-{seed}"
     fit = summary.read(path).get("fit", {})
     status, reason = outcome(path, fit)
+    if status != "failed" and (pruned := state.read_json(path.parent / state.PRUNED)):
+        status, reason = "pruned", prune.reason(pruned, cell["name"])
     scores = {**state.scores(path), **explained(path)} if status == "completed" else {}
     peak = fit.get("peak_memory") or {}
     measured = {

@@ -16,9 +16,12 @@ BySeed = dict[int, float]
 
 @dataclass
 class Scores:
-    """The scores of completed runs by setting and seed; ``notes`` lists what is missing and why."""
+    """The scores of completed runs by setting and seed; ``notes`` lists what is missing and why,
+    ``pruned`` the settings that were pruned, which have no scores, and the reasons.
+    """
 
     values: dict[Setting, BySeed] = field(default_factory=dict)
+    pruned: dict[Setting, str] = field(default_factory=dict)
     notes: dict[Setting, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def of(self, setting: Setting) -> BySeed:
@@ -39,6 +42,8 @@ def gather(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) 
         status, why = str(row.get("status") or "completed"), row.get("reason") or ""
         if status == "refused":
             scores.notes[setting].append(f"refused: {why or 'no reason given'}")
+        elif status == "pruned":
+            scores.pruned[setting] = why
         elif seed is None:
             scores.notes[setting].append(f"a run without a seed is omitted ({status})")
         elif status == "failed":
@@ -54,6 +59,8 @@ def gather(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) 
         else:
             several[setting, seed].append(value)
     for (setting, seed), found in several.items():
+        if setting in scores.pruned:
+            continue
         scores.values[setting][seed] = sum(found) / len(found)
         if len(found) > 1:
             scores.notes[setting].append(f"seed {seed} occurs {len(found)} times; the mean is used")

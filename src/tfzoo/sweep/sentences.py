@@ -64,6 +64,8 @@ def untested(one: Comparison) -> str:
     """The sentence of a comparison without a test: the baseline, too few seeds, or no variance."""
     if one.is_baseline:
         return f"{one.name}: the baseline"
+    if one.pruned:
+        return f"{one.name}: not judged: {one.pruned}"
     if not one.own or not one.base:
         missing = f"{one.against} has " if one.own else ""
         return f"{one.name}: not judged: {missing}no completed run with a score"

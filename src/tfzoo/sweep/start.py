@@ -8,7 +8,8 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from tfzoo.sweep import cell, folder, local, state, tune
+from tfzoo.errors import BadOption
+from tfzoo.sweep import cell, folder, local, prune, state, tune
 from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.report import write
@@ -36,10 +37,20 @@ def start(
         address: of the Ray cluster.
         retry: repeat failed runs.
 
-    Returns 0 if all runs are completed, 1 if one failed, the exit code of a signal otherwise.
+    Returns 0 if all runs are completed or pruned, 1 if one failed, the exit code of a signal
+    otherwise.
+
+    Raises:
+        BadOption: an engine other than ``local`` for a sweep that prunes.
     """
+    if made.prune and engine != "local":
+        raise BadOption(
+            f"{made.file}: prune compares all runs before they go on, which the command does on "
+            "this machine: leave out --engine, or remove prune"
+        )
     folder.create(made, path, stored_command(arguments))
     runs = state.planned_runs(made, path)
+    prune.check_unchanged(made, path)
     if retry:
         forget_failures(made, runs)
     notify(f"sweep: {relative_path(path)}")
@@ -51,7 +62,7 @@ def start(
         train = partial(train, address=address)
     jobs = jobs or (1 if engine == "local" else None)
     with Table(made, runs, jobs or 1) as table:
-        missing = [run for run in runs if state.status(run) not in ("completed", "failed")]
+        missing = [run for run in runs if state.status(run) not in state.OVER]
         code = train(made, path, missing, jobs, table.update) if missing else 0
     if code:
         notify(f"tfzoo: stopped by a signal. Continue with: {command(arguments)}")
@@ -74,6 +85,11 @@ def start_one(
     themselves; ``tfzoo report`` writes the report.
     """
     made = load(file, number, trust)
+    if made.prune:
+        raise BadOption(
+            f"{made.file}: prune compares all runs before they go on: leave out --cell, or remove "
+            "prune"
+        )
     where = sweep_folder(made, path)
     if not folder.is_created(made, where):
         made = load(file, trust=trust)
@@ -116,10 +132,12 @@ def print_outcome(made: Plan, runs: list[Run], arguments: list[str]) -> int:
     statuses = [state.status(run) for run in runs]
     failed = [run for run, status in zip(runs, statuses, strict=True) if status == "failed"]
     completed = statuses.count("completed")
-    unfinished = len(runs) - completed - len(failed)
+    pruned = statuses.count("pruned")
+    unfinished = len(runs) - completed - len(failed) - pruned
     refused = sum(bool(one.refused) for one in made.cells)
+    stopped = f", {pruned} pruned" if made.prune else ""
     print_result(
-        f"{completed} of {len(runs)} runs completed, {len(failed)} failed; "
+        f"{completed} of {len(runs)} runs completed, {len(failed)} failed{stopped}; "
         f"{refused} of {len(made.cells)} cells refused"
     )
     for run in failed:

@@ -27,7 +27,11 @@ LOCK_TIMEOUT = 0.1
 """Seconds. A process that only looks up a status holds the lock for a moment."""
 STOPPED = (75, 130)
 """Exit codes of ``tfzoo fit`` after a signal: the run can be resumed."""
-Status = Literal["completed", "failed", "running", "stopped", "missing"]
+PRUNED = "pruned.json"
+"""Why a cell was pruned, in the cell's folder."""
+Status = Literal["completed", "failed", "pruned", "running", "paused", "stopped", "missing"]
+OVER = ("completed", "failed", "pruned")
+"""The statuses of a run that will not be trained further."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def planned_runs(plan: Plan, folder: Path) -> list[Run]:
 def status(run: Run) -> Status:
     """The status of a run; ``stopped`` is one that was stopped and can be resumed."""
     if not run.folder.is_dir():
-        return "missing"
+        return "pruned" if is_pruned(run) else "missing"
     with lock(run.folder) as acquired:
         if not acquired:
             return "running"
@@ -82,7 +86,14 @@ def status(run: Run) -> Status:
         return "failed"
     if is_complete(run.folder):
         return "completed"
+    if is_pruned(run):
+        return "pruned"
     return "stopped" if (run.folder / config.FILE).is_file() else "missing"
+
+
+def is_pruned(run: Run) -> bool:
+    """Whether a run's cell was pruned."""
+    return run.number >= 0 and (run.folder.parent / PRUNED).is_file()
 
 
 def is_complete(folder: Path) -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
-from statistics import fmean
 from threading import Lock
 from time import monotonic
 from types import TracebackType
@@ -18,8 +16,9 @@ from rich.table import Table as Rows
 from rich.text import Text
 
 from tfzoo.scores import format_score
-from tfzoo.sweep import state
+from tfzoo.sweep import prune, state
 from tfzoo.sweep.cell import tail
+from tfzoo.sweep.estimate import format_clock, seconds_left, taken
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
 from tfzoo.terminal import notify
@@ -84,37 +83,43 @@ class Table:
 
     def line(self, run: Run, status: str) -> str:
         """One change: ``[3/24] norm=rms seed 1: completed, val/loss 0.512, 0:00:38``."""
-        over = sum(one in ("completed", "failed") for one in self.statuses.values())
+        over = sum(one in state.OVER for one in self.statuses.values())
         text = f"[{over}/{len(self.runs)}] {run.name}: {status}"
         if status == "failed":
             text += f": {self.reasons[run.name]}"
+        elif status == "pruned":
+            why = prune.reason(prune.decision(run), run.cell.name)
+            text = f"[{over}/{len(self.runs)}] {run.name}: {why}"
         elif status == "completed":
             name = self.plan.metric.name
             score = state.scores(run.folder).get(name)
             text += "" if score is None else f", {name} {format_score(name, score)}"
-            text += f", {format_clock(self.seconds[run.name])}" * (run.name in self.seconds)
+            if run.number >= 0:
+                text += f", {format_clock(self.seconds[run.name])}"
             if left := self.left():
                 text += f", about {format_clock(left)} left"
         return text
 
     def left(self) -> float:
         """Estimated seconds until all runs are done; 0 if none is completed yet."""
-        waiting = sum(status not in ("completed", "failed") for status in self.statuses.values())
-        jobs = min(max(self.jobs, len(self.running)), waiting)
-        return fmean(self.seconds.values()) * waiting / jobs if self.seconds and waiting else 0.0
+        waiting = [run for run in self.runs if self.statuses[run.name] not in state.OVER]
+        jobs = max(1, min(max(self.jobs, len(self.running)), len(waiting)))
+        elapsed = {name: monotonic() - began for name, (_, began) in self.running.items()}
+        times = [(run, self.seconds[run.name]) for run in self.runs if run.name in self.seconds]
+        return seconds_left(waiting, times, jobs, elapsed) or 0.0
 
     def render(self) -> Group:
         """The live table."""
         with self.lock:
-            completed, failed = (
-                sum(status == wanted for status in self.statuses.values())
-                for wanted in ("completed", "failed")
+            completed, failed, pruned = (
+                sum(status == wanted for status in self.statuses.values()) for wanted in state.OVER
             )
-            waiting = max(0, len(self.runs) - completed - failed - len(self.running))
+            waiting = max(0, len(self.runs) - completed - failed - pruned - len(self.running))
+            stopped = f"{pruned} pruned, " * bool(pruned)
             left = f", about {format_clock(self.left())} left" if self.left() else ""
             head = (
                 f"{completed} done, {len(self.running)} running, {failed} failed, "
-                f"{waiting} to come{left}"
+                f"{stopped}{waiting} to come{left}"
             )
             rows = Rows(box=None, show_header=False, padding=(0, 2, 0, 0))
             for name, (run, began) in self.running.items():
@@ -133,14 +138,3 @@ def last_step(folder: Path) -> str:
     """The last step that a run logged."""
     first = tail(folder / "metrics.csv").rstrip().rpartition("\n")[2].partition(",")[0]
     return first if first.isdigit() else "-"
-
-
-def taken(folder: Path) -> float:
-    """Seconds that a run took, start-up included; of a run of 0.1 its training time."""
-    wall = state.wall_seconds(folder)
-    return state.training_seconds(folder) if wall is None else wall
-
-
-def format_clock(seconds: float) -> str:
-    """``0:10:00``"""
-    return str(timedelta(seconds=round(seconds)))

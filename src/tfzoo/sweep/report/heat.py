@@ -121,6 +121,8 @@ def field(cell: CellResult, index: int, shade: Shade) -> Field:
     judged = cell.judged[index]
     if cell.refused:
         return Field("refused", "", "none", cell.refused)
+    if cell.status == "pruned":
+        return Field("pruned", "", "none", judged.sentence if judged else "")
     if judged is None or judged.mean is None:
         reasons = [row["reason"] for row in cell.rows if row["reason"]]
         return Field(

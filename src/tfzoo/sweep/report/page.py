@@ -34,6 +34,7 @@ def page(results: Results) -> str:
         tradeoffs=tradeoffs(results),
         columns=cells.columns(results),
         lines=[cells.entries(results, cell) for cell in results.cells],
+        pruned=facts.pruned(results),
         troubles=facts.troubles(results),
         made_with=facts.made_with(results),
     )

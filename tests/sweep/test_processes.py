@@ -1,0 +1,152 @@
+"""Real processes: trainings that a warm parent forks end as those of a new Python, and are as much
+processes of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sweep.test_supervisor import alive, gone, number
+from tfzoo.sweep import warm_parent
+from tfzoo.sweep.processes import Child, WarmParent
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the warm parent is for Linux")
+
+LARGE = 300 * 2**20
+TRAINING = """
+import os, resource, signal, subprocess, sys, time
+if __name__ != "__main__":
+    bytes(300 * 2**20)  # the warm parent once took this much
+else:
+    what = sys.argv[1]
+    def say(name, value):
+        open(f"{name}.tmp", "w").write(str(value))
+        os.replace(f"{name}.tmp", name)
+    if what == "say":
+        imported = "training" in sys.modules
+        threads = len(os.listdir("/proc/self/task"))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        pids = os.getpid(), os.getppid(), os.getpgid(0)
+        given = os.environ["WORD"], sys.argv[2:], sys.stdin.read() == ""
+        print(*given, imported, threads, peak, *pids)
+    elif what == "wait":
+        worker = subprocess.Popen(["sleep", "1000"])
+        say("worker", worker.pid)
+        say("command", os.getpid())
+        time.sleep(100)
+    elif what == "stop":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+        say("command", os.getpid())
+        time.sleep(100)
+    elif what == "exit":
+        sys.exit(int(sys.argv[2]))
+    elif what == "kill":
+        os.kill(os.getpid(), int(sys.argv[2]))
+"""
+
+Begin = Callable[..., Child]
+
+
+@pytest.fixture
+def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmParent]:
+    (tmp_path / "training.py").write_text(TRAINING)
+    monkeypatch.chdir(tmp_path)
+    made = WarmParent("training", [], os.environ)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def begin(parent: WarmParent) -> Begin:
+    def begin(*words: str) -> Child:
+        with Path("output.txt").open("ab") as output:
+            environment = {**os.environ, "WORD": "given"}
+            return parent.start(["-m", "training", *words], environment, output)
+
+    return begin
+
+
+def finish(child: Child) -> int:
+    code = child.wait()
+    if child.stdin:
+        child.stdin.close()
+    return code
+
+
+def test_forks_end_as_their_trainings_do(begin: Begin) -> None:
+    ends = [("exit", "0"), ("exit", "75"), ("kill", "9"), ("kill", "15")]
+    children = [begin(*words) for words in ends]
+    assert [finish(child) for child in children] == [0, 75, -9, -15]
+
+
+def test_a_fork_is_a_process_of_its_own(begin: Begin, parent: WarmParent) -> None:
+    child = begin("say", "a", "b")
+    assert finish(child) == 0
+    word, _, rest = Path("output.txt").read_text().partition(" ")
+    assert word == "given", "its environment"
+    assert rest.startswith("['a', 'b'] True True 1 "), (
+        "its arguments, an empty standard input, what its parent has imported, one thread"
+    )
+    peak, pid, above, group = map(int, rest.split()[5:])
+    assert peak * 1024 < LARGE, "what the parent once took is not the run's"
+    assert pid != above == group == child.pid, "its supervisor leads the group"
+    assert parent.process is not None
+    assert parent.process.pid != above
+
+
+def test_a_signal_to_the_supervisor_stops_the_training(begin: Begin) -> None:
+    child = begin("stop")
+    number(Path("command"))
+    child.send_signal(signal.SIGTERM)
+    assert finish(child) == 75
+
+
+def test_a_training_and_its_workers_end_with_the_sweep(begin: Begin) -> None:
+    child = begin("wait")
+    family = number(Path("worker")), number(Path("command"))
+    assert all(map(alive, family))
+    assert child.stdin is not None
+    child.stdin.close()
+    assert gone(*family, child.pid)
+    assert finish(child) == -9
+
+
+def test_a_parent_that_died_is_replaced_and_its_trainings_go_on(
+    begin: Begin, parent: WarmParent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = begin("stop")
+    command = number(Path("command"))
+    assert parent.process is not None
+    parent.process.kill()
+    parent.process.wait()
+    assert finish(begin("exit", "3")) == 3
+    assert "the process that forks trainings ended (exit code -9)" in capsys.readouterr().err
+    assert alive(command)
+    child.send_signal(signal.SIGTERM)
+    assert finish(child) == 75
+
+
+def test_where_no_parent_lives_trainings_start_by_themselves(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_parent, "__name__", "no.such.module")
+    assert finish(begin("exit", "3")) == 3
+
+
+def test_the_parent_ends_with_the_sweep(begin: Begin, parent: WarmParent) -> None:
+    assert finish(begin("exit", "0")) == 0
+    process = parent.process
+    assert process is not None
+    assert parent.requests is not None
+    parent.requests.close()
+    end = time.monotonic() + 3
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    assert process.poll() == 0

@@ -1,0 +1,220 @@
+"""Successive halving: which cells go on, what becomes of the others, and that judging them stays
+honest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.pruning import WORLDS, measure
+from tests.sweep.files import Trainings, sweep_file
+from tfzoo.commands.main import main
+from tfzoo.errors import BadOption, BadRecipe
+from tfzoo.sweep.load import load
+from tfzoo.sweep.plan import Prune
+from tfzoo.sweep.results import gather
+from tfzoo.sweep.start import start
+
+FOLDER = Path("runs/tiny")
+RATES = [1e-3, 2e-3, 3e-3, 4e-3, 5e-3]
+TREE = {
+    "axes": {"optim.lr": RATES},
+    "budget": {"steps": 8},
+    "overrides": {"trainer.max_steps": None},
+    "prune": {"after": 0.25, "keep": 0.5},
+}
+LOSSES = {"lr=0.001": 9.0, "lr=0.002": 2.0, "lr=0.003": 3.0, "lr=0.004": 1.0, "lr=0.005": 4.0}
+"""By the name of the cell; the baseline, which is the first, has the worst."""
+
+
+@pytest.fixture(autouse=True)
+def trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainings:
+    monkeypatch.chdir(tmp_path)
+    made = Trainings(monkeypatch)
+    made.scores |= LOSSES
+    return made
+
+
+def written(**changes: Any) -> Path:
+    file = sweep_file(Path(), **{**TREE, **changes})
+    file.write_text(file.read_text().replace("  trainer.max_steps: null\n", ""))
+    return file
+
+
+def sweep(*args: str, **changes: Any) -> int:
+    return main(["sweep", str(written(**changes)), *args])
+
+
+def pruned() -> dict[str, int]:
+    found = {
+        path.parent.name: json.loads(path.read_text()) for path in FOLDER.glob("*/pruned.json")
+    }
+    return {name: one["step"] for name, one in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("prune", "rungs", "kept"),
+    [
+        (Prune(100, 0.5), [100, 200, 400, 800], [1, 2, 5]),
+        (Prune(0.25, 0.5), [250, 500], [1, 2, 5]),
+        (Prune(0.1, 1 / 3), [100, 300, 900], [1, 1, 3]),
+        (Prune(100, 3), [100], [1, 3, 3]),
+        (Prune(1000, 0.5), [], [1, 2, 5]),
+    ],
+)
+def test_rungs_follow_from_the_share_that_is_kept(
+    prune: Prune, rungs: list[int], kept: list[int]
+) -> None:
+    assert prune.rungs(1000) == rungs
+    assert [prune.kept(cells) for cells in (1, 3, 9)] == kept
+
+
+def test_the_best_cells_and_the_baseline_are_trained_to_the_end(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sweep("--jobs", "2") == 0
+    assert pruned() == {"lr=0.003": 2, "lr=0.005": 2, "lr=0.002": 4}
+    said = capsys.readouterr()
+    assert "4 of 10 runs completed, 0 failed, 6 pruned" in said.out
+    assert (
+        "lr=0.005 seed 1: pruned after 2 steps: val/loss 4, place 4 of 4, of which 2 went on"
+    ) in said.err
+    assert sorted(trainings.paused) == sorted(
+        [(f"lr={rate} seed {seed}", 2) for rate in RATES for seed in (1, 2)]
+        + [(f"lr={rate} seed {seed}", 4) for rate in (0.001, 0.002, 0.004) for seed in (1, 2)]
+    )
+    assert sweep() == 0
+    assert len(trainings.trained) == 10 + 6 + 4, "nothing is left"
+    assert sweep("--dry-run") == 0
+    assert "; 0 runs left; 6 pruned" in capsys.readouterr().out
+
+
+def test_what_was_pruned_is_listed_and_enters_no_test(trainings: Trainings) -> None:
+    sweep()
+    results = gather([FOLDER])
+    statuses = {cell.name: cell.status for cell in results.cells}
+    assert [name for name, status in statuses.items() if status == "pruned"] == list(pruned_names())
+    for cell in results.cells:
+        (judged,) = cell.judged
+        if cell.status == "pruned":
+            assert judged is not None
+            assert (judged.seeds, judged.mean, judged.p, judged.verdict) == (
+                0,
+                None,
+                None,
+                "not judged",
+            )
+            assert "pruned after" in judged.sentence
+    report = (FOLDER / "report.md").read_text()
+    assert "## Pruned cells" in report
+    assert re.search(r"lr 0.003: pruned after 2 steps: val/loss 3, place 3 of 4", report)
+    assert "Pruned: after 25% of the steps, and each 2 times as far: the best 50% of" in report
+    page = (FOLDER / "report.html").read_text()
+    assert page.count("place 3 of 4, of which 2 went on") >= 1
+    assert "Pruned cells" in page
+
+
+def pruned_names() -> list[str]:
+    return ["lr=0.002", "lr=0.003", "lr=0.005"]
+
+
+def test_a_sweep_that_was_stopped_before_a_rung_decides_later_and_alike(
+    trainings: Trainings,
+) -> None:
+    trainings.codes["lr=0.004/seed-2"] = 130
+    trainings.codes["lr=0.003/seed-1"] = -9
+    assert sweep() == 1
+    assert pruned() == {}
+    assert not [word for word in trainings.paused if word[1] == 4]
+    trainings.codes.clear()
+    assert sweep("--retry", "failed") == 0
+    assert pruned() == {"lr=0.003": 2, "lr=0.005": 2, "lr=0.002": 4}
+
+
+def test_what_a_rung_decided_is_completed_and_not_decided_again(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep()
+    before = pruned()
+    (FOLDER / "lr=0.003/pruned.json").unlink()  # as if killed before it was written
+    rungs = FOLDER / "lr=0.004/seed-1/rungs.json"
+    rungs.write_text(json.dumps({**json.loads(rungs.read_text()), "2": 50.0}))
+    assert sweep() == 0
+    assert pruned() == before
+    assert "place 3 of 4" in capsys.readouterr().err
+
+
+def test_a_cell_without_a_score_is_the_worst_and_a_failed_seed_is_left_out(
+    trainings: Trainings,
+) -> None:
+    trainings.codes["lr=0.004/"] = 1
+    trainings.codes["lr=0.003/seed-1"] = 1
+    assert sweep(prune={"after": 2, "keep": 2}) == 1
+    assert pruned() == {"lr=0.004": 2, "lr=0.005": 2}
+
+
+def test_once_cells_are_pruned_the_others_they_were_compared_with_are_fixed(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep()
+    for changes in (
+        {"seeds": [1, 2, 3]},
+        {"axes": {"optim.lr": [*RATES, 6e-3]}},
+        {"prune": {"after": 0.5, "keep": 0.5}},
+    ):
+        assert sweep(**changes) == 2
+        assert "remove prune to train all cells to the end" in capsys.readouterr().err
+    assert sweep(prune=None) == 0
+    assert "10 of 10 runs completed" in capsys.readouterr().out
+    assert pruned() == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"prune": {"after": 2}}, "prune.keep is a number of cells, or a share of them"),
+        ({"prune": {"after": 1.5, "keep": 2}}, "prune.after is a number of steps, or a share"),
+        ({"prune": {"after": 2, "kept": 2}}, "has no key 'kept'. Did you mean 'keep'?"),
+        ({"prune": {"after": 8, "keep": 2}}, "prune.after 8 is not before the last step"),
+        ({"prune": {"after": 1, "keep": 2}}, "before the first validation"),
+        ({"budget": {"tokens": 900}}, "prune counts steps: set budget.steps"),
+        ({"budget": None}, "prune needs runs of equal length: set budget.steps"),
+    ],
+)
+def test_a_slip_is_refused_before_anything_runs(changes: dict[str, Any], said: str) -> None:
+    if changes.get("budget", 1) is None:
+        changes = {**changes, "overrides": {"trainer.max_steps": -1, "trainer.max_epochs": 1}}
+    with pytest.raises(BadRecipe) as caught:
+        load(written(**changes))
+    assert said in str(caught.value)
+
+
+def test_only_this_machine_compares_runs_on_their_way(tmp_path: Path) -> None:
+    plan = load(written())
+    with pytest.raises(BadOption, match="leave out --engine"):
+        start(plan, tmp_path / "x", [], engine="ray")
+    assert sweep("--cell", "0") == 2
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "worlds"),
+    [
+        (200, ["8 cells, the best one kept at half", "3 x 3 cells, halved at 1/4 and 1/2"]),
+        pytest.param(3000, list(WORLDS), marks=pytest.mark.nightly),
+    ],
+)
+def test_where_nothing_matters_false_verdicts_come_at_the_stated_rate(
+    sweeps: int, worlds: list[str]
+) -> None:
+    """With 200 sweeps, a correction for the cells that are left, or main effects of the settings
+    that are left, would be found out in most seeds.
+    """
+    for name in worlds:
+        rate, _ = measure(WORLDS[name], sweeps)
+        assert rate <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / sweeps), name
