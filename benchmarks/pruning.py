@@ -44,10 +44,12 @@ class World:
 
 
 ONE = {"part": list("abcdefgh")}
+MANY = {"part": list("abcdefghijklmnop")}
 GRID = {"one": list("abc"), "other": list("xyz")}
 WORLDS = {
     "8 cells, not pruned": World(ONE, 5, None),
     "8 cells, the best one kept at half": World(ONE, 5, Prune(0.5, 1)),
+    "16 cells, 10 seeds, the best one kept at half": World(MANY, 10, Prune(0.5, 1)),
     "8 cells, halved at 1/4 and 1/2": World(ONE, 5, Prune(0.25, 0.5)),
     "3 x 3 cells, not pruned": World(GRID, 5, None),
     "3 x 3 cells, halved at 1/4 and 1/2": World(GRID, 5, Prune(0.25, 0.5)),

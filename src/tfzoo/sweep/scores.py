@@ -43,7 +43,7 @@ def gather(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) 
         if status == "refused":
             scores.notes[setting].append(f"refused: {why or 'no reason given'}")
         elif status == "pruned":
-            scores.pruned[setting] = why
+            scores.pruned[setting] = why or "pruned"
         elif seed is None:
             scores.notes[setting].append(f"a run without a seed is omitted ({status})")
         elif status == "failed":
