@@ -25,10 +25,14 @@ def initialise(model: nn.Module, seed: int) -> None:
     A parent is called after its children and may change their values. The CPU's random state is
     restored afterwards; that of accelerators is not.
     """
+    devices = {tensor.device.type for tensor in (*model.parameters(), *model.buffers())}
+    # torch.manual_seed seeds all kinds of devices, which takes most of the time of a small model.
+    on_cpu = devices <= {"cpu", "meta"}
+    reseed = torch.default_generator.manual_seed if on_cpu else torch.manual_seed
     with torch.random.fork_rng(devices=[]):
         for name, module in reversed(list(model.named_modules())):
             if callable(reset := getattr(module, "reset_parameters", None)):
-                torch.manual_seed(seed_of(seed, name))
+                reseed(seed_of(seed, name))
                 reset()
 
 

@@ -178,9 +178,9 @@ def fingerprint(entry: Entry, options: dict[str, Any] | None = None) -> list[Ten
     """What a component starts as and what it computes with random parameters, drawn alike each
     time.
     """
-    torch.manual_seed(5)
+    torch.default_generator.manual_seed(5)
     started = [value.clone() for value in build(entry, options).state_dict().values()]
-    torch.manual_seed(5)
+    torch.default_generator.manual_seed(5)
     return started + probe(entry.kind, build_randomized(entry, options))
 
 

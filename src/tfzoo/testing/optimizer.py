@@ -27,7 +27,7 @@ class Trained(nn.Module):
 
     def __init__(self, entry: Entry, options: Mapping[str, Any] | None = None) -> None:
         super().__init__()
-        torch.manual_seed(1)
+        torch.default_generator.manual_seed(1)
         self.embedding = nn.Embedding(5, 4)
         layers = [nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Tanh()) for _ in range(2)]
         self.layers = nn.ModuleList(layers)
@@ -36,7 +36,7 @@ class Trained(nn.Module):
 
     def step(self, number: int = 0, size: float = 1.0) -> None:
         """One step on random gradients of this number and size."""
-        torch.manual_seed(number)
+        torch.default_generator.manual_seed(number)
         for parameter in self.parameters():
             parameter.grad = torch.randn_like(parameter) * size
         self.optimizer.step()
