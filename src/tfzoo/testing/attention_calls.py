@@ -48,15 +48,14 @@ class Call:
         return Mask(self.causal, self.valid, self.start, self.allowed)
 
     def visible(self) -> Tensor:
-        """True where a query may look at a key, written down one by one: ``(b h q k)``."""
+        """True where a query may look at a key, written down query by query: ``(b h q k)``."""
         (b, h, q, _), k = self.q.shape, self.k.shape[2]
         sees = torch.ones(b, h, q, k, dtype=torch.bool)
         for i in range(q):
-            for j in range(k):
-                if self.causal and j > self.start + i:
-                    sees[:, :, i, j] = False
-                if self.valid is not None:
-                    sees[:, :, i, j] &= self.valid[:, None, j]
+            if self.causal:
+                sees[:, :, i, self.start + i + 1 :] = False
+            if self.valid is not None:
+                sees[:, :, i] &= self.valid[:, None]
         return sees if self.allowed is None else sees & self.allowed
 
     def reads(self, attention: Attention) -> Tensor:

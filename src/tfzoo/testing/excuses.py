@@ -66,6 +66,9 @@ def ignores_scores(part: SelfOrCrossAttention) -> bool:
 
 def _of_queries(stack: Stack) -> dict[str, str]:
     """What makes the tokens that cross-attention reads for its queries alone."""
+    crossed = [one for one in stack.modules() if isinstance(one, CrossAttention)]
+    if not any(map(ignores_scores, crossed)):
+        return {}
     found, shifts = [], Shifts(deepcopy(stack))
     for index, (name, sublayer) in enumerate(zip(shifts.names, shifts.sublayers, strict=True)):
         if isinstance(sublayer.inner, CrossAttention) and ignores_scores(sublayer.inner):

@@ -31,12 +31,13 @@ def half_precision_under_autocast_is_close(subject: Subject) -> None:
 
     # Long texts: a norm over two tokens makes differences of any size large.
     exact = subject(FULL, "none", FULL, "none")
-    rounded, single = subject.copy(), subject.copy(torch.float32)
-    for parameter in rounded.module.parameters():
-        parameter.copy_(parameter.bfloat16())
-    with torch.autocast("cpu", torch.bfloat16):
-        out = single(FULL, "none", FULL, "none").double()
-    off, once = size(out - exact), size(rounded(FULL, "none", FULL, "none") - exact)
+    with subject.converted(torch.float64):
+        for parameter in subject.module.parameters():
+            parameter.copy_(parameter.bfloat16())
+        rounded = subject(FULL, "none", FULL, "none")
+    with subject.converted(torch.float32), torch.autocast("cpu", torch.bfloat16):
+        out = subject(FULL, "none", FULL, "none").double()
+    off, once = size(out - exact), size(rounded - exact)
     if not off <= ROUNDINGS * once + torch.finfo(torch.bfloat16).eps * size(exact):
         raise Violation(f"bfloat16 is off by {(off / size(exact)).item():.0%}")
 
@@ -44,16 +45,17 @@ def half_precision_under_autocast_is_close(subject: Subject) -> None:
 def weights_of_every_dtype_train(subject: Subject) -> None:
     """With weights in bf16, fp16 and fp32, a training step gives finite outputs and gradients."""
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
-        low = subject.copy(dtype)
-        low.module.train()
-        with torch.enable_grad():
-            out = low(TEXT)
+        with subject.training(), subject.converted(dtype), torch.enable_grad():
+            out = subject(TEXT)
             if out.dtype != dtype:
                 raise Violation(f"weights in {dtype}, output in {out.dtype}")
             assert_finite(out, f"output in {dtype}")
             if not out.requires_grad:
                 continue
-            out.float().square().mean().backward()  # type: ignore[no-untyped-call]
-        for name, parameter in low.module.named_parameters():
-            if parameter.grad is not None:
-                assert_finite(parameter.grad, f"gradient of {name} in {dtype}")
+            named = dict(subject.module.named_parameters())
+            found = torch.autograd.grad(
+                out.float().square().mean(), list(named.values()), allow_unused=True
+            )
+            for name, gradient in zip(named, found, strict=True):
+                if gradient is not None:
+                    assert_finite(gradient, f"gradient of {name} in {dtype}")

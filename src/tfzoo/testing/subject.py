@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -55,13 +54,6 @@ class Subject:
             for table in self.embeddings:
                 table.copy_(torch.randn_like(table) / (2 * self.scale))
             self.soften()
-
-    def copy(self, dtype: torch.dtype = torch.float64) -> Subject:
-        """Another model with the same parameters, in another dtype."""
-        other = deepcopy(self)
-        other.module.to(dtype)
-        other.embedding = self.embedding.to(dtype)
-        return other
 
     @property
     def stacks(self) -> list[Stack]:
@@ -193,6 +185,33 @@ class Subject:
             with torch.no_grad():
                 for table, row in zip(self.embeddings, before, strict=True):
                     table[0] = row
+
+    @contextmanager
+    def converted(self, dtype: torch.dtype) -> Iterator[None]:
+        """In another dtype. Parameters and buffers may be changed: afterwards they stand as before.
+        Faster than a copy of the model, which has hundreds of small objects.
+        """
+        parameters = [(parameter, parameter.data) for parameter in self.module.parameters()]
+        buffers = [
+            (part, name, buffer)
+            for part in self.module.modules()
+            for name, buffer in part.named_buffers(recurse=False)
+        ]
+        embedding = self.embedding
+        try:
+            for parameter, data in parameters:
+                parameter.data = data.clone()
+            for part, name, buffer in buffers:
+                setattr(part, name, buffer.clone())
+            self.module.to(dtype)
+            self.embedding = embedding.to(dtype)
+            yield
+        finally:
+            for parameter, data in parameters:
+                parameter.data = data
+            for part, name, buffer in buffers:
+                setattr(part, name, buffer)
+            self.embedding = embedding
 
     @contextmanager
     def training(self) -> Iterator[None]:
