@@ -12,14 +12,15 @@ from torch import Tensor
 from tests.commands.test_swap import refused_in_decoder
 from tests.testing.rules import can_be_allowed, refusals, refused_by
 from tfzoo.commands import check as command
-from tfzoo.contracts import Norm
+from tfzoo.contracts import Component, Norm
 from tfzoo.registry import Entry, register, registry
 from tfzoo.testing.classifiers import Choice
 from tfzoo.testing.contract import Result, Violation, run_contract
 from tfzoo.testing.gradients import assert_gradients
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.stack_contracts import STACK_CONTRACTS
-from tfzoo.testing.stacks import PLAIN, SIDES, Combination, neighbours, results
+from tfzoo.testing.stacks import PLAIN, SIDES, Combination, neighbours, others, results
+from tfzoo.testing.subject import Subject
 
 
 class TextNorm(Norm):
@@ -85,6 +86,42 @@ def test_an_unfinished_partner_is_named_and_fails_nobody_else(unfinished: Entry)
     assert "to do" in named.message
     itself = list(results(unfinished, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
     assert not all(result.ok for result in itself)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("attention", "additive"), ("mixer", "gru")])
+def test_it_meets_every_other_part_on_each_side_in_few_models(kind: str, name: str) -> None:
+    entry = registry(kind).entry(name)
+    found = list(neighbours(entry))
+    for side in SIDES:
+        rows = [vars(stack).items() for stack in found if stack.side == side]
+        assert all((kind, name) in row for row in rows)
+        for part in others(entry, PLAIN, "own"):
+            assert any(part in row for row in rows), part
+    assert len(found) < 0.6 * len(SIDES) * len(list(others(entry, PLAIN, "own")))
+
+
+def test_of_several_partners_the_one_at_fault_is_named(unfinished: Entry) -> None:
+    entry = registry("attention").entry("dot_product")
+    stack = Combination("encoder", entry.name, "unfinished", "learned", feedforward="gelu")
+    found = list(results(entry, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
+    (named,) = [result for result in found if "fault of a partner" in result.name]
+    assert named.message.startswith("norm 'unfinished' with tfzoo's own components")
+
+
+@pytest.mark.parametrize(("bad", "told"), [({"rms"}, 1), ({"rms", "gelu"}, 0)])
+def test_of_several_partners_each_one_counts(bad: set[str], told: int) -> None:
+    """Not what only several of them do together."""
+
+    def some_parts_are_bad(subject: Subject) -> None:
+        parts = [one for one in subject.module.modules() if isinstance(one, Component)]
+        if {"dot_product", *bad} <= {part.entry.name for part in parts}:
+            raise Violation("bad")
+
+    entry = registry("attention").entry("dot_product")
+    stack = Combination("encoder", entry.name, "rms", "learned", feedforward="gelu")
+    found = results(entry, [stack], PLAIN, [some_parts_are_bad], "in stacks")
+    messages = [result.message for result in found if not result.ok]
+    assert messages == ["encoder-attention=dot_product-norm=rms: bad"] * told
 
 
 def test_a_small_gradient_is_a_gradient_and_rounding_is_none() -> None:

@@ -11,7 +11,7 @@ from tfzoo.registry import Entry
 from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
 from tfzoo.testing.contract import Result
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.stacks import PLAIN, name_of, others, results
+from tfzoo.testing.stacks import PLAIN, name_of, others, results, together
 from tfzoo.testing.subject import VOCABULARY, Subject
 
 CLASSES = 5
@@ -62,11 +62,10 @@ class Choice:
 
 
 def neighbours(entry: Entry, partners: str = "own") -> Iterator[Choice]:
-    """Those in which a component meets each other one, the rest being the defaults."""
+    """Those in which a component meets each other one."""
     base = replace(Choice(), **{entry.kind: entry.name})
     yield base
-    for kind, name in others(entry, CLASSIFIER, partners):
-        yield replace(base, **{kind: name})
+    yield from together(base, others(entry, CLASSIFIER, partners))
 
 
 def in_classifiers(entry: Entry, partners: str = "own") -> Iterator[Result]:

@@ -10,8 +10,10 @@ from typing import Any, Literal, Protocol, get_args
 
 import torch
 
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.encoder import Encoder
+from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
@@ -97,13 +99,48 @@ def name_of(combination: Any, defaults: Mapping[str, str]) -> str:
 
 
 def neighbours(entry: Entry, partners: str = "own") -> Iterator[Combination]:
-    """Those in which a component meets each other one, the rest being the defaults."""
+    """Those in which a component meets each other one on each side of a model."""
     for side in SIDES:
         base = replace(Combination(side), **{entry.kind: entry.name})  # type: ignore[arg-type]  # a kind of component, not the side
-        for kind, name in [(entry.kind, entry.name), *others(entry, PLAIN, partners)]:
-            found = replace(base, **{kind: name})  # type: ignore[arg-type]  # a kind of component, not the side
+        yield base
+        for found in together(base, others(entry, PLAIN, partners)):
             if found.reads_target:
                 yield found
+
+
+def together(base: Any, parts: Iterable[tuple[str, str]]) -> Iterator[Any]:
+    """Few combinations in which every part occurs, the rest being that of ``base``: one of each
+    kind at a time, as far as they fit; where a part clashes, alone.
+    """
+    left = list(parts)
+    while left:
+        (kind, name), *rest = left
+        found, left = replace(base, **{kind: name}), []
+        for kind, name in rest:
+            longer = replace(found, **{kind: name})
+            if getattr(found, kind) == getattr(base, kind) and fits(found) and fits(longer):
+                found = longer
+            else:
+                left.append((kind, name))
+        yield found
+
+
+def fits(combination: Any) -> bool:
+    """Whether nothing refuses a combination, and every part is read: a mixer other than attention
+    stands in the place of an attention and a weighting, except in cross-attention.
+    """
+    parts = vars(combination)
+    side = parts.get("side", "encoder")
+    options = StackOptions(**{kind: parts[kind] for kind in PLAIN})
+    try:
+        check_clashes(options, side != "encoder", pooling=parts.get("pooling"))
+    except Clash:
+        return False
+    return (
+        "attends" in registry("mixer").entry(parts["mixer"]).traits
+        or (side == "translator" and combination.reads_target)
+        or all(parts[kind] == PLAIN[kind] for kind in ("attention", "weighting"))
+    )
 
 
 def others(entry: Entry, defaults: Mapping[str, str], partners: str) -> Iterator[tuple[str, str]]:
@@ -187,24 +224,49 @@ def results(
     for combination in combinations:
         outcome, found = examine(combination, contracts)
         counts[outcome] += 1
-        without = replace(combination, **{entry.kind: defaults[entry.kind]})
-        again = examine(without, contracts)[1] if found and without != combination else {}
-        for name, how in found.items():
-            if name in again:
-                guilty = " and ".join(
-                    f"{kind} {getattr(combination, kind)!r}"
-                    for kind in sorted(defaults.keys() - {entry.kind})
-                    if getattr(combination, kind) != defaults[kind]
-                )
-                partners.append(f"{guilty} with tfzoo's own components: {name}: {again[name]}")
-            else:
-                failures.setdefault(name, []).append(f"{combination}: {how}")
+        for pair, violated in pairs(entry, combination, found, defaults, contracts):
+            without = replace(pair, **{entry.kind: defaults[entry.kind]})
+            again = examine(without, contracts)[1] if violated and without != pair else {}
+            for name, how in violated.items():
+                if name in again:
+                    guilty = " and ".join(
+                        f"{kind} {getattr(pair, kind)!r}"
+                        for kind in sorted(defaults.keys() - {entry.kind})
+                        if getattr(pair, kind) != defaults[kind]
+                    )
+                    partners.append(f"{guilty} with tfzoo's own components: {name}: {again[name]}")
+                else:
+                    failures.setdefault(name, []).append(f"{pair}: {how}")
     for name, lines in failures.items():
         yield Result(f"{where}, {name}", not lines, first_of(lines))
     if partners:
         yield Result(f"{where}, the fault of a partner", True, first_of(partners))
     told = ", ".join(f"{n} {what}" for what, n in counts.items())
     yield Result(f"{where} of every other component", True, told)
+
+
+def pairs(
+    entry: Entry,
+    combination: Any,
+    found: Mapping[str, str],
+    defaults: Mapping[str, str],
+    contracts: Sequence[StackContract],
+) -> Iterator[tuple[Any, dict[str, str]]]:
+    """A combination with one partner at a time, and what it violates then of ``found``. What only
+    several together violate is no matter of the component and one of them.
+    """
+    partners = {
+        kind: defaults[kind]
+        for kind in sorted(defaults.keys() - {entry.kind})
+        if getattr(combination, kind) != defaults[kind]
+    }
+    if len(partners) < 2:
+        yield combination, dict(found)
+    elif found:
+        asked = [contract for contract in contracts if title(contract) in found]
+        for kind in partners:
+            pair = replace(combination, **{one: partners[one] for one in partners if one != kind})
+            yield pair, examine(pair, asked)[1]
 
 
 def examine(combination: Any, contracts: Sequence[StackContract]) -> tuple[str, dict[str, str]]:
