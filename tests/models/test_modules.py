@@ -167,25 +167,37 @@ TOGETHER += [
 ]
 
 
+def on_the_device(patch: pytest.MonkeyPatch, **options: Any) -> tuple[tfzoo.Transformer, Any, Any]:
+    """A model, a source and a target without values, as a stand-in for those of a GPU: reading a
+    tensor, or how many of its entries are True, is an error.
+    """
+    patch.setattr(torch, "autocast", lambda *args, **named: nullcontext())  # not on meta
+    options |= {"dropout": 0.1, "attention_dropout": 0.1, "max_length": 8, "layers": 1}
+    with torch.device("meta"):
+        model = tfzoo.Transformer(20, **{**TINY, **options, "allow": ["unrotatable-attention"]})
+    return model, SOURCE.to("meta"), TARGET.to("meta")
+
+
 @pytest.mark.parametrize("parts", TOGETHER, ids=lambda parts: "-".join(parts.values()))
 @pytest.mark.parametrize("padding", ["none", "right", "left"])
-def test_a_step_of_a_model_reads_no_tensor_on_the_host(
-    parts: dict[str, Any], padding: str, monkeypatch: pytest.MonkeyPatch
+def test_an_encoder_reads_no_tensor_on_the_host(
+    parts: dict[str, Any], padding: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tensors without values stand in for those of a GPU: reading one, or how many of its entries
-    are True, is an error.
-    """
-    monkeypatch.setattr(torch, "autocast", lambda *args, **named: nullcontext())  # not on meta
-    options = {"dropout": 0.1, "attention_dropout": 0.1, "max_length": 8, "layers": 1}
-    with torch.device("meta"):
-        model = tfzoo.Transformer(
-            20, **{**TINY, **options}, encoder=parts, allow=["unrotatable-attention"]
-        )
-    source, target = SOURCE.to("meta"), TARGET.to("meta")
-    how: Any = {"source_padding": padding, "target_padding": "right"}
-    model.train()(source, target, **how).sum().backward()
+    model, source, _ = on_the_device(monkeypatch, encoder=parts)
+    model.train().encode(source, padding=padding).sum().backward()
     with torch.no_grad():
-        cache = model.eval().init_cache(source, padding=how["source_padding"])
+        model.eval().encode(source, padding=padding)
+
+
+@pytest.mark.parametrize("padding", ["none", "right", "left"])
+def test_a_step_of_a_translator_reads_no_tensor_on_the_host(
+    padding: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, source, target = on_the_device(monkeypatch)
+    out = model.train()(source, target, source_padding=padding, target_padding="right")
+    out.sum().backward()
+    with torch.no_grad():
+        cache = model.eval().init_cache(source, padding=padding)
         model.decode_step(target[:, 0], cache)
 
 
