@@ -91,7 +91,8 @@ def entries(results: Results, cell: CellResult) -> list[Entry]:
         found.append(Entry(format_mean(one.mean, one.low, one.high), one.mean))
         difference = format_difference(one.difference, one.difference_low, one.difference_high)
         p = one.p_corrected
-        below = one.verdict if p is None else f"{one.verdict}, {format_p(p)}"
+        significance = "" if p is None else format_p(p).replace(" ", "\N{NO-BREAK SPACE}")
+        below = ", ".join(filter(None, (one.verdict, significance)))
         found.append(Entry(difference, one.difference, below=below, verdict=one.verdict))
     return found + [
         Entry(write(cell.mean(key)), cell.mean(key)) for key, (_, write) in costs(results).items()

@@ -141,7 +141,7 @@ def panel(own: Band, base: Band | None, x: Scale, y: Scale, label: str) -> Marku
     drawn += [
         text(LEFT - 6, y.pixel(tick) + 4, format_value(tick), "tick", "end") for tick in y.ticks(3)
     ]
-    last = x.ticks(2)[-1]
+    last = x.ticks(4)[-1]
     drawn += [
         text(x.pixel(tick), HEIGHT - 6, f"{tick:,.0f}", "tick", "middle" if tick else "start")
         for tick in (0.0, last)
