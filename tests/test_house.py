@@ -22,7 +22,7 @@ FLOORS = {
     3: ("blocks",),
     4: ("mixer", "models", "search", "generation", "swapping", "testing"),
     5: ("data", "tasks", "runs", "plots", "pages"),
-    6: ("config", "costs", "terminal"),
+    6: ("config", "costs", "exporting", "terminal"),
     7: ("training", "serving"),
     8: ("sweep",),
     9: ("commands", "__main__"),

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,16 @@ TINY = (
     *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
 )
 OF_A_RUN = ("validate", "test", "predict", "translate", "classify", "attention", "serve")
+SLOW = ("docs/export.md",)
+"""The page that exports to ONNX, which takes many seconds: tested nightly."""
 PLUGIN = "soft_capped"
 """The component of docs/own-components.md; tests/plugin installs it and gives these commands."""
+
+
+def marked(pages: list[str]) -> list[Any]:
+    """Parameters of a test, of which the slow ones run nightly."""
+    slow = pytest.mark.nightly
+    return [pytest.param(page, marks=[slow] if page in SLOW else []) for page in pages]
 
 
 @pytest.fixture(scope="session")
@@ -86,12 +95,12 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 @forked.requires_fork
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+@pytest.mark.parametrize("page", marked([page for page in PAGES if blocks(page, "python")]))
 def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
     forked.call(run, page, fresh=True)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+@pytest.mark.parametrize("page", marked([page for page in PAGES if commands(page)]))
 def test_the_commands_of_a_page_work(
     page: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ class LayerCache:
     @property
     def rows(self) -> int | None:
         """The number of rows; None while nothing is kept."""
-        return next((len(one) for one in self.tensors.values()), None)
+        return next((one.shape[0] for one in self.tensors.values()), None)
 
     @property
     def length(self) -> int:

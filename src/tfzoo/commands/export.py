@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +17,15 @@ EPILOG = """\
                     optimiser: all commands can use it, but training cannot be resumed from it
   --to safetensors  a folder to be shared, without pickles: weights, recipe, tokenizer and a model
                     card; all commands can use it, and the Hugging Face Hub holds such folders
+  --to onnx         a folder for ONNX Runtime: a classifier, or a translator's encoder and the step
+                    of its decoder
+  --to ctranslate2  a folder for CTranslate2: a translator whose parts it has
 
 What is written is read back and compared with the run before it gets its name. A checkpoint that is
 a folder, of a run on several machines or with --trainer.strategy fsdp2, is exported alike.
 """
 KEPT = ("state_dict", "tfzoo", "epoch", "global_step", "pytorch-lightning_version")
-OUTPUTS = {"ckpt": "export.ckpt", "safetensors": "safetensors"}
+OUTPUTS = {name: name for name in ("safetensors", "onnx", "ctranslate2")} | {"ckpt": "export.ckpt"}
 """The formats, and the name of what is written to the run's folder if no other place is given."""
 
 
@@ -62,7 +63,7 @@ def run(args: list[str]) -> int:
     if given.to == "ckpt":
         write(checkpoints.read(path), output)
     else:
-        writer(given.to)(load(path), output)
+        write_folder(load(path), output, given.to)
     print_result(str(relative_path(output)))
     return 0
 
@@ -95,13 +96,14 @@ def load(path: Path) -> Task:
     return task
 
 
-def writer(name: str) -> Callable[[Task, Path], object]:
-    """The function that writes a task in a format."""
-    if name == "safetensors":
-        from tfzoo.tasks.task import Task
+def write_folder(task: Task, output: Path, to: str) -> None:
+    """Write a task to a folder."""
+    if to == "safetensors":
+        task.save_pretrained(output)
+        return
+    from tfzoo.exporting import export
 
-        return Task.save_pretrained
-    return import_module(f"tfzoo.exporting.{name}").export  # type: ignore[no-any-return]
+    export(task, output, to=to)
 
 
 def write(checkpoint: dict[str, object], output: Path) -> None:

@@ -1,0 +1,291 @@
+"""A trained translator for CTranslate2, which decodes fast and in int8, without PyTorch.
+
+CTranslate2 has its own layers. A part of ours is exported where it computes what one of them
+computes (:mod:`tfzoo.exporting.probes`), and refused by name where it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.blocks.mixer import Mixer
+from tfzoo.blocks.multihead import SelfOrCrossAttention
+from tfzoo.contracts import FeedForward, Norm, Residual, Weighting
+from tfzoo.data.library import SPECIAL
+from tfzoo.data.tokenizer import Tokenizer
+from tfzoo.errors import BadOption
+from tfzoo.exporting import probes
+from tfzoo.exporting.failures import no_counterpart, own_model
+from tfzoo.exporting.files import write_tokenizer
+from tfzoo.exporting.positions import encode_positions
+from tfzoo.exporting.translations import compare
+from tfzoo.feedforward._layers import Gated, Plain
+from tfzoo.models.transformer import Transformer
+from tfzoo.runs.pretrained import new_folder
+from tfzoo.special_ids import BOS, EOS, PAD, UNK
+
+if TYPE_CHECKING:
+    from tfzoo.blocks.stack import Stack
+    from tfzoo.tasks.task import Task
+
+T = TypeVar("T")
+
+OPTIONS = {"query_norm": "query_key_norm"}
+"""The options whose modules have other names."""
+NEVER = -1e9
+"""The logit of padding and BOS, which are never generated."""
+
+
+def export(task: Task, folder: Path) -> None:
+    """Write a translator, in fp32, and its tokenizer to a new folder. Before they get their names,
+    its translations and their scores are compared with the model's.
+
+    Raises:
+        BadOption: CTranslate2 has nothing like a part of the model, or computes something else.
+        TfzooError: the folder exists and is not empty, or cannot be written.
+    """
+    model = own_model(task, "ctranslate2")
+    if not isinstance(model, Transformer):
+        raise BadOption(f"ctranslate2 translates; a {task.name} model is exported --to onnx")
+    with torch.no_grad():
+        spec = model_spec(model)
+    names = tokens(task.tokenizer.source), tokens(task.tokenizer.target)
+    spec.register_source_vocabulary(names[0])
+    spec.register_target_vocabulary(names[1])
+    spec.config.unk_token, spec.config.bos_token = SPECIAL[UNK], SPECIAL[BOS]
+    spec.config.eos_token, spec.config.decoder_start_token = SPECIAL[EOS], SPECIAL[BOS]
+    spec.config.add_source_eos = True
+    spec.validate()
+    spec.optimize()
+    with new_folder(folder) as place:
+        spec.save(str(place))
+        write_tokenizer(task, place)
+        compare(model, task.max_positions(), place, names)
+
+
+def tokens(tokenizer: Tokenizer) -> list[str]:
+    """The name of each id: that of the tokenizer's library, or the number where it has none."""
+    library = getattr(tokenizer, "library", None)
+    names = [
+        str(id) if library is None else library.id_to_token(id) for id in range(len(tokenizer))
+    ]
+    return [*SPECIAL, *names[len(SPECIAL) :]]
+
+
+def model_spec(model: Transformer) -> Any:
+    """The weights and settings of a model as CTranslate2 names them."""
+    from ctranslate2.specs import TransformerSpec
+
+    eps: set[float] = set()
+    encoder, decoder = (stack_spec(one, eps) for one in (model.encoder, model.decoder))
+    encoder.embeddings[0].weight = numpy(model.source_embedding.weight)
+    decoder.embeddings.weight = numpy(model.target_embedding.weight)
+    encoder.scale_embeddings = float(model.source_embedding.factor)
+    decoder.scale_embeddings = float(model.target_embedding.factor)
+    bias = torch.zeros(len(model.output_weight))
+    bias[[PAD, BOS]] = NEVER
+    decoder.projection.weight, decoder.projection.bias = numpy(model.output_weight), numpy(bias)
+    spec = TransformerSpec(encoder, decoder)
+    spec.config.layer_norm_epsilon = same("norms with different eps", eps)
+    return spec
+
+
+def stack_spec(stack: Stack, eps: set[float]) -> Any:
+    """The weights and settings of an encoder or a decoder; the eps of its norms are added to
+    ``eps``.
+    """
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    check_options(stack)
+    layers = [sublayers(layer, stack.causal) for layer in stack.layers]
+    every = [one for layer in layers for one in layer]
+    norm_first = same(
+        "two kinds of residual connection", (has_norm_first(one, stack.dim) for one in every)
+    )
+    ends = {"layer_norm": stack.final_norm, "layernorm_embedding": stack.embedding_norm}
+    modules = [*map(norm_of, every), *filter(None, ends.values())]
+    norms = {module: layer_norm(module, stack.dim) for module in modules}
+    attentions: list[Any] = [one.inner for layer in layers for one in layer[:-1]]
+    feedforwards: list[Any] = [layer[-1].inner for layer in layers]
+    positions = encode_positions(stack)
+    made = transformer_spec.TransformerEncoderSpec
+    if stack.causal:
+        made = transformer_spec.TransformerDecoderSpec
+    spec = made(
+        len(layers),
+        same("layers with different heads", (one.heads for one in attentions)),
+        pre_norm=norm_first,
+        no_final_norm=stack.final_norm is None,
+        activation=common_spec.Activation[
+            same("two activation functions", map(activation, feedforwards))
+        ],
+        layernorm_embedding=stack.embedding_norm is not None,
+        ffn_glu=same("gated beside plain layers", (isinstance(one, Gated) for one in feedforwards)),
+        rms_norm=same("RMS norm beside layer norm", (one.beta is None for one in norms.values())),
+        head_dim=same("layers with different head_dim", map(head_dim, attentions)),
+        **positions.options,
+    )
+    positions.fill(spec)
+    for name, norm in ends.items():
+        if norm is not None:
+            if not hasattr(spec, name):
+                raise no_counterpart("a final norm after layers that end with one")
+            fill_norm(getattr(spec, name), norms[norm])
+    for layer, filled in zip(layers, spec.layer, strict=True):
+        places = [filled.self_attention, *([filled.attention] if stack.causal else []), filled.ffn]
+        for sublayer, place in zip(layer, places, strict=True):
+            fill_norm(place.layer_norm, norms[norm_of(sublayer)])
+            fill(place, sublayer.inner)
+    eps |= {norm.eps for norm in norms.values()}
+    return spec
+
+
+def check_options(stack: Stack) -> None:
+    """Refuse options of a stack that CTranslate2 has nothing like."""
+    if not len(stack.layers):
+        raise no_counterpart("a stack without layers")
+    if stack.embedding_projection is not None:
+        raise no_counterpart("embedding_projection")
+    if any(window is not None for _, window in stack.views):
+        raise no_counterpart("window")
+    if any(name for name, _ in stack.views):
+        raise no_counterpart("layers with different positions")
+
+
+def sublayers(layer: Any, cross: bool) -> list[Residual]:
+    """The sublayers of a layer: self-attention, cross-attention if any, feed-forward."""
+    found = [layer.self_attention, *([layer.cross_attention] if cross else []), layer.feedforward]
+    if None in found:
+        raise no_counterpart("a layer without self-attention or without feed-forward layer")
+    for sublayer, kind in zip(
+        found, (*[SelfOrCrossAttention] * (len(found) - 1), FeedForward), strict=True
+    ):
+        if not isinstance(sublayer.inner, kind):
+            raise no_counterpart(
+                sublayer.inner if isinstance(sublayer.inner, Mixer) else "parallel"
+            )
+    return found
+
+
+def has_norm_first(residual: Residual, dim: int) -> bool:
+    """Whether the norm comes before the sublayer, and not after the residual connection."""
+    found = probes.has_norm_first(residual, dim)
+    if found is None:
+        raise no_counterpart(residual)
+    return found
+
+
+def norm_of(residual: Residual) -> Norm:
+    """The norm of a residual connection that has one."""
+    return residual.norm  # type: ignore[return-value]  # probes.has_norm_first has found it
+
+
+def layer_norm(norm: Norm, dim: int) -> probes.LayerNorm:
+    """The layer norm or RMS norm that a norm is."""
+    found = probes.layer_norm(norm, dim)
+    if found is None:
+        raise no_counterpart(norm)
+    return found
+
+
+def activation(feedforward: FeedForward) -> str:
+    """The name of the activation function."""
+    found = probes.activation(feedforward)
+    if found is None or not isinstance(feedforward, Plain | Gated):
+        raise no_counterpart(feedforward)
+    return found
+
+
+def head_dim(block: SelfOrCrossAttention) -> int:
+    """The width of a head of queries, keys and values."""
+    if not isinstance(block.value, nn.Linear) or not isinstance(block.query, nn.Linear):
+        raise no_counterpart("projections: none")
+    width = block.query.out_features // block.heads
+    if block.value.out_features != block.kv_heads * width:
+        raise no_counterpart("value_head_dim")
+    return width
+
+
+def fill(place: Any, inner: Any) -> None:
+    """Put the weights of a sublayer into its place."""
+    if isinstance(inner, SelfOrCrossAttention):
+        fill_attention(place, inner)
+        return
+    gated = isinstance(inner, Gated)
+    parts = inner.inner.weight.chunk(2) if gated else (inner.inner.weight,)
+    biases = (
+        (None,) * len(parts) if inner.inner.bias is None else inner.inner.bias.chunk(len(parts))
+    )
+    places = (place.linear_0, place.linear_0_noact) if gated else (place.linear_0,)
+    for one, weight, bias in zip(places, parts, biases, strict=True):
+        fill_linear(one, [weight], [bias])
+    fill_linear(place.linear_1, [inner.outer.weight], [inner.outer.bias])
+
+
+def fill_attention(place: Any, block: SelfOrCrossAttention) -> None:
+    """Put the weights of an attention block into its place."""
+    for name in ("cap", "weighting", "query_norm", "gate", "head_scale"):
+        part = getattr(block, name)
+        if part is not None:
+            raise no_counterpart(
+                OPTIONS.get(name, name) if not isinstance(part, Weighting) else part
+            )
+    scale = probes.score_scale(block.attention, block.heads, head_dim(block))
+    if scale is None:
+        raise no_counterpart(block.attention)
+    place.queries_scale = scale / block.temperature
+    repeats = block.heads // block.kv_heads
+    query, output = weight_and_bias(block.query), weight_and_bias(block.output)
+    key = weight_and_bias(block.key or block.query, block.kv_heads, repeats)
+    value = weight_and_bias(block.value, block.kv_heads, repeats)
+    *inputs, last = place.linear
+    groups = [[query], [key, value]] if len(inputs) == 2 else [[query, key, value]]
+    for one, group in zip((*inputs, last), (*groups, [output]), strict=True):
+        fill_linear(one, *zip(*group, strict=True))
+
+
+def weight_and_bias(module: Any, heads: int = 1, times: int = 1) -> tuple[Tensor, Tensor | None]:
+    """The weight and bias of a linear layer with each of its heads so many times, as they are
+    where queries share keys and values.
+    """
+
+    def repeated(x: Tensor) -> Tensor:
+        one = x.reshape(heads, -1, *x.shape[1:])
+        return one.repeat_interleave(times, 0).reshape(-1, *x.shape[1:])
+
+    weight, bias = module.weight, module.bias
+    if times == 1:
+        return weight, bias
+    return repeated(weight), None if bias is None else repeated(bias)
+
+
+def fill_linear(place: Any, weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> None:
+    """Put the weights and biases of linear layers, one below the other, into one."""
+    place.weight = numpy(torch.cat(list(weights)))
+    if biases[0] is not None:
+        place.bias = numpy(torch.cat([one for one in biases if one is not None]))
+
+
+def fill_norm(place: Any, norm: probes.LayerNorm) -> None:
+    """Put the weights of a norm into its place."""
+    place.gamma = numpy(norm.gamma)
+    if norm.beta is not None:
+        place.beta = numpy(norm.beta)
+
+
+def numpy(x: Tensor) -> Any:
+    """A tensor as an fp32 array of its own."""
+    return x.detach().cpu().float().clone().numpy()
+
+
+def same(what: str, values: Iterable[T]) -> T:
+    """The value that all have in common; ``what`` is what is refused if they differ."""
+    found = set(values)
+    if len(found) > 1:
+        raise no_counterpart(what)
+    return found.pop()

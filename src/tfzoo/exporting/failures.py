@@ -1,0 +1,83 @@
+"""Why a model cannot be exported: the part of it at fault, in one line."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from tfzoo.contracts import Component
+from tfzoo.errors import BadOption
+from tfzoo.kinds import KINDS
+from tfzoo.registry import registry
+
+if TYPE_CHECKING:
+    from tfzoo.tasks.task import Task
+
+FILES = {kind: re.escape(one.package.replace(".", "/")) for kind, one in KINDS.items()}
+"""The folder of each kind, as it stands in the path of a file."""
+
+
+def own_model(task: Task, to: str) -> nn.Module:
+    """A copy of a task's model on the CPU, in fp32 and evaluation mode.
+
+    Raises:
+        BadOption: the model is of a class that is not tfzoo's.
+    """
+    if task.foreign:
+        raise BadOption(f"{to}: the layers of {task.foreign}, which is not tfzoo's, are not known")
+    model: nn.Module = copy.deepcopy(task.model).cpu().float().eval()
+    return model
+
+
+def cannot_export(to: str, error: BaseException) -> BadOption:
+    """The refusal of a model that a library failed to convert. It names the part in whose code the
+    library failed.
+    """
+    kind, name = part_at_fault(error) or ("", "")
+    part = f"{kind} {name!r}" if name else "this combination of parts"
+    lines = [line.strip() for one in chain(error) for line in str(one).splitlines() if line.strip()]
+    why = f"{type(error).__name__}: {lines[-1] if lines else 'no reason given'}"
+    return BadOption(f"{to}: {part} cannot be exported ({why[:200]})")
+
+
+def no_counterpart(part: object, why: str = "") -> BadOption:
+    """The refusal of a part, or of an option by name, that CTranslate2 has nothing like."""
+    what = f"{part.entry.kind} {part.entry.name!r}" if isinstance(part, Component) else part
+    return BadOption(f"ctranslate2 has nothing like {what}{why and f': {why}'}; export --to onnx")
+
+
+def part_at_fault(error: BaseException) -> tuple[str, str] | None:
+    """Kind and name of the component in whose code an error arose; None where none is known.
+
+    It is the innermost one among the frames of the error and of its causes, or, where the error
+    arose later, among the lines of code that its message quotes.
+    """
+    for one in chain(error):
+        found = None
+        trace = one.__traceback__
+        while trace is not None:
+            module = trace.tb_frame.f_locals.get("self")
+            if isinstance(module, Component):
+                found = module.entry.kind, module.entry.name
+            trace = trace.tb_next
+        if found is not None:
+            return found
+    text = "\n".join(map(str, chain(error)))
+    quoted = [
+        (match.start(), kind, match[1])
+        for kind, folder in FILES.items()
+        for match in re.finditer(rf"{folder}/(\w+)\.py", text)
+        if match[1] in registry(kind).names()
+    ]
+    return max(quoted)[1:] if quoted else None
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and its causes, the first cause first."""
+    if error is not None:
+        yield from chain(error.__cause__ or error.__context__)
+        yield error

@@ -1,0 +1,185 @@
+"""A translator in CTranslate2 translates as the model does, or is refused with the part's name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tests.exporting.tasks import LINES, classifier, translator
+from tfzoo.commands.main import main
+from tfzoo.contracts import Norm, Position
+from tfzoo.errors import BadOption, Clash
+from tfzoo.exporting import probes
+from tfzoo.exporting.ctranslate2 import export
+from tfzoo.registry import REGISTRIES, create, registry
+
+KINDS = ("attention", "weighting", "norm", "position", "feedforward", "mixer", "residual")
+PARTS = [(kind, name) for kind in KINDS for name in REGISTRIES[kind].names()]
+
+FAITHFUL: list[dict[str, Any]] = [
+    {},
+    {"joint": False, "tie": "target"},
+    {"position": "rotary", "feedforward": "swiglu", "residual": "post", "norm": "rms"},
+    {"position": {"name": "rotary", "layout": "half", "fraction": 0.5}, "kv_heads": 1, "heads": 4},
+    {"position": {"name": "rotary", "scaling": "linear", "factor": 4}, "bias": False},
+    {"position": "alibi", "attention": "dot_product", "norm": "scale"},
+    {"position": {"name": "relative_bias", "buckets": 8, "max_distance": 12}, "temperature": 2.0},
+    {"position": "learned", "max_length": 48, "head_dim": 6, "feedforward": "geglu"},
+    {"position": {"name": "sinusoidal", "order": "concatenated"}, "share_query_key": True},
+    {"position": "kerple", "embedding_norm": "layer", "scale_embeddings": False},
+    {
+        "norm": {"name": "layer", "bias": False, "eps": 1e-3},
+        "encoder": {"layers": 1, "norm": {"name": "rms", "eps": 1e-3}},
+    },
+]
+"""Each is exported, which compares translations and log probabilities with the model's."""
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"attention": "additive"}, "attention 'additive'"),
+    ({"weighting": "entmax"}, "weighting 'entmax'"),
+    ({"feedforward": "relu_squared"}, "feedforward 'relu_squared'"),
+    ({"norm": "dyt"}, "norm 'dyt'"),
+    ({"residual": "rezero"}, "residual 'rezero'"),
+    ({"mixer": "linear_attention"}, "mixer 'linear_attention'"),
+    ({"encoder": {"position": "unit_interval"}}, "position 'unit_interval'"),
+    ({"position": {"name": "rotary", "scaling": "yarn"}}, "position 'rotary'"),
+    ({"cap": 5.0}, "cap"),
+    ({"gate": True}, "gate"),
+    ({"window": 3}, "window"),
+    ({"query_key_norm": {"norm": "rms"}}, "query_key_norm"),
+    ({"value_head_dim": 4}, "value_head_dim"),
+    ({"pattern": [{"feedforward": "relu"}, {"feedforward": "gelu"}]}, "two activation functions"),
+    ({"decoder": {"norm": {"name": "layer", "eps": 0.1}}}, "different eps"),
+    ({"layers": 0}, "without layers"),
+]
+
+
+@pytest.mark.parametrize("parts", FAITHFUL, ids=str)
+def test_a_translator_is_exported_faithfully(parts: dict[str, Any], tmp_path: Path) -> None:
+    export(translator(**parts), tmp_path / "model")
+    assert ctranslate2.contains_model(str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize(("parts", "says"), REFUSED, ids=str)
+def test_a_part_that_ctranslate2_lacks_is_named(
+    parts: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadOption, match=re.escape(says)) as error:
+        export(translator(**parts), tmp_path / "model")
+    assert "\n" not in str(error.value)
+    assert not any(tmp_path.iterdir())
+
+
+def refusal(task: tfzoo.TranslationTask, folder: Path) -> str:
+    """What an export is refused with, or ""."""
+    try:
+        export(task, folder)
+    except BadOption as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("kind", "name"), PARTS)
+def test_every_part_is_exported_faithfully_or_refused_by_name(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    allow = ["leaky-norm"]
+    try:
+        task = translator(**{kind: name}, allow=allow)
+    except Clash:
+        task = translator(encoder={kind: name})
+    said = refusal(task, tmp_path / "model")
+    assert not said or f"{kind} {name!r}" in said or "without self-attention" in said
+
+
+def test_the_files_translate_text_with_the_tokenizer_beside_them(tmp_path: Path) -> None:
+    """As docs/export.md does it."""
+    from tokenizers import Tokenizer
+
+    task = translator(position="rotary")
+    export(task, tmp_path / "model")
+    tokenizer = Tokenizer.from_file(str(tmp_path / "model" / "tokenizer.json"))
+    model = ctranslate2.Translator(str(tmp_path / "model"), compute_type="float32")
+    batch = [encoding.tokens for encoding in tokenizer.encode_batch(list(LINES))]
+    best = [one.hypotheses[0] for one in model.translate_batch(batch, beam_size=1)]
+    ids = [[tokenizer.token_to_id(token) for token in one] for one in best]
+    wanted = task.translate(LINES, beam=1)
+    found = tokenizer.decode_batch(ids)
+    assert [a[: len(b)] for a, b in zip(found, wanted, strict=True)] == wanted
+
+
+def test_what_computes_something_else_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The comparison is what counts, whatever the probes say."""
+    monkeypatch.setattr(probes, "activation", lambda feedforward: "GELU")
+    with pytest.raises(BadOption, match="differs from the model's by"):
+        export(translator(feedforward="relu"), tmp_path / "model")
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_classifier_is_refused_with_the_format_that_takes_it(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="--to onnx"):
+        export(classifier(), tmp_path / "model")
+
+
+def test_padding_and_bos_are_never_generated(tmp_path: Path) -> None:
+    task = translator(tie="none")
+    task.model.projection.data[0] = 100 * task.model.projection.data[4]
+    export(task, tmp_path / "model")
+
+
+def test_the_command_writes_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    translator().save_pretrained(tmp_path / "run")
+    place = str(tmp_path / "model")
+    assert main(["export", str(tmp_path / "run"), "--to", "ctranslate2", "--output", place]) == 0
+    assert {path.name for path in Path(place).iterdir()} == {
+        *("model.bin", "config.json", "shared_vocabulary.json", "tokenizer.json")
+    }
+
+
+# Probes
+
+
+@pytest.mark.parametrize("dim", [5, 8])
+@pytest.mark.parametrize("name", registry("norm").names())
+def test_a_norm_is_found_to_be_what_it_computes(name: str, dim: int) -> None:
+    norm = create("norm", name, dim=dim).eval()
+    for parameter in norm.parameters():
+        torch.nn.init.normal_(parameter)
+    found = probes.layer_norm(norm, dim)
+    x = torch.randn(7, dim)
+    if found is not None:
+        wanted = norm(x[None])[0]
+        torch.testing.assert_close(found(x.double()).float(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_norm_of_somebody_else_is_found_as_well() -> None:
+    class Half(Norm):
+        entry = create("norm", "none", dim=4).entry
+
+        def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+            return nn.functional.layer_norm(x, (4,)) / 2
+
+    found = probes.layer_norm(Half(), 4)
+    assert found is not None
+    torch.testing.assert_close(found.gamma, torch.full((4,), 0.5, dtype=torch.float64))
+    assert found.eps == 1e-5
+
+
+def test_a_bias_that_depends_on_more_than_distance_is_refused() -> None:
+    class Absolute(Position):
+        entry = create("position", "none").entry
+
+        def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+            return (q_pos[:, :, None] * k_pos[:, None]).float()[:, None]
+
+    assert probes.biases(Absolute(), -torch.arange(4)) is None

@@ -1,0 +1,152 @@
+"""ONNX files compute what the model does, at every length, or are refused with the part's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tests.exporting.tasks import classifier, translator
+from tfzoo.contracts import Norm
+from tfzoo.errors import BadOption, Clash
+from tfzoo.exporting import onnx
+from tfzoo.exporting.onnx import Session, compare, compare_decoding, export
+from tfzoo.registry import REGISTRIES, describe
+from tfzoo.special_ids import BOS
+
+PARTS = [
+    (kind, name)
+    for kind in (
+        *("attention", "weighting", "norm", "position", "feedforward", "mixer", "residual"),
+        "pooling",
+    )
+    for name in REGISTRIES[kind].names()
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a translator, whose export takes many seconds."""
+    place = tmp_path_factory.mktemp("onnx") / "translator"
+    export(translator(layers=1, position="rotary"), place)
+    return place
+
+
+def test_a_classifier_is_one_file_for_all_lengths(tmp_path: Path) -> None:
+    task = classifier(layers=1, attention="additive", position="alibi")
+    export(task, tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        *("model.onnx", "tokenizer.json")
+    }
+    model, session = task.model, Session(tmp_path / "model" / "model.onnx")
+    for n in range(1, 201):
+        tokens = onnx.sample(3, n)
+        torch.testing.assert_close(session(tokens)["logits"], model(tokens), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.nightly
+def test_a_translator_is_two_files_for_all_lengths(folder: Path) -> None:
+    """200 tokens are decoded one by one from texts of 1 to 200 tokens."""
+    model = translator(layers=1, position="rotary").model
+    first, later = Session(folder / "encoder.onnx"), Session(folder / "decoder_step.onnx")
+    for k in range(1, 201):
+        source = onnx.sample(3, k)
+        wanted = model.decode_step(torch.full((3,), BOS), model.init_cache(source))
+        torch.testing.assert_close(first(source)["logits"], wanted, rtol=1e-4, atol=1e-4)
+    tokens = torch.cat([torch.full((3, 1), BOS), onnx.sample(3, 200)], 1)
+    cache = model.init_cache(source)
+    found = first(source)
+    for t in range(1, 200):
+        model.decode_step(tokens[:, t - 1], cache)
+        past = {name.replace("present", "past"): one for name, one in found.items()}
+        found |= later(source, tokens[:, : t + 1], **past)
+    wanted = model.decode_step(tokens[:, 199], cache)
+    torch.testing.assert_close(found["logits"], wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.nightly
+def test_the_files_stand_beside_the_tokenizer(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        *("encoder.onnx", "decoder_step.onnx", "tokenizer.json")
+    }
+
+
+@pytest.mark.nightly
+def test_a_file_that_computes_something_else_is_refused(folder: Path) -> None:
+    task = translator(layers=1, position="rotary")
+    torch.nn.init.ones_(task.model.decoder.final_norm.bias)
+    with pytest.raises(BadOption, match=r"encoder.onnx differs from the model by"):
+        compare_decoding(task.model, (None, None), folder)
+
+
+def test_logits_of_another_shape_or_value_are_refused() -> None:
+    logits = torch.zeros(2, 3)
+    compare("model.onnx", {"logits": logits + 5e-5}, logits, 1)
+    with pytest.raises(BadOption, match=r"differs from the model by 0.001 for a text of 7 tokens"):
+        compare("model.onnx", {"logits": logits + 1e-3}, logits, 7)
+    with pytest.raises(BadOption, match="differs from the model by shapes"):
+        compare("model.onnx", {"logits": logits[:1]}, logits, 1)
+
+
+def test_a_part_that_cannot_be_traced_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match=r"onnx: mixer 'gru' cannot be traced"):
+        export(classifier(layers=1, mixer="gru"), tmp_path / "model")
+
+
+@pytest.mark.nightly
+def test_what_the_library_cannot_export_is_named(tmp_path: Path) -> None:
+    class Reader(Norm):
+        """Reads a number on the host, so that no graph holds for all texts."""
+
+        entry = describe("norm", "scale")
+
+        def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+            return x if float(x.sum()) > 0 else -x
+
+    task = classifier(layers=1)
+    task.model.encoder.final_norm = Reader()
+    with pytest.raises(BadOption, match=r"onnx: norm 'scale' cannot be exported \(") as error:
+        export(task, tmp_path / "model")
+    assert "\n" not in str(error.value)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_model_of_another_class_is_refused(tmp_path: Path) -> None:
+    task = classifier()
+
+    class Other(nn.Module):
+        def forward(self, tokens: Tensor) -> Tensor:
+            return torch.zeros(len(tokens), 3)
+
+    other = tfzoo.ClassificationTask(Other(), task.tokenizer)
+    with pytest.raises(BadOption, match="which is not tfzoo's"):
+        export(other, tmp_path / "model")
+
+
+def refusal(make: Any, folder: Path, **options: Any) -> str:
+    """What an export is refused with, or ""."""
+    try:
+        task = make(layers=1, allow=["leaky-norm"], **options)
+    except Clash:
+        return ""
+    try:
+        export(task, folder)
+    except BadOption as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("kind", "name"), PARTS)
+def test_every_part_is_exported_faithfully_or_refused_by_name(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    said = refusal(classifier, tmp_path / "classifier", **{kind: name})
+    assert not said or f"{kind} {name!r}" in said
+    if kind != "pooling":
+        said = refusal(translator, tmp_path / "translator", **{kind: name})
+        assert not said or f"{kind} {name!r}" in said
