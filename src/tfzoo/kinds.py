@@ -70,6 +70,7 @@ KINDS: Mapping[str, Kind] = {
         {
             "final_norm": "a stack needs a norm after its last layer",
             "ends_with_norm": "the output is that of a norm",
+            "replaces": "there is no residual connection: the input is kept nowhere",
             "parallel": "it is x + f(norm(x)), so that attention and feed-forward "
             "layer may share it",
         },

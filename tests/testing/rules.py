@@ -39,6 +39,7 @@ def refused_by(row: Row) -> set[str]:
         return kind in row and not has(kind, trait)
 
     decoder = row.get("side") in ("decoder", "translator")
+    encoder = row.get("side") in ("encoder", "translator") or "pooling" in row
     acts = hooks(row["position"]) if "position" in row else set()
     rules = {
         "leaky-norm": decoder and has("norm", ALWAYS, TRAINING),
@@ -50,6 +51,10 @@ def refused_by(row: Row) -> set[str]:
         "bidirectional-mixer": decoder and has("mixer", "bidirectional"),
         "unread-position": bool(acts & {"angles", "bias"})
         and (lacks("mixer", "attends") or has("weighting", "ignores_scores")),
+        "equal-tokens": encoder
+        and has("mixer", "attends")
+        and has("weighting", "ignores_scores")
+        and has("residual", "replaces"),
         "zero-weights": has("weighting", "needs_positive_scores")
         and has("attention", "nonpositive"),
     }
@@ -86,12 +91,12 @@ def refusals(row: Row) -> tuple[list[str], bool]:
     is built: :func:`check_clashes` is what every constructor calls.
     """
     options = StackOptions(**{kind: row[kind] for kind in PLAIN})  # type: ignore[arg-type]  # kinds alone
+    causal = {"encoder": (False,), "decoder": (True,), "translator": (False, True)}
     allow: list[str] = []
     while True:
         try:
-            check_clashes(
-                options, row.get("side", "encoder") != "encoder", allow, row.get("pooling")
-            )
+            for one in causal[row.get("side", "encoder")]:
+                check_clashes(options, one, allow, row.get("pooling"))
         except Clash as clash:
             if clash.rule in allow:
                 return allow, False

@@ -5,6 +5,7 @@ Those that can be allowed are held to that in test_stacks.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 import torch
@@ -81,6 +82,19 @@ def test_weights_that_are_zero_leave_only_a_bias_to_learn() -> None:
             others = [parameter for parameter in block.parameters() if parameter is not bias]
             for found in torch.autograd.grad(out.square().sum(), others, allow_unused=True):
                 assert found is None or not found.any()
+
+
+def test_means_without_a_residual_connection_make_all_tokens_the_same() -> None:
+    means, replacing = (
+        [name for name in registry(kind).names() if trait in traits(kind, name)]
+        for kind, trait in (("weighting", "ignores_scores"), ("residual", "replaces"))
+    )
+    assert means
+    assert replacing
+    for weighting, residual in product(means, replacing):
+        with reproducible():
+            out = Combination("encoder", weighting=weighting, residual=residual).build()(FULL)
+        torch.testing.assert_close(out, out[:, :1].expand_as(out), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", MIXING)

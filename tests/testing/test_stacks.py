@@ -175,6 +175,7 @@ def test_every_rule_that_can_be_allowed_guards_a_contract() -> None:
         "constant-pooling",
         "bidirectional-mixer",
         "unread-position",
+        "equal-tokens",
         "zero-weights",
         "mixing-query-key-norm",
     }

@@ -50,17 +50,19 @@ def parts_of(options: StackOptions, causal: bool, pooling: Spec | None) -> Parts
     def entry(kind: str, spec: Spec) -> Entry:
         return registry(kind).options(spec)[0]
 
-    residual = entry("residual", options.residual).traits
+    residual = entry("residual", options.residual)
     norm = options.query_key_norm
     return Parts(
         attention=entry("attention", options.attention),
         weighting=entry("weighting", options.weighting),
         norm=entry("norm", options.norm),
+        residual=residual,
         position=entry("position", options.position),
         mixer=entry("mixer", options.mixer),
         query_key_norm=None if norm is None else entry("norm", norm["norm"]),
         causal=causal,
-        ends_with_norm="final_norm" in residual
-        or ("ends_with_norm" in residual and options.layers > 0),
+        window=options.window is not None,
+        ends_with_norm="final_norm" in residual.traits
+        or ("ends_with_norm" in residual.traits and options.layers > 0),
         pooling=None if pooling is None else entry("pooling", pooling),
     )

@@ -19,17 +19,20 @@ class Parts:
     """The components that a rule looks at.
 
     ``query_key_norm``: the norm of queries and keys, or None.
-    ``causal``: the stack is a decoder. ``ends_with_norm``: the last operation of the stack is a
-    norm. ``pooling``: the pooling of a classifier, otherwise None.
+    ``causal``: the stack is a decoder. ``window``: tokens attend to near ones alone.
+    ``ends_with_norm``: the last operation of the stack is a norm. ``pooling``: the pooling of a
+    classifier, otherwise None.
     """
 
     attention: Entry
     weighting: Entry
     norm: Entry
+    residual: Entry
     position: Entry
     mixer: Entry
     query_key_norm: Entry | None
     causal: bool
+    window: bool
     ends_with_norm: bool
     pooling: Entry | None = None
 
@@ -148,6 +151,22 @@ def zero_weights(parts: Parts) -> str | None:
     return None
 
 
+def equal_tokens(parts: Parts) -> str | None:
+    """Each token becomes the mean of all, and nothing of the token itself is kept."""
+    if (
+        not (parts.causal or parts.window)
+        and "attends" in parts.mixer.traits
+        and "ignores_scores" in parts.weighting.traits
+        and "replaces" in parts.residual.traits
+    ):
+        return (
+            f"weighting {parts.weighting.name!r} gives every token of a text the same mean, and "
+            f"residual {parts.residual.name!r} keeps nothing of the token itself, so that all "
+            "tokens become the same"
+        )
+    return None
+
+
 def mixing_query_key_norm(parts: Parts) -> str | None:
     """Queries and keys are computed token by token: a cache has only those of earlier tokens."""
     if parts.query_key_norm is not None and mixes_tokens(parts.query_key_norm):
@@ -220,6 +239,15 @@ RULES = (
         lambda parts: (
             "Weightings for such scores: "
             + names_that_fit("weighting", lambda one: "needs_positive_scores" not in one.traits)
+        ),
+        lambda parts: False,
+    ),
+    Rule(
+        "equal-tokens",
+        equal_tokens,
+        lambda parts: (
+            "Residual connections that keep it: "
+            + names_that_fit("residual", lambda one: "replaces" not in one.traits)
         ),
         lambda parts: False,
     ),

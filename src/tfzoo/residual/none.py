@@ -10,7 +10,7 @@ from tfzoo.contracts import Norm, Residual
 from tfzoo.registry import NormSpec, create, register
 
 
-@register("residual", "none")
+@register("residual", "none", traits={"replaces"})
 class NoResidual(Residual):
     """No residual connection: ``f(norm(x))``.
 

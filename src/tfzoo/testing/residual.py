@@ -111,6 +111,22 @@ def ends_with_norm_says_the_truth(entry: Entry) -> None:
 
 
 @contract("residual")
+def replaces_says_the_truth(entry: Entry) -> None:
+    """Beside a sublayer that gives zeros, nothing of the input is left exactly where ``replaces``
+    is declared.
+    """
+    inner = nn.Linear(D, D)
+    wrapped, x = randomize(build(entry, inner=inner)), torch.randn(B, N, D)
+    nn.init.zeros_(inner.weight)
+    nn.init.zeros_(inner.bias)
+    out, other = wrapped(x), wrapped(2 * x.flip(0))
+    if "replaces" in entry.traits:
+        assert_same(out, other, "claims to keep nothing of the input, but the output depends on it")
+    else:
+        assert_differs(out, other, "keeps nothing of the input, but does not claim it")
+
+
+@contract("residual")
 def parallel_says_the_truth(entry: Entry) -> None:
     """The output is ``x + f(norm(x))`` exactly where ``parallel`` is declared."""
     wrapped, x = build_randomized(entry), torch.randn(B, N, D)
