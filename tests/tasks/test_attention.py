@@ -103,6 +103,9 @@ def test_maps_say_what_the_model_makes_of_the_text() -> None:
     assert isinstance(maps, list)
     assert [one.layer for one in maps.of_layers({1})] == [1, 1, 1]
     assert maps.of_layers([1]).facts == maps.facts
+    assert (
+        repr(maps.of_layers([1])) == "<AttentionMaps of 'one two': encoder 1, decoder 1, cross 1>"
+    )
     task_ = classifier()
     ((label, probability),) = task_.classify([TEXT])
     assert task_.attention(TEXT).facts["label"] == f"{label} (probability {probability:.3f})"

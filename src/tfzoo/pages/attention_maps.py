@@ -66,6 +66,11 @@ class AttentionMaps(list[AttentionMap]):
         maps = [one for one in self if one.layer in layers]
         return AttentionMaps(maps, self.text, run=self.run, facts=self.facts, notes=self.notes)
 
+    def __repr__(self) -> str:
+        """Which maps there are, without their weights."""
+        which = ", ".join(f"{one.side} {one.layer}" for one in self)
+        return f"<AttentionMaps of {self.text!r}: {which}>"
+
     def _repr_html_(self) -> str:
         """The page of :func:`tfzoo.pages.attention.attention_page` in a frame of its own, so that
         neither its styles nor its script reach the notebook.
