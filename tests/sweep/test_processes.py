@@ -58,7 +58,7 @@ Begin = Callable[..., Child]
 def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmParent]:
     (tmp_path / "training.py").write_text(TRAINING)
     monkeypatch.chdir(tmp_path)
-    made = WarmParent("training", [], os.environ)
+    made = WarmParent(["training"], [], os.environ)
     yield made
     made.close()
 

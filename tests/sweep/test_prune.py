@@ -213,5 +213,6 @@ def test_where_nothing_matters_false_verdicts_come_at_the_stated_rate(
     sweeps: int, worlds: list[str]
 ) -> None:
     for name in worlds:
-        rate, _ = measure(WORLDS[name], sweeps)
+        rate, coverage = measure(WORLDS[name], sweeps)
+        assert coverage >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / sweeps), name
         assert rate <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / sweeps), name

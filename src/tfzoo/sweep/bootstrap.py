@@ -74,12 +74,16 @@ def bootstrap(
     sets, notes = collect(rows, axes)
     pruned = {row.get("cell") for row in rows if row.get("status") == "pruned"}
     untested = [1.0] * len(pruned) * len({name for _, name in sets})
+    common = {
+        (setting, name): comparable(own, sets.get((base, name), {}))
+        for (setting, name), own in sets.items()
+        if setting != base
+    }
+    tested = sum(bool(seeds) for seeds in common.values())
+    alpha = ALPHA * tested / (tested + len(untested)) if tested else ALPHA
     found = []
-    for (setting, name), own in sets.items():
-        partners = sets.get((base, name), {})
-        seeds = comparable(own, partners)
-        if setting == base:
-            continue
+    for (setting, name), seeds in common.items():
+        own, partners = sets[setting, name], sets.get((base, name), {})
         if not seeds:
             notes.append(
                 f"{effects.name(axes, setting, base)}, {name}: no seed has translations of the "
@@ -96,9 +100,10 @@ def bootstrap(
                 name,
                 [(own[seed], partners[seed]) for seed in seeds],
                 alone,
+                alpha,
             )
         )
-    # Pruned cells count, as in tfzoo.sweep.judge.
+    # Pruned cells count and widen the intervals, as in tfzoo.sweep.judge.
     corrected = holm([one.p for one in found] + untested).tolist()
     return Bootstrap(
         [
@@ -157,6 +162,7 @@ def compare(
     test_set: str,
     pairs: list[tuple[Translations, Translations]],
     notes: list[str],
+    alpha: float = ALPHA,
 ) -> Resampled:
     """The mean difference over pairs of runs, on the test set and on bootstrap draws of its
     sentences. All pairs use the same draws.
@@ -165,7 +171,7 @@ def compare(
     bleu = float(np.mean([own.bleu(once) for own, _ in pairs]))
     difference = float(np.mean([own.bleu(once) - other.bleu(once) for own, other in pairs]))
     differences = np.mean([own.bleu(drawn) - other.bleu(drawn) for own, other in pairs], axis=0)
-    low, high = np.quantile(differences, [ALPHA / 2, 1 - ALPHA / 2]).tolist()
+    low, high = np.quantile(differences, [alpha / 2, 1 - alpha / 2]).tolist()
     # Noreen (1989): the draws, shifted to mean 0, are the distribution under the null hypothesis.
     beyond = np.abs(differences - differences.mean()) >= abs(difference)
     p = (1 + int(beyond.sum())) / (1 + DRAWS)

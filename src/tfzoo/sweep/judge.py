@@ -86,23 +86,24 @@ def judge(
         from the baseline on more than one axis, the verdict of a value is that of its cell, and is
         counted once. What was pruned has no test, but is counted, as if its p were 1: the
         correction is then for all comparisons that were planned, whatever pruning left of them.
+        The intervals of what was not pruned are as much wider as selection demands (Benjamini and
+        Yekutieli 2005): each has the level ``1 - 0.05 tests / comparisons``.
     """
     base = effects.baseline(axes, baseline)
     scores = gather(rows, axes, metric)
     grid = effects.is_grid(scores, base)
     cells = effects.cells(scores, axes, base)
     family = [*cells, *(effects.main_effects(scores, axes, base) if grid else ())]
-    tests = [interval(one.differences) if one.is_testable else None for one in family]
-    counted = [
-        float(test.p) if test is not None else 1.0
-        for one, test in zip(family, tests, strict=True)
-        if test is not None or one.pruned
-    ]
+    tested = sum(one.is_testable for one in family)
+    gone = sum(bool(one.pruned) for one in family)
+    alpha = ALPHA * tested / (tested + gone) if tested else ALPHA
+    tests = [interval(one.differences, alpha) if one.is_testable else None for one in family]
+    counted = [float(test.p) for test in tests if test is not None] + [1.0] * gone
     p, count = iter(holm(counted)), len(counted)
-    judged = []
-    for one, test in zip(family, tests, strict=True):
-        corrected = float(next(p)) if test is not None or one.pruned else None
-        judged.append(conclude(one, test, None if test is None else corrected, count, mode))
+    judged = [
+        conclude(one, test, None if test is None else float(next(p)), count, mode, alpha)
+        for one, test in zip(family, tests, strict=True)
+    ]
     return Verdicts(
         metric,
         mode,
@@ -114,11 +115,20 @@ def judge(
 
 
 def conclude(
-    one: Comparison, test: Interval | None, corrected: float | None, comparisons: int, mode: Mode
+    one: Comparison,
+    test: Interval | None,
+    corrected: float | None,
+    comparisons: int,
+    mode: Mode,
+    alpha: float,
 ) -> Judged:
-    """The numbers, verdict and sentence of one comparison."""
-    values = list(one.own.values())
-    around = interval(values) if len(values) > 1 and has_variance(values, one.scale) else None
+    """The numbers, verdict and sentence of one comparison, the interval of its mean at ``alpha``
+    unless it is the baseline's, which was not selected.
+    """
+    values, level = list(one.own.values()), ALPHA if one.is_baseline else alpha
+    around = (
+        interval(values, level) if len(values) > 1 and has_variance(values, one.scale) else None
+    )
     difference = fmean(one.differences) if one.pairs and not one.is_baseline else None
     verdict = decide(one, test, corrected, mode)
     text = (
@@ -200,8 +210,8 @@ def remarks(
     if pruned:
         notes.append(
             f"{pruned} of {len(compared)} comparisons have no test because cells were pruned; the "
-            "correction counts them. The cells that went on did well early, perhaps by luck: their "
-            "intervals, each for itself, do not allow for that"
+            "correction counts them. The cells that went on did well early, perhaps by luck; their "
+            "intervals are wider to allow for that"
         )
     if tested < len(compared):
         notes.append(

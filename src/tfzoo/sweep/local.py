@@ -21,6 +21,12 @@ from tfzoo.sweep.state import Run, Status
 from tfzoo.sweep.supervisor import HANDLED
 from tfzoo.terminal import notify
 
+RECIPE_IMPORTS = ("tfzoo.training.train", "matplotlib.backends.backend_agg")
+MODULE_IMPORTS = ("tfzoo.training.swap_parts",)
+"""What all trainings of a recipe, or of a module, import. The module itself is not among it: a fork
+runs its code as it stands in its file by then.
+"""
+
 
 def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Notify) -> int:
     """Complete runs, ``jobs`` at a time; ``on_change`` is called at each change of status.
@@ -109,13 +115,12 @@ def starting(
     if sys.platform != "linux" or "CUDA_VISIBLE_DEVICES" in environment or len(runs) < 2:
         yield processes.start
         return
-    if plan.module:
-        module, arguments = "tfzoo.training.swap_parts", []
-    else:
+    modules: Sequence[str] = MODULE_IMPORTS
+    arguments: list[str] = []
+    if not plan.module:
         first = runs[0].cell
-        module = "tfzoo.training.train"
-        arguments = plan.fit_arguments(first, next(iter(first.recipes)))
-    parent = WarmParent(module, arguments, inherited(folder.name, environment))
+        modules, arguments = RECIPE_IMPORTS, plan.fit_arguments(first, next(iter(first.recipes)))
+    parent = WarmParent(modules, arguments, inherited(folder.name, environment))
     try:
         yield parent.start
     finally:

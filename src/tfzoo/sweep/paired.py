@@ -40,9 +40,9 @@ class Interval:
     p: Any
 
 
-def interval(values: ArrayLike) -> Interval:
-    """Student (1908): ``mean +- t(0.975, n - 1) sd / sqrt(n)`` and ``p = 2 P(T > |mean| sqrt(n) /
-    sd)``, over ``(..., n)`` values.
+def interval(values: ArrayLike, alpha: float = ALPHA) -> Interval:
+    """Student (1908): ``mean +- t(1 - alpha / 2, n - 1) sd / sqrt(n)`` and ``p = 2 P(T > |mean|
+    sqrt(n) / sd)``, over ``(..., n)`` values.
 
     >>> found = interval([1.0, 2.0, 3.0])
     >>> [round(float(value), 3) for value in (found.mean, found.low, found.high, found.p)]
@@ -53,7 +53,7 @@ def interval(values: ArrayLike) -> Interval:
     values = np.asarray(values, np.float64)
     mean, free = values.mean(-1), values.shape[-1] - 1
     error = values.std(-1, ddof=1) / values.shape[-1] ** 0.5
-    reach = stdtrit(free, 1 - ALPHA / 2) * error
+    reach = stdtrit(free, 1 - alpha / 2) * error
     return Interval(mean, mean - reach, mean + reach, 2 * stdtr(free, -np.abs(mean) / error))
 
 

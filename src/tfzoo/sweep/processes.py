@@ -87,16 +87,16 @@ class WarmParent:
     and then forks each training. Any thread may call :meth:`start`.
 
     Args:
-        module: a module that all trainings import.
+        modules: that all trainings import.
         arguments: of ``tfzoo fit`` for one of the runs, whose recipe is resolved; may be empty.
         environment: of all trainings; libraries read their number of threads when they are
             imported.
     """
 
     def __init__(
-        self, module: str, arguments: Sequence[str], environment: Mapping[str, str]
+        self, modules: Sequence[str], arguments: Sequence[str], environment: Mapping[str, str]
     ) -> None:
-        self.words, self.environment = [module, *arguments], environment
+        self.words, self.environment = [",".join(modules), *arguments], environment
         self.lock = Lock()
         self.process: subprocess.Popen[bytes] | None = None
         self.requests: socket.socket | None = None

@@ -1,12 +1,12 @@
 """A process that has imported everything a training needs, and forks each training of a sweep.
 
-``python -m tfzoo.sweep.warm_parent MODULE RECIPE OPTIONS ...``, its standard input one end of a
-socket. It imports the module and resolves the recipe, if there is one. A request is three open
-files: a pipe that closes when the sweep ends, a pipe for the process id and the exit code, and the
-file for what the training prints. The first pipe holds the command and its environment as one line
-of JSON. Each request is answered by a fork that becomes a supervisor
-(:mod:`tfzoo.sweep.supervisor`), whose fork trains. So a training is a process of its own, whose
-peak memory begins at what the imports take.
+``python -m tfzoo.sweep.warm_parent MODULES RECIPE OPTIONS ...``, its standard input one end of a
+socket. It imports the modules, whose names are joined by commas, and resolves the recipe, if there
+is one. A request is three open files: a pipe that closes when the sweep ends, a pipe for the
+process id and the exit code, and the file for what the training prints. The first pipe holds the
+command and its environment as one line of JSON. Each request is answered by a fork that becomes a
+supervisor (:mod:`tfzoo.sweep.supervisor`), whose fork trains. So a training is a process of its
+own, whose peak memory begins at what the imports take.
 
 A fork copies only the thread that forks. This process therefore starts no thread and computes
 nothing: no tensor, no OpenMP region, no CUDA. It ends when the sweep closes the socket.
@@ -48,9 +48,9 @@ class ForkedTraining:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def main(module: str, arguments: list[str]) -> None:
+def main(modules: list[str], arguments: list[str]) -> None:
     """Import, then fork for each request."""
-    warm_up(module, arguments)
+    warm_up(modules, arguments)
     requests = socket.socket(fileno=0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the supervisors
     if given := serve(requests):
@@ -58,12 +58,13 @@ def main(module: str, arguments: list[str]) -> None:
         become_supervisor(*given)
 
 
-def warm_up(module: str, arguments: list[str]) -> None:
-    """Import a module, and resolve the recipe of the first run, which imports what its runs need. A
+def warm_up(modules: list[str], arguments: list[str]) -> None:
+    """Import modules, and resolve the recipe of the first run, which imports what its runs need. A
     training reports its own errors, so none is reported here.
     """
     with suppress(Exception):
-        import_module(module)
+        for name in modules:
+            import_module(name)
         if arguments:
             from tfzoo.config.arguments import parse_arguments
             from tfzoo.config.resolve import load_recipe, resolve
@@ -137,4 +138,4 @@ def read_line(file: int) -> bytes:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1].split(","), sys.argv[2:])
