@@ -81,9 +81,13 @@ def untested(one: Comparison) -> str:
 
 
 def format_estimate(value: float, low: float, high: float) -> str:
-    """A number with its 95 % confidence interval, rounded by the width of the interval."""
+    """A number with its 95 % confidence interval, rounded by the width of the interval. One that
+    excludes 0 is not rounded to one that touches it.
+    """
     half = (high - low) / 2
     digits = max(0, -math.floor(math.log10(half / 3))) if half > 0 else 3
+    if low * high > 0:
+        digits = max(digits, -math.floor(math.log10(min(abs(low), abs(high)))))
     # Adding 0.0 turns -0.0 into 0.0.
     return "{} (95 % CI {} to {})".format(
         *(f"{round(number, digits) + 0.0:,.{digits}f}" for number in (value, low, high))
