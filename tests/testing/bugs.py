@@ -632,8 +632,8 @@ BUGS = (
     Bug(
         "the pooler reads the first place of a text that begins later",
         "pooling/pooler.py",
-        "self.linear(self.first(x, valid))",
-        "self.linear(x[:, 0])",
+        "first, linear = self.first(x, valid), self.linear",
+        "first, linear = x[:, 0], self.linear",
         "pooling pooler padding_has_no_influence",
     ),
     Bug(
