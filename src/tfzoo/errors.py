@@ -80,10 +80,12 @@ class NoNextToken(TfzooError):
         )
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``" Did you mean 'additive'?"``, or nothing when nothing known is close."""
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """``" Did you mean 'additive'?"``, or nothing when nothing known is close. ``prefix`` is
+    written before the name, such as ``--``, and not compared.
+    """
     close = get_close_matches(str(name), list(known), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    return f" Did you mean {prefix + close[0]!r}?" if close else ""
 
 
 def listing(names: Iterable[str], most: int = 12) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -49,8 +52,8 @@ def test_a_log_has_lines_of_training_validation_and_test(
     monkeypatch.setattr(progress, "EVERY", 0.0)
     assert main([*TINY, "--samples", "1"]) == 0
     out, err = capsys.readouterr()
+    assert re.search(r"^0:00:\d\d  training  step 3 of 6  loss .*  0:00:\d\d left$", err, re.M), err
     for said in (
-        "training  step 3 of 6  loss",
         "0:00:00 left",
         "validation  batch 1 of 1",
         "test  batch 1 of 2",
@@ -60,6 +63,25 @@ def test_a_log_has_lines_of_training_validation_and_test(
     (long,) = [line for line in out.splitlines() if line.strip().startswith("test/long")]
     assert "chrf" in long
     assert "%" in long
+
+
+def test_a_bar_ends_at_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short ago it was drawn."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=io.StringIO()))
+    trainer: Any = SimpleNamespace(
+        global_step=55, estimated_stepping_batches=60, callbacks=[], callback_metrics={}
+    )
+    task: Any = None
+    bar = progress.Bar()
+    bar.on_train_start(trainer, task)
+    bar.shown = float("inf")
+    trainer.global_step = 60
+    bar.on_train_end(trainer, task)
+    assert bar.bar is not None
+    assert bar.bar.tasks[0].completed == 60
+    assert bar.bar.tasks[0].fields["text"].startswith("step 60 of 60")
+    bar.teardown(trainer, task, "fit")
 
 
 def test_a_terminal_has_a_bar_for_each_phase(

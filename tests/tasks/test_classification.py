@@ -148,12 +148,10 @@ def test_what_is_scored_is_what_is_predicted(
     found = task.classify([row["text"] for row in rows])
     assert [label for label, _ in found] == [row["prediction"] for row in rows]
     assert [p for _, p in found] == pytest.approx([row["probability"] for row in rows], abs=1e-5)
-    logits = [
-        batch
-        for batches in trainer.predict(task, dataloaders=data.test_dataloader()[0]) or []
-        for batch in batches
-    ]
-    assert sorted(label for label, _ in logits) == sorted(label for label, _ in found)
+    of_sets: Any = trainer.predict(task, datamodule=data)
+    batches = of_sets[data.test_names.index("test")]
+    predicted = [one for batch in batches for one in batch]
+    assert sorted(label for label, _ in predicted) == sorted(label for label, _ in found)
 
 
 def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(

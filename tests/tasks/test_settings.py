@@ -14,6 +14,7 @@ from torch import Tensor
 import tfzoo
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.errors import BadOption, BadRun
+from tfzoo.registry import create
 from tfzoo.runs import checkpoints
 from tfzoo.tasks.compute import Compute
 
@@ -193,3 +194,10 @@ def test_a_checkpoint_of_0_1_is_loaded() -> None:
     (yes, p), (no, q) = task.classify(["good word", "bad word"])
     assert (yes, no) == ("yes", "no")
     assert (p, q) == pytest.approx((0.6876639723777771, 0.7576759457588196), rel=1e-5)
+
+
+def test_what_is_not_the_tokenizer_of_the_task_is_one_error() -> None:
+    model = tfzoo.Transformer(16, dim=8, heads=2, layers=1)
+    tokenizer: Any = create("tokenizer", "bytes")
+    with pytest.raises(BadOption, match=r"its data, data.tokenizers, is needed, not Bytes"):
+        tfzoo.TranslationTask(model, tokenizer)

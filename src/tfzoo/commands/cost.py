@@ -57,7 +57,7 @@ def run(args: Sequence[str]) -> int:
     length, batch, vocabulary = (whole_number(name, arguments.pop(name)) for name in OPTIONS)
     trust = arguments.pop("trust") is not None
     for option in arguments.options:
-        if option.key not in OPTIONS and (close := did_you_mean(option.key, OPTIONS)):
+        if option.key not in OPTIONS and (close := did_you_mean(option.key, OPTIONS, "--")):
             raise BadRecipe(f"no option '--{option.key}'.{close}")
     recipe = resolve(load_recipe(arguments.positional[0]), arguments, trust, make_data=False)
     vocabulary = vocabulary or vocabulary_of(recipe)

@@ -65,7 +65,7 @@ def run(args: Sequence[str]) -> int:
             f"tfzoo sweep {arguments.positional[0]}"
         )
     for option in arguments.options:
-        if option.key not in OPTIONS and (close := did_you_mean(option.key, OPTIONS)):
+        if option.key not in OPTIONS and (close := did_you_mean(option.key, OPTIONS, "--")):
             raise BadRecipe(f"no option '--{option.key}'.{close}")
     if help_asked is not None:
         print_result(help_text(recipe, arguments))

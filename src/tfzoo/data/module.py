@@ -130,6 +130,10 @@ class TextData(L.LightningDataModule):
         """One loader for each of :attr:`test_names`, as for ``val``."""
         return [self._loader(name, shuffle=False) for name in self.test_names]
 
+    def predict_dataloader(self) -> list[DataLoader[Any]]:
+        """As :meth:`test_dataloader`."""
+        return self.test_dataloader()
+
     def describe(self) -> str:
         """The size of each split, one per line, for the beginning of a training."""
         sampler = self._sampler("train", shuffle=True)

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.contracts import Position
+from tfzoo.errors import BadOption
 from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 
@@ -16,7 +17,7 @@ class Learned(Position):
     """Add a trained vector for each position: ``x + table[pos]``.
 
     Overrides ``embed``: ``(b n d), (b|1 n) -> (b n d)``; ``table`` is ``(max_length d)``, and no
-    position may reach ``max_length``.
+    position may reach ``max_length``: ``BadOption`` on a CPU, PyTorch's error on a GPU.
 
     Gehring et al. 2017, section 3.1. The table starts from N(0, 0.1^2) (section 3.5).
 
@@ -36,4 +37,11 @@ class Learned(Position):
         nn.init.normal_(self.table, std=0.1)
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
-        return x + F.embedding(pos, at_least_fp32(self.table)).to(x.dtype)
+        try:
+            vectors = F.embedding(pos, at_least_fp32(self.table))
+        except IndexError:
+            raise BadOption(
+                f"positions up to {int(pos.max())}, but position 'learned' has 0 to "
+                f"{len(self.table) - 1}: raise max_length"
+            ) from None
+        return x + vectors.to(x.dtype)

@@ -31,6 +31,7 @@ def swap(
     skip: Patterns = None,
     valid: Valid | None = None,
     allow: Collection[str] = (),
+    **others: Spec,
 ) -> SwapReport:
     """Replace the norms and the attentions of any model by components of tfzoo, in place.
 
@@ -61,14 +62,15 @@ def swap(
             function of the arguments of ``model.forward`` that returns ``(b n)``, true at tokens;
             or True: there is never any padding. A call without the argument has no padding.
         allow: rules of clashes to accept, as in :class:`~tfzoo.Transformer`.
+        others: refused; other kinds of components cannot be told in any model.
 
     Returns:
         What was replaced, kept and refused, with the reasons; ``print`` shows it as a table.
 
     Raises:
         UnknownName: no such component.
-        BadOption: no such option of it; no norm, or no attention, can be replaced; or the norm
-            mixes tokens, and ``valid`` is missing or names no argument of the model.
+        BadOption: no such option of it; another kind; no norm, or no attention, can be replaced; or
+            the norm mixes tokens, and ``valid`` is missing or names no argument of the model.
         Clash: a norm that mixes tokens in a decoder; an attention that is not rotatable in a model
             with rotary positions.
 
@@ -77,6 +79,10 @@ def swap(
               modules    was        now
     replaced  1          LayerNorm  rms  bias dropped
     """
+    if others:
+        raise BadOption(
+            f"swap: {next(iter(others))}=... cannot be swapped, only norm and attention"
+        )
     specs = {"norm": norm, "attention": attention}
     kinds = [kind for kind, spec in specs.items() if spec and registry(kind).options(spec)]
     if not kinds:

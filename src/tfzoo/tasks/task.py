@@ -90,7 +90,13 @@ class Task(Pretrained):
         self.optim = settings["optim"]
         self.compute: Compute = settings.get("compute", Compute())
         self.seed = seed
-        derived = self.model_arguments(tokenizer)
+        try:
+            derived = self.model_arguments(tokenizer)
+        except AttributeError as error:
+            raise BadOption(
+                f"{type(self).__name__}: the tokenizer of its data, data.{self.tokenizer_of_data}, "
+                f"is needed, not {type(tokenizer).__name__}"
+            ) from error
         self.foreign = "" if isinstance(model, self.Model) else class_path(model)
         given = {} if self.foreign else self.model.config
         task_settings.check_sizes(given, derived)

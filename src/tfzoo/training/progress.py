@@ -69,8 +69,11 @@ class Bar(ProgressBar):
     ) -> None:
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
         if self._is_due():
-            total = total_steps(trainer)
-            self._show("training", trainer.global_step, total, self._line(trainer, total))
+            self._show_step(trainer)
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if sys.stderr.isatty():  # a bar ends at the last step, however short ago it was drawn
+            self._show_step(trainer)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._start_scoring()
@@ -93,7 +96,7 @@ class Bar(ProgressBar):
                 if key.startswith("val/")
             }
             for name, text in format_scores(scores):
-                self.print(f"{self._seconds():6.0f} s  step {trainer.global_step}  {name}  {text}")
+                self.print(f"{self._elapsed()}  step {trainer.global_step}  {name}  {text}")
 
     def on_test_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._remove("test")
@@ -102,6 +105,10 @@ class Bar(ProgressBar):
         if self.bar is not None:
             self.bar.stop()
             self.bar, self.rows = None, {}
+
+    def _show_step(self, trainer: L.Trainer) -> None:
+        total = total_steps(trainer)
+        self._show("training", trainer.global_step, total, self._line(trainer, total))
 
     def _start_scoring(self) -> None:
         self.scored, self.scoring_since = 0, monotonic()
@@ -124,7 +131,7 @@ class Bar(ProgressBar):
         self.shown = monotonic()
         if not sys.stderr.isatty():
             if text:
-                notify(f"{self._seconds():6.0f} s  {what}  {text}")
+                notify(f"{self._elapsed()}  {what}  {text}")
             return
         if self.bar is None:
             columns = (
@@ -147,6 +154,9 @@ class Bar(ProgressBar):
 
     def _seconds(self) -> float:
         return monotonic() - self.started
+
+    def _elapsed(self) -> str:
+        return str(timedelta(seconds=round(self._seconds())))
 
     def _line(self, trainer: L.Trainer, total: float) -> str:
         values = trainer.callback_metrics
