@@ -19,7 +19,7 @@ author = "The tfzoo authors"
 copyright = author
 version = release = tfzoo.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs._ext.reference"]
 root_doc = "docs/index"
 include_patterns = ["docs/**", "benchmarks/*.md", "CHANGELOG.md", "CONTRIBUTING.md"]
 exclude_patterns = [".*", "**/_*", "**/__pycache__", "build", "dist", "runs", "src", "tests"]
@@ -29,6 +29,21 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 # The code of the pages is run by tests/docs, in the folders and with the files that it needs.
 nb_execution_mode = "off"
+
+python_maximum_signature_line_length = 88
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+napoleon_custom_sections = [("Options", "params_style")]
+# There is no network when the site is built, so names of other projects have no link; nor do those
+# that no user meets.
+INTERNAL = (
+    *("blocks.options.StackKeywords", "blocks.transformer_layer", "kinds", "plots.metrics"),
+    *("registry", "search.K", "special_ids", "values"),
+)
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!tfzoo\.).*"),
+    *(("py:.*", f"tfzoo.{one}.*") for one in INTERNAL),
+]
 
 html_theme = "furo"
 html_title = "tfzoo"

@@ -7,6 +7,10 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from sybil import Document
+from sybil.parsers.markdown import PythonCodeBlockParser
+from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
+
 ROOT = Path(__file__).parents[2]
 MADE = ("docs/_", "docs/reference/")
 """Where the site's own files are, and pages that it makes from the code."""
@@ -22,16 +26,15 @@ PAGES = [
 ]
 TRANSLATED = ["README.zh-CN.md", "docs/index.zh-CN.md"]
 """Pages in Chinese: their commands and code are those of the English ones."""
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCES = FencedCodeBlockLexer(r"\w*")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; ``line`` is that of its first line of text in the page."""
+    """A fenced block."""
 
     language: str
     text: str
-    line: int
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,9 @@ class Command:
 
 
 def blocks(page: str, *languages: str) -> list[Block]:
-    text = (ROOT / page).read_text("utf-8")
+    document = Document.parse(str(ROOT / page))
     found = [
-        Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1)
-        for match in FENCE.finditer(text)
+        Block(lexed.lexemes["language"], lexed.lexemes["source"]) for lexed in FENCES(document)
     ]
     return [block for block in found if not languages or block.language in languages]
 
@@ -80,6 +82,7 @@ def command(line: str, printed: str | None) -> Command:
 
 def run(page: str) -> None:
     """Run a page's Python, as written, in one namespace. Errors name the page and its line."""
-    namespace = {"__name__": "__main__"}
-    for block in blocks(page, "python"):
-        exec(compile("\n" * (block.line - 1) + block.text, str(ROOT / page), "exec"), namespace)
+    document = Document.parse(str(ROOT / page), PythonCodeBlockParser())
+    document.namespace["__name__"] = "__main__"
+    for example in document.examples():
+        example.evaluate()

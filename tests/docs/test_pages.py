@@ -163,11 +163,22 @@ def test_every_page_has_a_heading_and_text() -> None:
         assert len(text.split()) > 30, page
 
 
-@pytest.mark.parametrize("page", [*PAGES, *TRANSLATED])
+@pytest.mark.parametrize("page", [*PAGES, *TRANSLATED, "CHANGELOG.md"])
 def test_links_lead_somewhere(page: str) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8")):
-        if not link.startswith(("http", "#")):
-            assert ((ROOT / page).parent / link.partition("#")[0]).exists(), link
+        if link.startswith("http"):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / file if file else ROOT / page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def anchors(page: Path) -> list[str]:
+    """The fragments by which a page's headings are linked."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings]
 
 
 def test_the_readme_begins_with_two_commands() -> None:

@@ -1,0 +1,122 @@
+"""The pages of the names that users import, made from their docstrings."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Any
+
+import tfzoo
+
+MODULES = ("tfzoo.contracts", "tfzoo.errors")
+"""Documented as a whole."""
+PACKAGES = ("tfzoo.plots", "tfzoo.testing")
+"""Whose names load when touched, as those of tfzoo do."""
+MET = (
+    "tfzoo.blocks.options.StackOptions",
+    "tfzoo.blocks.cache.DecoderCache",
+    "tfzoo.blocks.cache.LayerCache",
+    "tfzoo.blocks.context.Context",
+    "tfzoo.blocks.mixer.Mixer",
+    "tfzoo.data.tokenizer.Tokenizer",
+    "tfzoo.data.tokenizer.TokenizerPair",
+    "tfzoo.data.classification_batch.Vocabulary",
+    "tfzoo.registry.Entry",
+    "tfzoo.rotation.Rotation",
+    "tfzoo.search.Decodable",
+    "tfzoo.swapping.report.SwapReport",
+    "tfzoo.swapping.report.SwappedModule",
+    "tfzoo.tasks.classification.Prediction",
+    "tfzoo.tasks.classification_scores.ClassificationScores",
+    "tfzoo.tasks.compute.Compute",
+    "tfzoo.tasks.translation.Translation",
+    "tfzoo.tasks.translation_scores.TranslationScores",
+)
+"""What arguments and results of exported names are."""
+
+
+def groups() -> dict[str, list[str]]:
+    """Full names under headings."""
+    own = [f"tfzoo.{name}" for name in tfzoo.__all__]
+    packages = [
+        f"{package}.{name}" for package in PACKAGES for name in import_module(package).__all__
+    ]
+    return {
+        "tfzoo": [name for name in own if name not in MODULES + PACKAGES],
+        "Pictures and contract tests": packages,
+        "Types of arguments and results": list(MET),
+        "Contracts and errors": list(MODULES),
+    }
+
+
+def names() -> list[str]:
+    """All of them."""
+    return [name for group in groups().values() for name in group]
+
+
+def page(name: str) -> str:
+    """The page of one name, or of a module and all that it holds."""
+    if name in MODULES:
+        directive, options = "automodule", ["members"]
+    else:
+        module, _, last = name.rpartition(".")
+        is_class = isinstance(getattr(import_module(module), last), type)
+        directive, options = ("autoclass", ["members"]) if is_class else ("autofunction", [])
+    lines = [f".. {directive}:: {name}", *(f"   :{option}:" for option in options)]
+    return "\n".join([f"# {title(name)}", "", "```{eval-rst}", *lines, "```", ""])
+
+
+def title(name: str) -> str:
+    """``LanguageModel``, ``plots.position_figure``."""
+    package = next((one for one in PACKAGES if name.startswith(f"{one}.")), "")
+    return name.removeprefix("tfzoo.") if package or name in MODULES else name.rpartition(".")[2]
+
+
+def index() -> str:
+    """The list of all pages."""
+    sections = [
+        f"## {heading}\n\n```{{toctree}}\n" + "\n".join(file(name) for name in group) + "\n```"
+        for heading, group in groups().items()
+    ]
+    return "\n\n".join(["# API", "What users import, from its docstrings.", *sections]) + "\n"
+
+
+def file(name: str) -> str:
+    """The name of its page, without the suffix."""
+    return name.removeprefix("tfzoo.")
+
+
+SLOT = re.compile(r"Annotated\[([^()]*?), [~.\w]*Slot\([^()]*\)\]")
+KEPT: dict[str, list[str]] = {}
+
+
+def simplify(
+    app: Any,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """A signature in which a component is a name or a mapping, without the mark of its kind."""
+    return SLOT.sub(r"\1", signature or "") or None, returns
+
+
+def keep(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Keep the docstring of a property from napoleon, which takes a colon for the end of a type."""
+    if what in ("property", "attribute", "data"):
+        KEPT[name] = lines[:]
+
+
+def restore(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Undo what napoleon did to the docstring of a property."""
+    if name in KEPT:
+        lines[:] = KEPT.pop(name)
+
+
+def connect(app: Any) -> None:
+    """Called by the extension."""
+    app.connect("autodoc-process-signature", simplify)
+    app.connect("autodoc-process-docstring", keep, priority=400)
+    app.connect("autodoc-process-docstring", restore, priority=600)

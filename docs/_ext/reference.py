@@ -1,0 +1,80 @@
+"""Pages that are made from the code when the site is built, in docs/reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from docs._ext import api, collections, combinations, parts, pictures
+from tfzoo.kinds import KINDS
+from tfzoo.registry import Entry, registry
+
+FOLDER = "docs/reference"
+COMPONENT = re.compile(r"^- \*\*(\w+)\*\*:", re.MULTILINE)
+
+
+def pages() -> Mapping[str, Callable[[], str]]:
+    """What makes the text of each page, by its path in the folder."""
+    found: dict[str, Callable[[], str]] = {
+        "combinations.md": combinations.page,
+        "recipes.md": collections.recipes,
+        "architectures.md": collections.architectures_page,
+        "api/index.md": api.index,
+    }
+    for name in api.names():
+        found[f"api/{api.file(name)}.md"] = partial(api.page, name)
+    for kind, entries in components().items():
+        found[f"{kind}.md"] = partial(parts.index, kind, entries)
+        for entry in entries:
+            found[f"{kind}/{entry.name}.md"] = partial(parts.page, entry)
+    return found
+
+
+def components() -> Mapping[str, list[Entry]]:
+    """tfzoo's own components by kind."""
+    return {
+        kind: [registry(kind).entry(name) for name in registry(kind).own_names()] for kind in KINDS
+    }
+
+
+def write(app: Any) -> None:
+    """Write the pages that have changed and the pictures, and remove pages that are no more."""
+    folder = Path(app.srcdir, FOLDER)
+    texts = {folder / path: page() for path, page in pages().items()}
+    for old in set(folder.rglob("*.md")) - texts.keys():
+        old.unlink()
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+    for entries in components().values():
+        for entry in filter(pictures.has_picture, entries):
+            pictures.write(entry, folder / entry.kind / f"{entry.name}.svg")
+
+
+def link_components(app: Any, docname: str, source: list[str]) -> None:
+    """Link the names on the page of components to the pages of the parts."""
+    if docname == "docs/components":
+        head, *sections = re.split(r"^(?=## )", source[0], flags=re.MULTILINE)
+        for i, text in enumerate(sections):
+            kind = text.removeprefix("## ").partition("\n")[0]
+            sections[i] = COMPONENT.sub(rf"- [**\1**](reference/{kind}/\1.md):", text)
+        source[0] = head + "".join(sections)
+
+
+def hide_contents(app: Any, docname: str, template: str, context: dict[str, Any], *_: Any) -> None:
+    """The landing page needs no table of contents beside it."""
+    if docname == app.config.root_doc:
+        context["furo_hide_toc"] = True
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("builder-inited", write)
+    app.connect("source-read", link_components)
+    app.connect("html-page-context", hide_contents)
+    api.connect(app)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

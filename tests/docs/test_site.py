@@ -1,0 +1,65 @@
+"""The site has a page for every part, which says all that is known of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from docs._ext import combinations, docstrings, reference
+from tfzoo.blocks.clashes import check_clashes
+from tfzoo.blocks.options import StackOptions
+from tfzoo.errors import Clash
+from tfzoo.kinds import KINDS
+from tfzoo.registry import list_components, registry
+from tfzoo.testing.samples import COMPONENT_KINDS
+
+PARTS = [(kind, name) for kind in KINDS for name in registry(kind).own_names()]
+
+
+def test_every_part_has_a_page_in_the_contents_of_its_kind() -> None:
+    pages = reference.pages()
+    for kind, name in PARTS:
+        assert f"{kind}/{name}.md" in pages
+        assert f"\n{kind}/{name}\n" in pages[f"{kind}.md"]()
+
+
+@pytest.mark.parametrize(("kind", "name"), PARTS)
+def test_what_a_docstring_says_is_on_the_page(kind: str, name: str) -> None:
+    entry = registry(kind).entry(name)
+    said = docstrings.read(entry.cls)
+    if kind in COMPONENT_KINDS:
+        assert said.formulas
+        assert said.example
+        assert said.options.keys() == entry.options.keys()
+        assert all(said.options.values())
+    assert said.summary.replace("``", "`") == entry.summary
+
+
+def test_a_page_says_all_that_is_known_of_a_part() -> None:
+    page = reference.pages()["norm/batch.md"]()
+    for said in (
+        "# batch",
+        "(x - mean) / sqrt(var + eps) * weight + bias",
+        "https://arxiv.org/abs/1502.03167",
+        "| `momentum` | `float` | `0.1` | weight of the batch in the running statistics. |",
+        "`mixes_tokens:training`: in training, the output at a token depends on other tokens.",
+        "Not in a decoder",
+        "| `batch` itself | 3,072 |",
+        "[norm](../../ablations.md#norm)",
+        ">>> norm(x, valid).detach().flatten()",
+    ):
+        assert said in page, said
+
+
+def test_what_the_table_refuses_is_what_a_model_refuses() -> None:
+    refused = {(one.choices, one.side) for one in combinations.refusals()}
+    for position in list_components()["position"]:
+        for attention in list_components()["attention"]:
+            options = StackOptions(attention=attention, position=position)
+            choices = (("attention", attention), ("position", position))
+            listed = {(choices, "decoder"), (choices[:1], "decoder"), (choices[1:], "decoder")}
+            try:
+                check_clashes(options, causal=True)
+            except Clash:
+                assert listed & refused, choices
+            else:
+                assert not listed & refused, choices
