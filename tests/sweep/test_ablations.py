@@ -42,10 +42,10 @@ def sizes(name: str) -> dict[str, int]:
     return found
 
 
-def test_there_are_ten() -> None:
+def test_these_are_packaged() -> None:
     wanted = (
         "embedding_scale feedforward heads norm position "
-        "query_key residual scale similarity temperature"
+        "query_key residual scale similarity temperature weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
