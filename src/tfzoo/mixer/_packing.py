@@ -54,4 +54,5 @@ class Packing:
 
 def select(x: Tensor, index: Tensor) -> Tensor:
     """Select tokens of each row by index: ``(b n d), (b m) -> (b m d)``."""
-    return x.take_along_dim(index[..., None], 1)
+    # Not take_along_dim, which torch.export exports for one batch size and length.
+    return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
