@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from importlib import import_module
 from typing import Any
 
 import tfzoo
+from docs._ext.docstrings import ROLE, last_name, one_line
+from docs._ext.tables import table
 
 MODULES = ("tfzoo.contracts", "tfzoo.errors")
 """Documented as a whole."""
@@ -59,8 +62,7 @@ def page(name: str) -> str:
     if name in MODULES:
         directive, options = "automodule", ["members"]
     else:
-        module, _, last = name.rpartition(".")
-        is_class = isinstance(getattr(import_module(module), last), type)
+        is_class = isinstance(found(name), type)
         directive, options = ("autoclass", ["members"]) if is_class else ("autofunction", [])
     lines = [f".. {directive}:: {name}", *(f"   :{option}:" for option in options)]
     return "\n".join([f"# {title(name)}", "", "```{eval-rst}", *lines, "```", ""])
@@ -74,11 +76,26 @@ def title(name: str) -> str:
 
 def index() -> str:
     """The list of all pages."""
-    sections = [
-        f"## {heading}\n\n```{{toctree}}\n" + "\n".join(file(name) for name in group) + "\n```"
-        for heading, group in groups().items()
-    ]
-    return "\n\n".join(["# API", "What users import, from its docstrings.", *sections]) + "\n"
+    parts = ["# API", "What users import, from its docstrings."]
+    for heading, group in groups().items():
+        rows = [[f"[{title(name)}]({file(name)}.md)", summary(name)] for name in group]
+        files = "\n".join(file(name) for name in group)
+        parts += [f"## {heading}", table(["name", "is"], rows)]
+        parts.append(f"```{{toctree}}\n:hidden:\n\n{files}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(name: str) -> str:
+    """The first paragraph of a docstring."""
+    return ROLE.sub(last_name, one_line((inspect.getdoc(found(name)) or "").partition("\n\n")[0]))
+
+
+def found(name: str) -> Any:
+    """The module, class or function of that name."""
+    if name in MODULES:
+        return import_module(name)
+    module, _, last = name.rpartition(".")
+    return getattr(import_module(module), last)
 
 
 def file(name: str) -> str:
