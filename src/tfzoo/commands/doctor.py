@@ -23,6 +23,7 @@ EXTRAS = {
     "tensorboard": "tensorboard",
     "ray": "ray",
     "submitit": "slurm",
+    "fastapi": "serve",
     "mecab-python3": "ja",
     "mecab-ko": "ko",
 }
