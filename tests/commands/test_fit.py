@@ -250,10 +250,17 @@ def test_weights_and_biases_is_offline_without_an_account(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
+    sent: list[tuple[str, str, list[str]]] = []
+
+    def send(run: Any, artifact: Any, aliases: list[str]) -> None:
+        sent.append((artifact.type, artifact.metadata["original_filename"], aliases))
+
+    monkeypatch.setattr("wandb.sdk.wandb_run.Run.log_artifact", send)
     options = ("--trainer.logger.project", "mine", "--trainer.logger.log_model", "true")
     assert fit("--trainer.logger", "WandbLogger", *options, steps=2) == 0
     (kept,) = Path("runs/numbers/1/wandb").glob("offline-run-*")
     assert list(kept.glob("files/media/images/curves_*.png")), "the curves"
+    assert sent == [("model", "best.ckpt", ["latest", "best"])]
 
 
 def test_a_trained_run_scores_as_its_training_said_and_translates(
