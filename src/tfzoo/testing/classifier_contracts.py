@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.registry import Entry
 from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_finite, assert_same
-from tfzoo.testing.gradients import gradients_reach_every_parameter
+from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
 from tfzoo.testing.samples import randomize
 from tfzoo.testing.stack_contracts import StackContract, angles
 from tfzoo.testing.subject import FULL, TEXT, Subject, hooks, left
@@ -77,18 +77,20 @@ def every_token_has_influence(subject: Subject) -> None:
 
 def order_matters_if_and_only_if_there_are_positions_or_an_ordered_part(subject: Subject) -> None:
     """Logits depend on the order of tokens exactly where the position acts, or the mixer or the
-    pooling is ``ordered``. With a weighting that is ``sparse`` or ``ignores_scores`` they may not.
+    pooling is ``ordered``. With a weighting that is ``sparse`` or ``ignores_scores`` they may not,
+    nor where a pooling reads one token alone of an ``ordered`` mixer.
     """
     text = FULL[:1]
     moved = text[:, [3, 0, 4, 2, 1, 5]]
-    ordered = "ordered" in pooling_of(subject).traits | subject.traits("mixer")
-    if not hooks(subject.position.name) and not ordered:
+    positions, mixed = hooks(subject.position.name), "ordered" in subject.traits("mixer")
+    one = mixed and not positions and any(map(reads_one_token, subject.parts("pooling")))
+    if not (positions or mixed or "ordered" in pooling_of(subject).traits):
         assert_same(
             subject(moved, "none"),
             subject(text, "none"),
             "tokens in another order, without positions",
         )
-    elif subject.traits("weighting").isdisjoint({"sparse", "ignores_scores"}):
+    elif not one and subject.traits("weighting").isdisjoint({"sparse", "ignores_scores"}):
         assert_differs(
             subject(moved, "none"), subject(text, "none"), "tokens in another order", 1e-6
         )

@@ -10,7 +10,8 @@ from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.registry import Entry
 from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
 from tfzoo.testing.contract import Result
-from tfzoo.testing.samples import SIZES, randomize
+from tfzoo.testing.draw import draw
+from tfzoo.testing.samples import SIZES
 from tfzoo.testing.stacks import PLAIN, name_of, others, results, together
 from tfzoo.testing.subject import VOCABULARY, Subject
 
@@ -56,9 +57,7 @@ class Choice:
 
     def build(self, allow: Collection[str] = ()) -> Subject:
         """:meth:`module` with every parameter drawn at random, in evaluation mode."""
-        module = self.module(allow)
-        randomize(module)
-        return Subject(module.eval())
+        return draw(self.module(allow))
 
 
 def neighbours(entry: Entry, partners: str = "own") -> Iterator[Choice]:

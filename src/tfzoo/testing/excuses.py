@@ -175,8 +175,8 @@ class Shifts:
         """What a sublayer is called with, beside the tokens."""
         if isinstance(self.sublayers[index].inner, FeedForward):
             return ()
-        mixed = self.stack.context(self.x, None, None, "none", memory=self.memory)
-        return (mixed, 0)
+        context = self.stack.context(self.x, None, None, "none", memory=self.memory)
+        return (self.stack.contexts(context)[0], 0)  # all layers have one position and window
 
     def inner(self, index: int) -> Callable[[], Tensor]:
         """What a sublayer computes without its residual connection."""

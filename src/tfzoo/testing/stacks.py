@@ -18,7 +18,8 @@ from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.registry import Entry, registry
 from tfzoo.testing.contract import Result, Violation, first_line, reproducible, title
-from tfzoo.testing.samples import COMPONENT_KINDS, SIZES, randomize
+from tfzoo.testing.draw import draw
+from tfzoo.testing.samples import COMPONENT_KINDS, SIZES
 from tfzoo.testing.stack_contracts import (
     STACK_CONTRACTS,
     StackContract,
@@ -83,9 +84,7 @@ class Combination:
 
     def build(self, allow: Collection[str] = ()) -> Subject:
         """:meth:`module` with every parameter drawn at random, in evaluation mode."""
-        module = self.module(allow)
-        randomize(module)
-        return Subject(module.eval())
+        return draw(self.module(allow))
 
 
 def name_of(combination: Any, defaults: Mapping[str, str]) -> str:
