@@ -77,20 +77,22 @@ def every_token_has_influence(subject: Subject) -> None:
 
 def order_matters_if_and_only_if_there_are_positions_or_an_ordered_part(subject: Subject) -> None:
     """Logits depend on the order of tokens exactly where the position acts, or the mixer or the
-    pooling is ``ordered``. With a weighting that is ``sparse`` or ``ignores_scores`` they may not,
-    nor where a pooling reads one token alone of an ``ordered`` mixer.
+    pooling is ``ordered``. They may not with a weighting that is ``sparse`` or ``ignores_scores``,
+    where a pooling reads one token alone of an ``ordered`` mixer, or where layers are empty.
     """
     text = FULL[:1]
     moved = text[:, [3, 0, 4, 2, 1, 5]]
     positions, mixed = hooks(subject.position.name), "ordered" in subject.traits("mixer")
     one = mixed and not positions and any(map(reads_one_token, subject.parts("pooling")))
+    empty = not subject.parts("mixer") and not subject.parts("feedforward")
+    unsure = subject.traits("weighting") & {"sparse", "ignores_scores"}
     if not (positions or mixed or "ordered" in pooling_of(subject).traits):
         assert_same(
             subject(moved, "none"),
             subject(text, "none"),
             "tokens in another order, without positions",
         )
-    elif not one and subject.traits("weighting").isdisjoint({"sparse", "ignores_scores"}):
+    elif not (unsure or one or empty):
         assert_differs(
             subject(moved, "none"), subject(text, "none"), "tokens in another order", 1e-6
         )
