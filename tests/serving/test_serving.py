@@ -209,6 +209,15 @@ def test_a_client_that_goes_away_frees_its_place() -> None:
         assert client.ask("/translate", {"text": "a"}).status == 200
 
 
+def test_the_thread_of_the_model_ends_with_the_server() -> None:
+    before = set(threading.enumerate())
+    with serving(translator()) as client:
+        assert client.ask("/translate", {"text": "a"}).status == 200
+        (model,) = [one for one in set(threading.enumerate()) - before if "model" in one.name]
+    model.join(20)
+    assert not model.is_alive()
+
+
 def test_time_is_limited_for_the_model_and_for_a_slow_client() -> None:
     task = translator()
     with held(task) as gate, serving(task, seconds=0.2) as client:

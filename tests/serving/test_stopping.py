@@ -43,6 +43,7 @@ def served(number: int) -> tuple[int, list[int], str, str]:
             os.kill(os.getpid(), number)
             statuses.extend(one.result().status for one in found)
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts what runs in the background
     hook = torch.nn.modules.module.register_module_forward_pre_hook(slow)
     with redirect_stdout(out), redirect_stderr(err):
         asking = threading.Thread(target=clients, daemon=True)

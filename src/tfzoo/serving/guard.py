@@ -54,6 +54,8 @@ class Guard:
         self.app, self.limits, self.refusal, self.paths = app, limits, refusal, paths
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":  # the server starts or ends
+            return await self.app(scope, receive, send)
         started, status = time.monotonic(), 499
         size = 0
 

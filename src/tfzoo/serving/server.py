@@ -72,6 +72,7 @@ def make_server(app: Any, limits: Limits) -> uvicorn.Server:
             server_header=False,
             proxy_headers=False,
             ws="none",
+            lifespan="on",
             timeout_graceful_shutdown=math.ceil(2 * limits.seconds) + 1,
         )
     )
@@ -83,9 +84,14 @@ def serve(app: Any, bound: socket.socket, limits: Limits) -> None:
     Raises:
         KeyboardInterrupt: Ctrl-C, after the last answer.
     """
-    # uvicorn raises the signal that ended it once more; SIGTERM has done what it should.
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    # uvicorn raises the signal that ended it once more. SIGTERM has done what it should. SIGINT is
+    # ignored where a shell has started the server in the background.
+    before = {
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: None),
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+    }
     try:
         make_server(app, limits).run(sockets=[bound])
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
