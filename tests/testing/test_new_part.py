@@ -110,7 +110,7 @@ def test_of_several_partners_the_one_at_fault_is_named(unfinished: Entry) -> Non
 
 @pytest.mark.parametrize(("bad", "told"), [({"rms"}, 1), ({"rms", "gelu"}, 0)])
 def test_of_several_partners_each_one_counts(bad: set[str], told: int) -> None:
-    """Not what only several of them do together."""
+    """What only several of them do together fails nobody, and is said."""
 
     def some_parts_are_bad(subject: Subject) -> None:
         parts = [one for one in subject.module.modules() if isinstance(one, Component)]
@@ -119,9 +119,11 @@ def test_of_several_partners_each_one_counts(bad: set[str], told: int) -> None:
 
     entry = registry("attention").entry("dot_product")
     stack = Combination("encoder", entry.name, "rms", "learned", feedforward="gelu")
-    found = results(entry, [stack], PLAIN, [some_parts_are_bad], "in stacks")
+    found = list(results(entry, [stack], PLAIN, [some_parts_are_bad], "in stacks"))
     messages = [result.message for result in found if not result.ok]
     assert messages == ["encoder-attention=dot_product-norm=rms: bad"] * told
+    said = [result.message for result in found if "several partners" in result.name]
+    assert said == [f"{stack}: some parts are bad: bad"] * (1 - told)
 
 
 def test_a_small_gradient_is_a_gradient_and_rounding_is_none() -> None:

@@ -215,15 +215,18 @@ def results(
     """The contracts of many models that hold a component, a result each.
 
     What a model violates with the default in place of the component as well is the fault of a
-    partner, which is named.
+    partner, which is named. So is what only several partners together violate; it fails nobody.
     """
     failures: dict[str, list[str]] = {title(contract): [] for contract in contracts}
     partners: list[str] = []
+    jointly: list[str] = []
     counts: Counter[str] = Counter()
     for combination in combinations:
         outcome, found = examine(combination, contracts)
         counts[outcome] += 1
+        unexplained = dict(found)
         for pair, violated in pairs(entry, combination, found, defaults, contracts):
+            unexplained = {name: unexplained[name] for name in unexplained.keys() - violated}
             without = replace(pair, **{entry.kind: defaults[entry.kind]})
             again = examine(without, contracts)[1] if violated and without != pair else {}
             for name, how in violated.items():
@@ -236,10 +239,13 @@ def results(
                     partners.append(f"{guilty} with tfzoo's own components: {name}: {again[name]}")
                 else:
                     failures.setdefault(name, []).append(f"{pair}: {how}")
+        jointly += [f"{combination}: {name}: {how}" for name, how in unexplained.items()]
     for name, lines in failures.items():
         yield Result(f"{where}, {name}", not lines, first_of(lines))
     if partners:
         yield Result(f"{where}, the fault of a partner", True, first_of(partners))
+    if jointly:
+        yield Result(f"{where}, violated only with several partners", True, first_of(jointly))
     told = ", ".join(f"{n} {what}" for what, n in counts.items())
     yield Result(f"{where} of every other component", True, told)
 
@@ -252,7 +258,7 @@ def pairs(
     contracts: Sequence[StackContract],
 ) -> Iterator[tuple[Any, dict[str, str]]]:
     """A combination with one partner at a time, and what it violates then of ``found``. What only
-    several together violate is no matter of the component and one of them.
+    several together violate is in none of these.
     """
     partners = {
         kind: defaults[kind]
