@@ -29,11 +29,11 @@ def seconds_left(
     if not by_cell:
         return None
     mean = fmean(seconds for found in by_cell.values() for seconds in found)
-    gone, total = elapsed or {}, 0.0
+    gone, each = elapsed or {}, [0.0]
     for run in left:
         found = by_cell.get(run.cell.name)
-        total += max(0.0, (fmean(found) if found else mean) - gone.get(run.name, 0.0))
-    return total / jobs
+        each.append(max(0.0, (fmean(found) if found else mean) - gone.get(run.name, 0.0)))
+    return max(sum(each) / jobs, *each)  # no run is faster for other processes being idle
 
 
 def taken(folder: Path) -> float:

@@ -1,0 +1,32 @@
+"""The time that the remaining runs of a sweep take."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tfzoo.sweep.estimate import seconds_left
+
+SLOW: Any = SimpleNamespace(name="slow-1", cell=SimpleNamespace(name="slow"))
+FAST: Any = SimpleNamespace(name="fast-1", cell=SimpleNamespace(name="fast"))
+TIMES = [(SLOW, 100.0), (FAST, 10.0)]
+
+
+@pytest.mark.parametrize(
+    ("left", "jobs", "elapsed", "wanted"),
+    [
+        ([SLOW, FAST], 1, {}, 110),
+        ([FAST, FAST, FAST, FAST], 2, {}, 20),
+        ([SLOW], 4, {}, 100),
+        ([SLOW, FAST], 2, {}, 100),
+        ([SLOW, FAST], 2, {"slow-1": 70.0}, 30),
+        ([FAST], 1, {"fast-1": 11.0}, 0),
+        ([], 4, {}, 0),
+    ],
+)
+def test_a_run_is_not_shared_between_jobs(
+    left: list[Any], jobs: int, elapsed: dict[str, float], wanted: float
+) -> None:
+    assert seconds_left(left, TIMES, jobs, elapsed) == wanted
