@@ -16,9 +16,7 @@ def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], st
     """Draw a picture for the loggers that take pictures: Weights & Biases, TensorBoard. If it
     cannot be drawn or logged, a message says so.
     """
-    taking = [
-        one for one in loggers if hasattr(one, "log_image") or hasattr(board(one), "add_image")
-    ]
+    taking = [one for one in loggers if takes_pictures(one)]
     if not taking:
         return
     try:
