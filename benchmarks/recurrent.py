@@ -108,7 +108,9 @@ def quality(tasks: list[Any], length: int, count: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--lengths", type=int, nargs="+", default=[32, 64, 128, 256, 512, 1024, 2048])
+    parser.add_argument(
+        "--lengths", type=int, nargs="+", default=[32, 64, 128, 256, 512, 1024, 2048]
+    )
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--texts", type=int, default=8)
     parser.add_argument("--runs", nargs=2, metavar=("GRU", "TRANSFORMER"), default=[])

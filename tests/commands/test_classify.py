@@ -73,6 +73,7 @@ def test_a_run_chooses_its_best_checkpoint_by_accuracy(here: Path) -> None:
         "config.yaml",
         "metrics.csv",
         "checkpoints",
+        "curves.png",
         "summary.json",
     }
     assert summary()["fit"]["best"].keys() == {"val/accuracy"}

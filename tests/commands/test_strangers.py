@@ -692,10 +692,11 @@ def test_every_line_of_the_page_names_a_test() -> None:
     rows = [
         line
         for line in (ROOT / "docs/threats.md").read_text("utf-8").splitlines()
-        if line.startswith("| ")
-    ][1:]
+        if line.startswith("| ") and not line.startswith("| attack ")
+    ]
     assert len(rows) > 10
-    here = Path(__file__).read_text("utf-8")
+    tests = [Path(__file__), *sorted((ROOT / "tests/serving").glob("*.py"))]
+    here = "".join(path.read_text("utf-8") for path in tests)
     for row in rows:
         named = row.rstrip(" |").rpartition(" | ")[2]
         assert named.startswith("same") or "`" in named, row

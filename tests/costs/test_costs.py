@@ -117,7 +117,7 @@ def test_the_command_prints_a_row_a_part(capsys: pytest.CaptureFixture[str]) -> 
             ("translation/numbers", "--length", "0"),
             "--length 0: must be a whole number of at least 4",
         ),
-        (("translation/numbers", "--lenght", "8"), "Did you mean 'length'"),
+        (("translation/numbers", "--lenght", "8"), "Did you mean '--length'"),
         (("translation/numbers", "--data.tokenizer", "bytes"), "give --vocabulary N"),
     ],
 )

@@ -23,9 +23,11 @@ LITTLE = {
     "overhead": ["--pairs", "3"],
     "power": ["--sweeps", "20"],
     "preparation": ["--pairs", "2000"],
+    "pruning": ["--sweeps", "20"],
     "recurrent": ["--lengths", "32", "--pairs", "1"],
     "scaling": ["--measure"],
     "serve": ["--requests", "100"],
+    "sweep_overhead": ["--steps", "5", "--jobs", "1"],
     "training_step": ["--dim", "64", "--layers", "1", "--pairs", "2"],
 }
 NEEDS = {

@@ -97,7 +97,7 @@ def classification_attention(task: ClassificationTask, text: str) -> AttentionMa
     def maps(batch: ClassificationBatch) -> list[AttentionMaps]:
         tokens = token_strings(task.tokenizer.tokenizer, batch.tokens[0].tolist())
         sides: Tokens = {"encoder": (tokens, tokens)}
-        found, (best,) = record(task.model, lambda: task._predict(batch), sides)
+        found, (best,) = record(task.model, lambda: task.predict_batch(batch), sides)
         label = f"{best.label} (probability {best.probability:.3f})"
         return [described(task, found, text, {"label": label})]
 

@@ -211,7 +211,7 @@ class ClassificationTask(Task):
         return paths
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
-        found = zip(batch.source_text, batch.label.tolist(), self._predict(batch), strict=True)
+        found = zip(batch.source_text, batch.label.tolist(), self.predict_batch(batch), strict=True)
         return [
             {
                 "text": text,
@@ -225,7 +225,7 @@ class ClassificationTask(Task):
     def predict_step(
         self, batch: ClassificationBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> list[Prediction]:
-        return self._predict(batch)
+        return self.predict_batch(batch)
 
     def classify(
         self,
@@ -282,7 +282,7 @@ class ClassificationTask(Task):
         max_length: int | None = self.recipe.get("data", {}).get("max_length")
         return None if max_length is None else max_length + 1
 
-    def _predict(self, batch: ClassificationBatch) -> list[Prediction]:
+    def predict_batch(self, batch: ClassificationBatch) -> list[Prediction]:
         return [best for (best,) in self._ranked(batch, 1)]
 
     def _ranked(self, batch: ClassificationBatch, top_k: int | None) -> list[list[Prediction]]:
