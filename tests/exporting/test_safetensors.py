@@ -184,3 +184,16 @@ def test_a_larger_model_than_its_weights_is_refused_before_it_is_built(folder: P
     changed(folder, recipe={**recipe, "model": {**recipe["model"], "dim": 10**6}})
     with pytest.raises(BadRun, match="do not fit"):
         TranslationTask.load(folder)
+
+
+def test_an_empty_folder_is_filled_and_no_other_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model.tmp").mkdir()
+    (tmp_path / "model.tmp" / "mine").touch()
+    monkeypatch.chdir(tmp_path / "model")
+    classifier().save_pretrained(".")
+    assert Path("config.json").is_file()
+    assert (tmp_path / "model.tmp" / "mine").is_file()
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "model.tmp"}

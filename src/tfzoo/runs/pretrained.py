@@ -114,20 +114,26 @@ def read(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside ``folder``, which is renamed to it when its files are complete.
+    """A temporary folder beside ``folder``, whose files are moved there when they are complete.
 
     Raises:
         TfzooError: there is such a folder and it is not empty, or it cannot be written.
     """
     check_new(folder)
-    temporary = folder.with_name(f"{folder.name}.tmp")
+    place = folder.resolve()
+    temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+    except OSError as error:
+        raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
+    try:
         yield temporary
-        if folder.is_dir():
-            folder.rmdir()  # it is empty
-        os.replace(temporary, folder)
+        if place.is_dir():  # a shell may stand in it
+            for path in temporary.iterdir():
+                path.replace(place / path.name)
+        else:
+            temporary.replace(place)
     except OSError as error:
         raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
     finally:
