@@ -9,6 +9,7 @@ by the model, and keywords after it are options that a recipe may set.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -45,7 +46,8 @@ class Entry:
     @property
     def text(self) -> str:
         """The docstring for a terminal."""
-        return (inspect.getdoc(self.cls) or "").strip().replace("``", "`")
+        text = (inspect.getdoc(self.cls) or "").strip().replace("``", "`")
+        return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
 
     @property
     def summary(self) -> str:

@@ -202,6 +202,12 @@ def test_validating_scores_as_training_said(here: Path) -> None:
             ["is of the task 'classification', not 'translation'"],
         ),
         (["classify", "runs/toy/1", "none"], ["no file none to classify"]),
+        (
+            ["classify", "runs/toy/1", "a text"],
+            ["no file a text to classify", "echo 'a text' | tfzoo classify runs/toy/1"],
+        ),
+        (["fit", "runs/toy/1"], ["the folder of a run: its recipe is runs/toy/1/config.yaml"]),
+        (["cost", "runs/toy/1"], ["the folder of a run: its recipe is runs/toy/1/config.yaml"]),
         (["classify", "runs/toy/1", "latin"], ["latin, line 2: not UTF-8"]),
         (["classify", "runs/toy/1", "torn.gz"], ["torn.gz: damaged"]),
         (["classify", "runs/toy/1", "false.gz"], ["false.gz: damaged"]),

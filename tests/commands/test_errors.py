@@ -358,6 +358,7 @@ def test_a_run_that_is_not_there_is_told_those_that_are(
         (["fit"], ["fit needs a recipe"]),
         (["list", "nrom"], ["no kind of component named 'nrom'", "Did you mean 'norm'"]),
         (["show", "norm"], ["NAME is missing", "tfzoo show KIND NAME"]),
+        (["show", "rotary"], ["NAME is missing: tfzoo show position rotary (tfzoo show --help)"]),
         (["show", "norm", "rsm"], ["Did you mean 'rms'"]),
         (["check", "norm", "rsm"], ["Did you mean 'rms'"]),
         (["recipes", "translation/number"], ["Did you mean 'translation/numbers'"]),

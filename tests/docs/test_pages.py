@@ -97,6 +97,9 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 @forked.requires_fork
 @pytest.mark.parametrize("page", marked([page for page in PAGES if blocks(page, "python")]))
 def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
+    for command in commands(page):
+        if command.words[0] == "export":  # its Python reads what its commands write
+            assert main(list(command.words)) == 0
     forked.call(run, page, fresh=True)
 
 

@@ -182,7 +182,7 @@ def test_once_cells_are_pruned_the_others_they_were_compared_with_are_fixed(
         ({"prune": {"after": 1.5, "keep": 2}}, "prune.after is a number of steps, or a share"),
         ({"prune": {"after": 2, "kept": 2}}, "has no key 'kept'. Did you mean 'keep'?"),
         ({"prune": {"after": 8, "keep": 2}}, "prune.after 8 is not before the last step"),
-        ({"prune": {"after": 1, "keep": 2}}, "before the first validation"),
+        ({"prune": {"after": 1, "keep": 2}}, "write overrides: {trainer.val_check_interval: 1}"),
         ({"budget": {"tokens": 900}}, "prune counts steps: set budget.steps"),
         ({"budget": None}, "prune needs runs of equal length: set budget.steps"),
     ],

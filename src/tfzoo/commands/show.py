@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.errors import TfzooError
 from tfzoo.kinds import KINDS
-from tfzoo.registry import describe
+from tfzoo.registry import describe, list_components
 from tfzoo.terminal import print_result
 
 
@@ -14,8 +15,13 @@ def run(args: list[str]) -> int:
         "show", "Formula, paper, options with types and defaults, and traits of one component."
     )
     parser.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("name", metavar="NAME", help="see tfzoo list KIND")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="see tfzoo list KIND")
     given = parser.parse(args)
-    if given is not None:
-        print_result(str(describe(given.kind, given.name)))
+    if given is None:
+        return 0
+    if given.name is None:
+        found = [kind for kind, names in list_components().items() if given.kind in names]
+        told = [f"tfzoo show {kind} {given.kind}" for kind in found] or ["tfzoo show KIND NAME"]
+        raise TfzooError(f"NAME is missing: {' or '.join(told)} (tfzoo show --help)")
+    print_result(str(describe(given.kind, given.name)))
     return 0

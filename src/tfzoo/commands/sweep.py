@@ -9,6 +9,21 @@ from tfzoo.errors import TfzooError
 from tfzoo.terminal import print_result
 
 ENGINES = ("local", "ray", "slurm")
+EPILOG = """\
+A file names a recipe, what is varied, and the score that is compared:
+
+  recipe: translation/numbers
+  overrides: {trainer.max_steps: 300}
+  axes: {model.norm: [layer, rms], model.position: [sinusoidal, rotary]}
+  seeds: [1, 2, 3]
+  metric: {name: val/loss, mode: min}
+
+An axis can also be sampled, {low: 1.0e-4, high: 1.0e-2, log: true, count: 5}, and hopeless cells
+given up early, prune: {after: 0.5, keep: 0.5}.
+
+  tfzoo sweep small.yaml --dry-run
+  tfzoo sweep small.yaml --jobs 2
+"""
 
 
 def run(args: list[str]) -> int:
@@ -65,11 +80,12 @@ def make_parser() -> CommandParser:
         "sweep",
         "Train every combination of a recipe's parts and report which part made a difference. "
         "The same command again trains what is missing.",
+        EPILOG,
     )
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="a packaged sweep (ablations/norm) or the path of a YAML file: see docs/sweeps.md",
+        help="a packaged sweep (tfzoo recipes lists them) or the path of a YAML file",
     )
     parser.add_argument(
         "--run", metavar="FOLDER", help="the folder of all runs; default runs/<the file's name>"

@@ -4,6 +4,7 @@ writing the results.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -62,7 +63,9 @@ def load_task(given: Any, name: str, command: str) -> Any:
         raise TfzooError("--max-tokens must be at least 1")
     path = checkpoints.resolve(given.run)
     if given.file and not Path(given.file).is_file():
-        raise BadData(f"no file {given.file} to {command}")
+        piped = f"{shlex.join(['echo', given.file])} | tfzoo {command} {given.run}"
+        hint = "" if Path(given.file).suffix else f". A text is piped in: {piped}"
+        raise BadData(f"no file {given.file} to {command}{hint}")
     if not given.file and sys.stdin is None:
         raise BadData(f"standard input is closed; name a file to {command}")
     if (

@@ -48,6 +48,8 @@ def find(recipe: str) -> Path:
         return path
     if recipe.removesuffix(".yaml") in names():
         return folder() / f"{recipe.removesuffix('.yaml')}.yaml"
+    if (path / "config.yaml").is_file():
+        raise BadRecipe(f"{recipe} is the folder of a run: its recipe is {path / 'config.yaml'}")
     if path.suffix in (".yaml", ".yml") or path.is_absolute():
         raise BadRecipe(
             f"no recipe file {recipe}.{did_you_mean(recipe, names())} "

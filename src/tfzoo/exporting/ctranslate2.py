@@ -160,11 +160,12 @@ def check_options(stack: Stack) -> None:
 def sublayers(layer: Any, cross: bool) -> list[Residual]:
     """The sublayers of a layer: self-attention, cross-attention if any, feed-forward."""
     found = [layer.self_attention, *([layer.cross_attention] if cross else []), layer.feedforward]
-    if None in found:
-        raise no_counterpart("a layer without self-attention or without feed-forward layer")
     for sublayer, kind in zip(
         found, (*[SelfOrCrossAttention] * (len(found) - 1), FeedForward), strict=True
     ):
+        if sublayer is None:
+            lacks = "feed-forward layer" if kind is FeedForward else "self-attention"
+            raise no_counterpart(f"a layer without {lacks}")
         if not isinstance(sublayer.inner, kind):
             raise no_counterpart(
                 sublayer.inner if isinstance(sublayer.inner, Mixer) else "parallel"

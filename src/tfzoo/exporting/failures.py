@@ -47,7 +47,10 @@ def cannot_export(to: str, error: BaseException) -> BadOption:
 def no_counterpart(part: object, why: str = "") -> BadOption:
     """The refusal of a part, or of an option by name, that CTranslate2 has nothing like."""
     what = f"{part.entry.kind} {part.entry.name!r}" if isinstance(part, Component) else part
-    return BadOption(f"ctranslate2 has nothing like {what}{why and f': {why}'}; export --to onnx")
+    return BadOption(
+        f"ctranslate2 has nothing like {what}{why and f': {why}'}; "
+        "--to onnx exports more parts, --to safetensors all"
+    )
 
 
 def part_at_fault(error: BaseException) -> tuple[str, str] | None:

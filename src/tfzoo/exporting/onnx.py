@@ -119,7 +119,10 @@ def export(task: Task, folder: Path) -> None:
     model = own_model(task, "onnx")
     for part in model.modules():
         if isinstance(part, Component) and "breaks_graph" in part.entry.traits:
-            raise BadOption(f"onnx: {part.entry.kind} {part.entry.name!r} cannot be traced")
+            raise BadOption(
+                f"onnx: {part.entry.kind} {part.entry.name!r} cannot be traced; "
+                "--to safetensors exports all parts"
+            )
     with new_folder(folder) as place, torch.no_grad():
         if hasattr(model, "init_cache"):
             translator(model, task.max_positions(), place)

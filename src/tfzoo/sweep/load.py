@@ -126,14 +126,16 @@ def check_prune(plan: Plan) -> None:
     lengths = {trainer.get("max_steps") or -1 for trainer in trainers}
     if trainers and (len(lengths) > 1 or min(lengths) < 1):
         raise BadRecipe(f"{plan.file}: prune needs runs of equal length: set budget.steps")
-    rungs = plan.prune.rungs(lengths.pop()) if trainers else [1]
+    length = lengths.pop() if trainers else 2
+    rungs = plan.prune.rungs(length) if trainers else [1]
     if not rungs:
         raise BadRecipe(f"{plan.file}: prune.after {plan.prune.after} is not before the last step")
     every = [trainer.get("val_check_interval") for trainer in trainers]
     if late := [one for one in every if type(one) is int and one > rungs[0]]:
         raise BadRecipe(
             f"{plan.file}: prune.after {plan.prune.after} is before the first validation "
-            f"(trainer.val_check_interval: {late[0]})"
+            f"({rungs[0]} of {length} steps, trainer.val_check_interval: {late[0]}); write "
+            f"overrides: {{trainer.val_check_interval: {rungs[0]}}}"
         )
 
 
