@@ -12,6 +12,7 @@ import pytest
 from huggingface_hub.utils import filter_repo_objects
 
 from tests.exporting.tasks import LINES, translator
+from tests.forked import free_port
 from tfzoo import TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun, TfzooError
@@ -104,3 +105,10 @@ def test_a_refusal_of_the_hub_is_one_line(hub: Path) -> None:
         translator().push_to_hub("other/x")
     with pytest.raises(TfzooError, match="cannot push to"):
         translator().push_to_hub("a b")
+
+
+def test_a_hub_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("HF_TOKEN", "none")
+    with pytest.raises(TfzooError, match=r"cannot push to me/numbers: .*refused"):
+        translator().push_to_hub("me/numbers")

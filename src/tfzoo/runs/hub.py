@@ -33,7 +33,6 @@ def download(address: str) -> Path:
     if found is None:
         raise BadRun(f"{address} is no address of the form hf://name/repository[@revision]")
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
 
     try:
         folder = Path(
@@ -44,7 +43,7 @@ def download(address: str) -> Path:
                 allow_patterns=FILES,
             )
         )
-    except (OSError, HFValidationError) as error:
+    except Exception as error:  # its own, the system's, or of the library that it connects with
         raise BadRun(f"cannot load {address}: {reason(error)}") from None
     if not pretrained.is_pretrained(folder):
         raise BadRun(
@@ -62,7 +61,6 @@ def upload(folder: Path, repository: str, *, private: bool | None, message: str)
         TfzooError: the Hub refuses it, or cannot be reached.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HFValidationError
 
     api = HfApi(library_name="tfzoo")
     try:
@@ -75,7 +73,7 @@ def upload(folder: Path, repository: str, *, private: bool | None, message: str)
                 allow_patterns=FILES,
             ).commit_url
         )
-    except (OSError, HFValidationError) as error:
+    except Exception as error:  # as above
         raise TfzooError(f"cannot push to {repository}: {reason(error)}") from None
 
 
