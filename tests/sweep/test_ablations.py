@@ -44,7 +44,7 @@ def sizes(name: str) -> dict[str, int]:
 
 def test_these_are_packaged() -> None:
     wanted = (
-        "embedding_scale feedforward heads modern norm position "
+        "embedding_scale feedforward heads mixer modern norm position "
         "query_key residual scale similarity temperature weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
