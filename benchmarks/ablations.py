@@ -42,12 +42,13 @@ HEAD = """\
 
 Each sweep tests a published claim on generated data, with small models and short trainings. What
 holds here need not hold at scale, and what does not hold here may. All were run on 2 cores (AMD
-EPYC) with `--jobs 2`, one thread per run; the runs are in the `.csv` files beside the sweep files.
-`python benchmarks/ablations.py` generates this page from them.
+EPYC), one or two at a time with one thread each; the runs are in the `.csv` files beside the sweep
+files, from which `python benchmarks/ablations.py` generates this page.
 
 Mean over the seeds ± half the width of its 95 % confidence interval; ▲ better and ▼ worse than the
 baseline, which is bold, after Holm's correction ([how a sweep is judged](judging.md)). Tokens per
-second and memory are medians. Other work shared the machine, so compare them only within a table.
+second and memory are medians. Other work shared the machine, more at one time than at another, so
+that the speeds do not compare the parts.
 """
 
 

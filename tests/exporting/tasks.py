@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +12,7 @@ import torch
 import tfzoo
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import Tokenizer, TokenizerPair
+from tfzoo.errors import BadOption
 from tfzoo.registry import create
 from tfzoo.testing.samples import randomize
 
@@ -46,3 +49,12 @@ def classifier(**options: Any) -> tfzoo.ClassificationTask:
     model = tfzoo.TransformerClassifier(len(tokenizer()), 3, **{**SIZES, **options})
     randomize(model)
     return tfzoo.ClassificationTask(model, vocabulary).eval()
+
+
+def refusal(export: Callable[[Any, Path], None], task: Any, folder: Path) -> str:
+    """What an export is refused with, or ""."""
+    try:
+        export(task, folder)
+    except BadOption as error:
+        return str(error)
+    return ""

@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import tfzoo
-from tests.exporting.tasks import LINES, classifier, translator
+from tests.exporting.tasks import LINES, classifier, refusal, translator
 from tfzoo.commands.main import main
 from tfzoo.contracts import Norm, Position
 from tfzoo.errors import BadOption, Clash
@@ -80,15 +79,6 @@ def test_a_part_that_ctranslate2_lacks_is_named(
     assert not any(tmp_path.iterdir())
 
 
-def refusal(task: tfzoo.TranslationTask, folder: Path) -> str:
-    """What an export is refused with, or ""."""
-    try:
-        export(task, folder)
-    except BadOption as error:
-        return str(error)
-    return ""
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "name"), PARTS)
 def test_every_part_is_exported_faithfully_or_refused_by_name(
@@ -99,7 +89,7 @@ def test_every_part_is_exported_faithfully_or_refused_by_name(
         task = translator(**{kind: name}, allow=allow)
     except Clash:
         task = translator(encoder={kind: name})
-    said = refusal(task, tmp_path / "model")
+    said = refusal(export, task, tmp_path / "model")
     assert not said or f"{kind} {name!r}" in said or "a layer without" in said
 
 

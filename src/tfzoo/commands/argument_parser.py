@@ -6,6 +6,7 @@ import argparse
 from typing import NoReturn
 
 from tfzoo.errors import TfzooError, did_you_mean
+from tfzoo.training.device import DEVICES
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -20,6 +21,18 @@ class CommandParser(argparse.ArgumentParser):
             epilog=epilog,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def add_run(self) -> None:
+        """Add the positional argument RUN."""
+        self.add_argument(
+            "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
+        )
+
+    def add_device(self) -> None:
+        """Add the option ``--device``."""
+        self.add_argument(
+            "--device", metavar="D", help=f"{DEVICES}; default: the first GPU, else the CPU"
         )
 
     def error(self, message: str) -> NoReturn:

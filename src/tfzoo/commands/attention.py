@@ -14,7 +14,6 @@ from tfzoo.data.lines import decoded
 from tfzoo.errors import BadData, BadOption, TfzooError
 from tfzoo.runs import checkpoints
 from tfzoo.terminal import notify, print_result
-from tfzoo.training.device import DEVICES
 
 if TYPE_CHECKING:
     from tfzoo.pages.attention_maps import AttentionMaps
@@ -54,9 +53,7 @@ def run(args: list[str]) -> int:
 def attention_parser() -> CommandParser:
     """The arguments of the command."""
     parser = CommandParser("attention", "Show the attention of a trained run in one text.", EPILOG)
-    parser.add_argument(
-        "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
-    )
+    parser.add_run()
     parser.add_argument(
         "text", metavar="TEXT", nargs="?", help="one text; standard input when left out"
     )
@@ -71,9 +68,7 @@ def attention_parser() -> CommandParser:
         "page on standard output (default: %(default)s)",
     )
     parser.add_argument("--layers", metavar="N,N", help="these layers alone, such as 0,5")
-    parser.add_argument(
-        "--device", metavar="D", help=f"{DEVICES}; default: the first GPU, else the CPU"
-    )
+    parser.add_device()
     return parser
 
 

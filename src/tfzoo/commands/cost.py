@@ -105,7 +105,7 @@ def report(config: Config, length: int, rows: int, vocabulary: int) -> list[str]
 
     costs = count(build, Sizes(rows, length))
     backward = costs.pop(BACKWARD, Cost())
-    grown = growth(build, min(LONGEST, options["max_length"]))
+    grown = growth(build, max(LEAST, min(LONGEST, options["max_length"])))
     total = Cost(*(sum(getattr(one, name) for one in costs.values()) for name in vars(backward)))
     table: list[tuple[str, ...]] = [COLUMNS]
     for part, cost in costs.items():
@@ -127,7 +127,7 @@ def cells(cost: Cost) -> tuple[str, ...]:
     """What a row says of a cost."""
     return (
         f"{cost.parameters:,}" if cost.parameters else "",
-        *(f"{scaled(one)}" for one in (cost.products, cost.values)),
+        *map(scaled, (cost.products, cost.values)),
         f"{scaled(cost.saved)}B" if cost.saved else "",
     )
 

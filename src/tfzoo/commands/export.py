@@ -34,9 +34,7 @@ def run(args: list[str]) -> int:
     parser = CommandParser(
         "export", "Write a trained run, or one checkpoint of it, in another format.", EPILOG
     )
-    parser.add_argument(
-        "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
-    )
+    parser.add_run()
     parser.add_argument(
         "--to", metavar="FORMAT", default="ckpt", help=f"{', '.join(OUTPUTS)}; default: ckpt"
     )

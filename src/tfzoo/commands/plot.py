@@ -13,7 +13,6 @@ from tfzoo.plots.style import check_suffix, save
 from tfzoo.registry import Spec, registry
 from tfzoo.terminal import print_result, relative_path
 
-FILE = "curves.png"
 EPILOG = """\
   tfzoo plot RUN...                       learning curves of runs, by their folders, in one picture
   tfzoo plot position NAME                an encoding as a heat map, and against distance
@@ -143,7 +142,8 @@ def draw_runs(given: Any) -> tuple[Any, Path]:
     """The learning curves of runs, and the file they are written to by default."""
     from tfzoo.plots.curves import curves_figure
     from tfzoo.plots.metrics import read_runs
+    from tfzoo.training.pictures import CURVES
 
     runs = read_runs([Path(word) for word in given.what])
     figure = curves_figure(runs, given.metric or ())
-    return figure, (Path(given.what[0]) / FILE if len(runs) == 1 else Path(FILE))
+    return figure, (Path(given.what[0]) / CURVES if len(runs) == 1 else Path(CURVES))

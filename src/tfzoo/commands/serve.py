@@ -10,7 +10,6 @@ from tfzoo.errors import TfzooError
 from tfzoo.runs import checkpoints
 from tfzoo.serving.limits import Limits
 from tfzoo.terminal import notify, print_result
-from tfzoo.training.device import DEVICES
 
 LIMITS = {
     "characters": "characters of a text",
@@ -31,9 +30,7 @@ no text.
 def run(args: list[str]) -> int:
     """Serve one run until it is stopped."""
     parser = CommandParser("serve", "Serve a trained run: a page and a JSON API.", EPILOG)
-    parser.add_argument(
-        "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
-    )
+    parser.add_run()
     parser.add_argument(
         "--host",
         default="127.0.0.1",
@@ -43,9 +40,7 @@ def run(args: list[str]) -> int:
     parser.add_argument(
         "--port", type=int, default=8000, metavar="N", help="0: a free one (default: %(default)s)"
     )
-    parser.add_argument(
-        "--device", metavar="D", help=f"{DEVICES}; default: the first GPU, else the CPU"
-    )
+    parser.add_device()
     for one in fields(Limits):
         parser.add_argument(
             f"--max-{one.name}",

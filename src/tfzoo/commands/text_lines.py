@@ -18,7 +18,7 @@ from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
 from tfzoo.runs import checkpoints
 from tfzoo.terminal import notify, relative_path, silence_lightning
-from tfzoo.training.device import DEVICES, find_device
+from tfzoo.training.device import find_device
 
 CHUNK = 20_000
 """The most lines that are held in memory, and sorted by length, at a time."""
@@ -34,9 +34,7 @@ Process = Callable[[Sequence[str], OnProgress | None], Iterable[str]]
 def line_parser(command: str, description: str, epilog: str) -> CommandParser:
     """Return a parser with the arguments that both commands have."""
     parser = CommandParser(command, description, epilog)
-    parser.add_argument(
-        "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
-    )
+    parser.add_run()
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -51,9 +49,7 @@ def line_parser(command: str, description: str, epilog: str) -> CommandParser:
         help="tokens of text in a batch (default: %(default)s)",
     )
     parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
-    parser.add_argument(
-        "--device", metavar="D", help=f"{DEVICES}; default: the first GPU, else the CPU"
-    )
+    parser.add_device()
     return parser
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -48,9 +48,9 @@ class Counter:
     """
 
     model: nn.Module
-    costs: dict[str, Cost] = field(default_factory=lambda: defaultdict(Cost))
 
     def __post_init__(self) -> None:
+        self.costs: dict[str, Cost] = defaultdict(Cost)
         self.part_of = {
             module: part_name(self.model, name) for name, module in self.model.named_modules()
         }
@@ -73,20 +73,12 @@ class Counter:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count what is computed inside the context."""
-        hooks = []
-        for module, part in self.part_of.items():
-            hooks.append(module.register_forward_pre_hook(self.entering(part)))
-            hooks.append(module.register_forward_hook(self.leave, always_call=True))
-        try:
-            with ExitStack() as stack:
-                stack.enter_context(
-                    torch.autograd.graph.saved_tensors_hooks(self.save, lambda saved: saved)
-                )
-                stack.enter_context(Operations(self))
-                yield
-        finally:
-            for hook in hooks:
-                hook.remove()
+        saving = torch.autograd.graph.saved_tensors_hooks(self.save, lambda saved: saved)
+        with ExitStack() as hooks, saving, Operations(self):
+            for module, part in self.part_of.items():
+                hooks.enter_context(module.register_forward_pre_hook(self.entering(part)))
+                hooks.enter_context(module.register_forward_hook(self.leave, always_call=True))
+            yield
 
     @contextmanager
     def running(self, part: str) -> Iterator[None]:

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.blocks.traits import mixes_tokens
 from tfzoo.contracts import Attention, FeedForward, Norm, Position, Residual
 from tfzoo.masks import Mask
 from tfzoo.rotation import Rotation
@@ -51,7 +52,7 @@ class LayerNorm:
 
 def layer_norm(norm: Norm, dim: int) -> LayerNorm | None:
     """The layer norm or RMS norm that a norm is."""
-    if any(trait.startswith("mixes_tokens") for trait in norm.entry.traits):
+    if mixes_tokens(norm.entry):
         return None
     probe = wide(norm)
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 BASE = Path(__file__).parent / "base.css"
@@ -14,8 +14,8 @@ BASE = Path(__file__).parent / "base.css"
 
 def render(template: Path, *, served: bool = False, **given: object) -> str:
     """The page of a Jinja template ``NAME.html`` with the files ``NAME.css`` and ``NAME.js`` beside
-    it, if there are any. The template writes ``policy``, ``style`` and ``script`` where they
-    belong. All other text is escaped.
+    it, if there are any. The template begins with ``head.html``, which has policy and style, and
+    writes ``script`` where it belongs. All other text is escaped.
 
     Args:
         served: the page may send a form to its own server, show the answer in a frame, and have
@@ -29,7 +29,11 @@ def render(template: Path, *, served: bool = False, **given: object) -> str:
         f"frame-src {own}; img-src {own}; base-uri 'none'; form-action {own}"
     )
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(BASE.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     page = environment.from_string(template.read_text("utf-8"))
     return page.render(policy=policy, style=Markup(style), script=Markup(script), **given)

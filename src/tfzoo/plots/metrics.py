@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,8 +16,8 @@ from tfzoo.errors import BadRun
 from tfzoo.renamed import metric_name
 from tfzoo.runs import config, summary
 from tfzoo.runs.folder import similar_runs
+from tfzoo.runs.logged import FILE, logged_values
 
-FILE = "metrics.csv"
 Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 """The number of optimiser steps at which a metric was logged, and its values."""
 
@@ -104,17 +103,14 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     found: dict[str, dict[int, float]] = defaultdict(dict)
     path = folder / FILE
     try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            for row in csv.DictReader(stream):
-                for key, value in row.items():
-                    if value and key not in ("step", "epoch") and not key.startswith("test/"):
-                        # logged is the index of the step, from 0
-                        found[metric_name(key)][int(row["step"]) + 1] = float(value)
+        for name, index, value in logged_values(folder):
+            if not name.startswith("test/"):
+                found[name][index + 1] = value
     except FileNotFoundError:
         inside = similar_runs(folder / "x")
         known = f"; runs in it: {', '.join(inside)}" if inside else ""
         raise BadRun(f"{folder} has no {FILE}, which every training writes{known}") from None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise BadRun(f"{path} cannot be read: {error}") from None
     if not found:
         raise BadRun(f"{path} has no values of training yet")

@@ -7,7 +7,6 @@ has ``pruned.json`` in its own: why. Its runs keep what they have, and are not j
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import time
@@ -18,8 +17,8 @@ from statistics import fmean
 from typing import Any
 
 from tfzoo.errors import BadRun
-from tfzoo.renamed import metric_name
 from tfzoo.runs import summary
+from tfzoo.runs.logged import logged_values
 from tfzoo.scores import format_score
 from tfzoo.sweep import state, tune
 from tfzoo.sweep.plan import Plan
@@ -87,14 +86,10 @@ def score(run: Run, plan: Plan, rung: int) -> float | None:
     not finite.
     """
     name, found = tune.metric(run, plan).name, math.nan
-    with (
-        suppress(OSError, ValueError),
-        (run.folder / "metrics.csv").open(newline="", encoding="utf-8") as stream,
-    ):
-        for row in csv.DictReader(stream):
-            values = {metric_name(key): text for key, text in row.items() if key and text}
-            if name in values and int(values["step"]) < rung:
-                found = float(values[name])
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        for logged, index, value in logged_values(run.folder):
+            if logged == name and index < rung:
+                found = value
     return found if math.isfinite(found) else None
 
 

@@ -51,12 +51,16 @@ def draw(axis: str, given: Mapping[str, Any]) -> list[int | float]:
         raise ValueError(f"count is a whole number from 2 on, not {count!r}")
     if type(seed) is not int:
         raise ValueError(f"seed is a whole number, not {seed!r}")
-    found = dict.fromkeys(islice(values(axis, seed, low, high, log), MAX_DRAWS))
-    if len(found) < count:
+    found: dict[int | float, None] = {}
+    for value in islice(values(axis, seed, low, high, log), MAX_DRAWS):
+        found[value] = None
+        if len(found) == count:
+            break
+    else:
         raise ValueError(
             f"there are only {len(found)} values between {low} and {high}, not {count}"
         )
-    return list(found)[:count]
+    return list(found)
 
 
 def values(axis: str, seed: int, low: float, high: float, log: bool) -> Iterator[int | float]:

@@ -113,14 +113,14 @@ def together(base: Any, parts: Iterable[tuple[str, str]]) -> Iterator[Any]:
     """
     left = list(parts)
     while left:
-        (kind, name), *rest = left
-        found, left = replace(base, **{kind: name}), []
-        for kind, name in rest:
+        (kind, name), *left = left
+        found = replace(base, **{kind: name})
+        for part in list(left) if fits(found) else ():
+            kind, name = part
             longer = replace(found, **{kind: name})
-            if getattr(found, kind) == getattr(base, kind) and fits(found) and fits(longer):
+            if getattr(found, kind) == getattr(base, kind) and fits(longer):
                 found = longer
-            else:
-                left.append((kind, name))
+                left.remove(part)
         yield found
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
 
-from tfzoo.renamed import metric_name
+from tfzoo.runs.logged import logged_values
 from tfzoo.sweep.paired import interval
 from tfzoo.sweep.report.numbers import format_value
 from tfzoo.sweep.report.svg import Scale, limits, line, path, picture, tag, text
@@ -51,7 +51,7 @@ def curves(results: Results) -> Curves:
     """The curves of the judged metric as it was logged during training."""
     top = results.folders[0].path
     logged = {
-        cell.name: [read_curves(top / row["run_folder"] / "metrics.csv") for row in cell.done]
+        cell.name: [read_curves(top / row["run_folder"]) for row in cell.done]
         for cell in results.cells
     }
     judged = results.verdicts[0].metric
@@ -84,17 +84,12 @@ def curves(results: Results) -> Curves:
     return Curves(caption(judged, metric), panels)
 
 
-def read_curves(file: Path) -> dict[str, Curve]:
+def read_curves(folder: Path) -> dict[str, Curve]:
     """The logged curves of a run by metric; empty if its file is missing or damaged."""
     found: dict[str, Curve] = defaultdict(dict)
-    try:
-        with file.open(newline="", encoding="utf-8") as stream:
-            for row in csv.DictReader(stream):
-                for key, value in row.items():
-                    if value and key and key not in ("step", "epoch"):
-                        found[metric_name(key)][int(row["step"])] = float(value)
-    except (OSError, ValueError, TypeError):
-        pass
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        for name, index, value in logged_values(folder):
+            found[name][index] = value
     return dict(found)
 
 

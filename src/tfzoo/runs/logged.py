@@ -1,0 +1,25 @@
+"""What a run has logged: the rows of ``metrics.csv`` in its folder."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfzoo.renamed import metric_name
+
+FILE = "metrics.csv"
+
+
+def logged_values(folder: Path) -> Iterator[tuple[str, int, float]]:
+    """Metric, index of the optimiser step, from 0, and value, in the order of the file.
+
+    Raises:
+        OSError: there is no file, or it cannot be read.
+        ValueError, TypeError, KeyError: a row is damaged.
+    """
+    with (folder / FILE).open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            for key, value in row.items():
+                if key and value and key not in ("step", "epoch"):
+                    yield metric_name(key), int(row["step"]), float(value)
