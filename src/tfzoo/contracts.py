@@ -5,8 +5,8 @@ One alphabet of shapes, in docstrings, einops patterns and tests::
     b batch   h heads   n tokens   q query tokens   k key tokens   d model width
     c width of one head   e width of one value head   v vocabulary
 
-Masks are boolean and True means "real" or "may look". Positions are integers. What each trait says
-of a component is in :mod:`tfzoo.kinds`.
+Masks are boolean: True means "not padding" or "may attend". Positions are integers. What each trait
+says of a component is in :mod:`tfzoo.kinds`.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Norm(Component):
     """``(b n d), (b n) -> (b n d)``. Statistics in fp32 or better; the output has the input's
     dtype.
 
-    ``valid`` is True at real tokens, None where all are; only a norm that mixes tokens reads it.
+    ``valid`` is False at padding, None without padding; only a norm that mixes tokens reads it.
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
@@ -254,8 +254,8 @@ class FeedForward(Component):
     """``(b n d) -> (b n d)``, each token by itself. ``dropout`` is the probability in force on the
     hidden layer.
 
-    With the trait ``auxiliary_loss``, :meth:`forward` also takes ``valid`` ``(b n)``, True at real
-    tokens, None where all are, and in training mode it sets :attr:`auxiliary_loss`.
+    With the trait ``auxiliary_loss``, :meth:`forward` also takes ``valid`` ``(b n)``, False at
+    padding, None without padding, and in training mode it sets :attr:`auxiliary_loss`.
     """
 
     auxiliary_loss: Tensor | None = None
@@ -270,7 +270,7 @@ class FeedForward(Component):
 class Pooling(Component):
     """``(b n d), (b n) -> (b d)``: one vector per sequence. A sequence of no token gives zeros.
 
-    ``valid`` is True at real tokens, None where all are. Sums in fp32 or better; the output has the
+    ``valid`` is False at padding, None without padding. Sums in fp32 or better; the output has the
     input's dtype.
     """
 

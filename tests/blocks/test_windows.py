@@ -267,7 +267,7 @@ def test_parallel_sublayers_drop_out_each_by_itself() -> None:
         ({"pattern": {"window": 3}}, BadOption, "pattern must be a list such as"),
         ({"parallel": "one_norm", "residual": "post"}, BadOption, "use residual: pre"),
         ({"parallel": "one_norm", "feedforward": "none"}, BadOption, "feedforward other than none"),
-        ({"parallel": "one_norm", "first_norm": False}, BadOption, "first_norm: false leaves out"),
+        ({"parallel": "one_norm", "first_norm": False}, BadOption, "first_norm: false does"),
     ],
     ids=str,
 )  # fmt: skip
@@ -280,5 +280,5 @@ def test_a_wrong_choice_is_refused_in_one_line(
 
 
 def test_a_parallel_layer_has_no_cross_attention() -> None:
-    with pytest.raises(BadOption, match="parallel does not go with cross-attention"):
+    with pytest.raises(BadOption, match="parallel does not work with cross-attention"):
         tfzoo.Transformer(12, DIM, 2, 1, parallel="one_norm")

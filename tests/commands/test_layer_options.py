@@ -73,7 +73,7 @@ def test_a_recipe_with_options_of_layers_trains_goes_on_and_loads(
         (["--model.pattern", "[{windw: 4}]"], "pattern[0] has no option 'windw'. Did you mean"),
         (["--model.query_key_norm", "{norm: rsm}"], "Did you mean 'rms'"),
         (["--model.query_key_norm", "{norm: instance}"], "(mixing-query-key-norm)"),
-        (["--model.parallel", "one_norm"], "parallel does not go with cross-attention"),
+        (["--model.parallel", "one_norm"], "parallel does not work with cross-attention"),
         (["--model.residual", "sandwhich"], "Did you mean 'sandwich'"),
         (["--model.residual.bta", "1"], "residual 'pre' has no option 'bta'"),
         (["--model.mixer", "average", "--model.window", "4"], "mixer 'average' has none"),

@@ -132,11 +132,11 @@ RECIPES = {
     "many layers of one side": ("model: {encoder: {layers: 100000}}", "the most is 1,000"),
     "a wide model": ("model: {dim: 1000000000000}", "the most is"),
     "a long table": ("model: {max_length: 1e12}", "the most is"),
-    "a section twice": ("model: {dim: 8}\nmodel: {dim: 9}", "'model' stands twice"),
-    "a key twice": ("model: {dim: 8, 'dim': 9}", "'dim' stands twice"),
+    "a section twice": ("model: {dim: 8}\nmodel: {dim: 9}", "'model' occurs twice"),
+    "a key twice": ("model: {dim: 8, 'dim': 9}", "'dim' occurs twice"),
     "a key twice, deep": (
         "trainer: {callbacks: [{class_path: EarlyStopping, class_path: beside.Mine}]}",
-        "stands twice",
+        "occurs twice",
     ),
     "an address as data": ("data: {root: 'https://example.com/text'}", "https://example.com/text"),
     "an address of this machine": (
@@ -538,11 +538,11 @@ CHECKPOINTS: dict[str, tuple[Make, str]] = {
     "a recipe of a list": (lambda good: saved(changed(good, recipe=[1])), "incomplete"),
     "a model of a list": (
         lambda good: saved(changed(good, recipe__model=[1])),
-        "does not fit together",
+        "contents do not match",
     ),
     "a tokenizer of nothing": (
         lambda good: saved(changed(good, tokenizer={})),
-        "does not fit together",
+        "contents do not match",
     ),
     "a tokenizer by path": (
         lambda good: saved(changed(good, tokenizer__tokenizer="../../evil")),
@@ -550,11 +550,11 @@ CHECKPOINTS: dict[str, tuple[Make, str]] = {
     ),
     "a tokenizer of noise": (
         lambda good: saved(changed(good, tokenizer__states=["{"])),
-        "does not fit together",
+        "contents do not match",
     ),
     "a counter that is none": (
         lambda good: saved(changed(good, batches="many")),
-        "does not fit together",
+        "contents do not match",
     ),
     "weights that are none": (lambda good: saved({**good, "state_dict": "none"}), ""),
     "a missing weight": (

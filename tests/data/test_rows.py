@@ -155,7 +155,7 @@ def test_rows_are_not_stored_and_not_needed_for_inference(
     assert "was trained on data that was given in Python" in capsys.readouterr().err
     changed = ClassificationData(train=[*DICTS, ("other", "bad")], val=DICTS)
     changed.vocabulary = task.tokenizer
-    with pytest.raises(TfzooError, match="training's text has changed"):
+    with pytest.raises(TfzooError, match="the training text has changed"):
         trainer.fit(task, datamodule=changed, ckpt_path=tmp_path / "a.ckpt", weights_only=True)
 
 

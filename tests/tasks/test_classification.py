@@ -444,6 +444,6 @@ def test_a_training_does_not_go_on_with_other_text(folder: Path, tmp_path: Path)
         stream.write("one more\tNUM\n")
     other = trained_on(changed)
     with pytest.raises(
-        BadRun, match="training's text has changed since the checkpoint was written"
+        BadRun, match="the training text has changed since the checkpoint was written"
     ):
         trainer_in(tmp_path, max_steps=2).fit(task_of(other), datamodule=other, ckpt_path=path)

@@ -88,7 +88,7 @@ def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(
     assert again.classify(["[MAX 4 3 ]"]) == task.classify(["[MAX 4 3 ]"])
     with pytest.raises(BadRun, match=r"Bag, is not tfzoo's: load it with Clas.*\.load\(RUN, mod"):
         tfzoo.ClassificationTask.load(path)
-    with pytest.raises(BadRun, match="does not fit together"):
+    with pytest.raises(BadRun, match="contents do not match"):
         tfzoo.ClassificationTask.load(path, model=Bag(sizes[0], 3))
     with pytest.raises(BadRun, match=r"use ClassificationTask\.load\('mine.ckpt'\)"):
         tfzoo.ClassificationTask.load_from_checkpoint("mine.ckpt")

@@ -22,8 +22,8 @@ def checkpoint_activations(
 ) -> Tensor:
     """Return ``run(*inputs)``, and store only the inputs for the backward pass.
 
-    What a forward pass leaves in ``module`` is restored after the second computation: running
-    statistics are updated once, and auxiliary losses, with their graph, are not kept.
+    The second forward pass leaves no trace in ``module``: running statistics are updated only once,
+    and its auxiliary losses are the first pass's.
     """
     output: Tensor = checkpoint(
         run,

@@ -1,4 +1,4 @@
-"""The cache of a decoder: what its layers keep of earlier tokens."""
+"""The cache of a decoder: keys, values and states of earlier tokens, layer by layer."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from tfzoo.masks import Mask
 
 @dataclass
 class LayerCache:
-    """What one layer keeps for the tokens to come: tensors by name, each with one row per
-    hypothesis. A mixer chooses the names: attention keeps keys ``k`` ``(r h|kv_heads t *)`` and
-    values ``v`` ``(r kv_heads t e)`` of ``t`` tokens, a recurrent mixer its state.
+    """The tensors that one layer caches, by name, each with ``r`` rows, one per hypothesis. A mixer
+    chooses the names: attention caches the keys ``k`` ``(r h|kv_heads t *)`` and values ``v``
+    ``(r kv_heads t e)`` of ``t`` tokens, a recurrent mixer its state.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def rows(self) -> int | None:
-        """The number of rows; None while nothing is kept."""
+        """The number of rows; None while the cache is empty."""
         return next((one.shape[0] for one in self.tensors.values()), None)
 
     @property
     def length(self) -> int:
-        """The number of tokens whose keys are kept."""
+        """The number of tokens whose keys are cached."""
         return self.tensors["k"].shape[-2] if "k" in self.tensors else 0
 
     def append(self, *, keep: int | None = None, **new: Tensor) -> tuple[Tensor, ...]:
         """Append tensors of new tokens ``(r ... n *)`` to those of earlier ones, and return all.
-        ``keep``: of all these tokens, keep the last ``keep`` only.
+        With ``keep``, only the last ``keep`` of all these tokens stay in the cache.
         """
         joined = []
         for name, one in new.items():
@@ -49,16 +49,16 @@ class LayerCache:
 
 @dataclass
 class DecoderCache:
-    """The cache of a decoder: for each layer, what its mixer keeps of the target, and keys and
-    values of the source.
+    """The cache of a decoder: for each layer, what its mixer caches of the target (``target``), and
+    the cross-attention keys and values of the source (``source``).
 
     ``target`` has one row per hypothesis. ``source`` and ``memory_mask`` have one row per sentence,
     since the hypotheses of a sentence share its keys and values. Each sentence has the same number
     of hypotheses, in consecutive rows.
 
-    ``length`` is the number of target tokens seen so far, ``t``. ``positions`` ``(r|1 t)`` are
-    theirs; None: 0, 1, ..., t - 1 in each row. ``non_padding`` ``(r t)`` is False where they are
-    padding; None: none are.
+    ``length`` is the number ``t`` of target tokens so far. ``positions`` ``(r|1 t)`` holds their
+    positions; None: 0, 1, ..., t - 1 in each row. ``non_padding`` ``(r t)`` is False at padding;
+    None: there is no padding.
     """
 
     layers: int

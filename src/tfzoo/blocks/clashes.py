@@ -36,12 +36,12 @@ def check_clashes(
         if reason is None or (rule.name in allow and rule.allowable(parts)):
             continue
         side = "in the decoder, " if causal else ""
-        way = (
+        allow_hint = (
             f"To run it anyway: allow: [{rule.name}]"
             if rule.allowable(parts)
             else f"This cannot be allowed ({rule.name})"
         )
-        raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(parts)}. {way}")
+        raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(parts)}. {allow_hint}")
 
 
 def parts_of(options: StackOptions, causal: bool, pooling: Spec | None) -> Parts:

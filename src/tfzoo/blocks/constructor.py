@@ -21,8 +21,8 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
 
     - The decorated signature lists each of these options with type and default. ``help`` shows it,
       and recipes are checked against it.
-    - An argument ``like`` is the name of an architecture. Its options are used where the call
-      gives none.
+    - An argument ``like`` names an architecture. Its options replace the defaults of those that the
+      call does not set.
     - ``self.config`` is set to the arguments of the call, defaults included. Checkpoints store it;
       ``type(self)(**self.config)`` builds a module of the same structure.
     """

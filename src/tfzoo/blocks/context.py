@@ -12,8 +12,8 @@ from tfzoo.masks import Mask
 from tfzoo.rotation import Rotation
 
 Padding = Literal["none", "right", "left"]
-"""The side on which a batch is padded; an argument, since reading it from a tensor would make the
-host wait for the device.
+"""The side on which a batch is padded. The caller says it: to read it from the mask, the host would
+have to wait for the device.
 """
 
 
@@ -24,12 +24,13 @@ class Context:
     Args:
         mask: the mask of self-attention.
         pos: ``(b|1 n)``, the positions of the tokens.
-        k_pos: ``(b|1 k)``, those of the keys, tokens that a cache keeps included.
-        consecutive: positions count tokens, so that they are no farther apart than the tokens.
-        valid: ``(b n)``, False at padding; None without padding, or if the norm does not need it.
+        k_pos: ``(b|1 k)``, the positions of the keys, cached tokens included.
+        consecutive: the positions are not the caller's but counted, so that those of two tokens
+            differ by at most the tokens' distance.
+        valid: ``(b n)``, False at padding; None without padding, or if no part of a layer reads it.
         bias: ``(b|1 h q k)``, added to the scores of self-attention.
         rotation: rotary positional encoding of queries and keys of self-attention, or None.
-        kept: how many earlier tokens a cache keeps after this pass; None: all.
+        kept: the number of tokens that stay in the cache after this pass; None: all.
         memory: ``(b k d)``, the encoder's output; None if ``cache`` holds its keys and values.
         memory_mask: the padding mask of the encoder's output.
         cache: keys and values of earlier tokens and of the source; None in training.
@@ -48,8 +49,8 @@ class Context:
     cache: DecoderCache | None = None
 
     def non_padding(self) -> Tensor | None:
-        """``(b n)``, False at tokens that are padding; None where none is, or where the causal mask
-        hides padding from all other tokens.
+        """``(b n)``, False at padding; None if there is no padding, or if the causal mask already
+        hides it from all other tokens.
         """
         keys = self.mask.keys
         return None if keys is None else keys[:, -self.pos.shape[1] :]

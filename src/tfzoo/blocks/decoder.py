@@ -36,10 +36,10 @@ class WithCache(Positioned):
         """An empty cache, with the cross-attention keys and values of ``memory`` ``(b k d)``.
 
         Pass it to the forward pass together with the new tokens, one or several in each row; the
-        call appends their keys and values. In beam search, ``x`` has ``beams * b`` rows, the beams
-        of one row of the memory next to each other. ``cache.reorder(rows)`` selects rows of ``x``
-        by index, ``cache.keep_batch(rows)`` rows of the memory. Parameters that FSDP2 shards must
-        be gathered first (:func:`tfzoo.models.fsdp.unshard`).
+        call appends their keys and values. In beam search, ``x`` has ``beams * b`` rows; the beams
+        of one row of the memory are consecutive. ``cache.reorder(rows)`` selects rows of ``x`` by
+        index, ``cache.keep_batch(rows)`` rows of the memory. Parameters that FSDP2 shards must be
+        gathered first (:func:`tfzoo.models.fsdp.unshard`).
 
         Raises:
             BadOption: the decoder is not causal, a shape does not fit, or cross-attention has no
@@ -218,7 +218,7 @@ class DecoderLayer(WithCache, StandaloneLayer):
     def decoder_layers(self) -> list[TransformerLayer]:
         return [self]
 
-    def forward(  # type: ignore[override]  # alone, it computes its own context
+    def forward(  # type: ignore[override]  # without a stack, it computes its own context
         self,
         x: Tensor,
         memory: Tensor | None = None,
@@ -233,7 +233,7 @@ class DecoderLayer(WithCache, StandaloneLayer):
         :meth:`Decoder.forward`.
         """
         context = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
-        y = self.alone(x, context)
+        y = self.run(x, context)
         if cache is not None:
             cache.length += x.shape[1]
         return y

@@ -121,7 +121,7 @@ class EncoderLayer(StandaloneLayer):
         options = StackOptions(1, heads, position=position, **stack)
         super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
 
-    def forward(  # type: ignore[override]  # alone, it computes its own context
+    def forward(  # type: ignore[override]  # without a stack, it computes its own context
         self,
         x: Tensor,
         *,
@@ -132,4 +132,4 @@ class EncoderLayer(StandaloneLayer):
         """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
         check_tokens(x, self.dim, self.causal, mask, positions)
         context = self.context(x, mask, positions, padding)
-        return self.alone(x, context)
+        return self.run(x, context)

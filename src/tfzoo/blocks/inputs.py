@@ -40,11 +40,11 @@ def check_tokens(
 def check_memory(
     dim: int, cross: bool, memory: Tensor | None, mask: Mask | None, x: Tensor | None = None
 ) -> None:
-    """Check that a memory ``(b k d)`` is given exactly if there is cross-attention, and that it has
-    as many rows as ``x``, if ``x`` is given.
+    """Check that a memory ``(b k d)`` is given if and only if there is cross-attention, and that it
+    has as many rows as ``x``, if ``x`` is given.
 
     Raises:
-        BadOption: a memory is missing or not wanted, or a shape does not fit.
+        BadOption: a memory is missing, or given without cross-attention; or a shape does not fit.
     """
     if memory is None:
         if cross:
@@ -69,13 +69,13 @@ def check_cache(
     x: Tensor, cache: DecoderCache, memory: Tensor | None, memory_mask: Mask | None
 ) -> None:
     """Check that ``x`` has as many rows as the cached tokens, and a multiple of the rows of the
-    cached memory; and that memory and its mask are not given again beside the cache.
+    cached memory; and that memory and its mask are not passed together with the cache.
 
     Raises:
         BadOption: one of these does not hold.
     """
     if memory is not None or memory_mask is not None:
-        raise BadOption("with a cache, give memory and memory_mask to init_cache alone")
+        raise BadOption("with a cache, pass memory and memory_mask to init_cache only")
     for kept in cache.target:
         if kept.rows not in (None, x.shape[0]):
             raise BadOption(f"x has {x.shape[0]} rows, and the cache {kept.rows}")

@@ -1,4 +1,4 @@
-"""The interface of a mixer, what stands in self-attention's place."""
+"""The interface of a mixer, the sublayer that mixes tokens: self-attention or a replacement."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ class Mixer(Component):
     (:class:`~tfzoo.blocks.options.StackOptions`), ``causal``, and the index ``layer`` of
     ``layers``.
 
-    Padding (:meth:`~tfzoo.blocks.context.Context.non_padding`) has no influence on real tokens, and
-    in a causal stack neither have later tokens. What decoding needs of earlier tokens is kept in
+    Outputs at other tokens must not depend on padding
+    (:meth:`~tfzoo.blocks.context.Context.non_padding`) nor, in a causal stack, on later tokens. To
+    decode token by token, a mixer stores what it needs of earlier tokens in
     ``context.cache.target[layer]``, a :class:`~tfzoo.blocks.cache.LayerCache`.
     """
 

@@ -30,8 +30,8 @@ class SelfOrCrossAttention(nn.Module):
     ``y`` is ``x`` in :class:`~tfzoo.mixer.multihead.SelfAttention`, the encoder's output in
     :class:`CrossAttention`.
 
-    ``options`` says what else is computed: a norm of queries and keys, a gate and a scale of each
-    head's output; see :class:`~tfzoo.blocks.options.StackOptions`.
+    ``options`` may add a norm of queries and keys, a gate, and a scale of each head's output; see
+    :class:`~tfzoo.blocks.options.StackOptions`.
 
     Raises:
         BadOption: ``dim`` is not divisible by ``options.heads``, and ``head_dim`` is not given.
@@ -92,7 +92,7 @@ class SelfOrCrossAttention(nn.Module):
         return split_heads(self.value(x), self.kv_heads)
 
     def queries_and_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Both of the same tokens; a projection that they share is computed once."""
+        """Queries and keys of the same tokens; a shared projection is computed once."""
         if self.key is not None:
             return self.queries(x), self.keys(x)
         shared = self.query(x)
@@ -140,8 +140,8 @@ class SelfOrCrossAttention(nn.Module):
 
 
 class HeadNorm(nn.Module):
-    """A norm of queries or keys before they are split into heads: over the channels of each head
-    (``over: head``; Qwen3, Gemma 3), or over those of all heads (``over: all``; OLMo 2).
+    """A norm of queries or keys: over the channels of each head (``over: head``; Qwen3, Gemma 3),
+    or over the channels of all heads together (``over: all``; OLMo 2).
 
     ``option`` is ``query_key_norm`` of :class:`~tfzoo.blocks.options.StackOptions`.
     """

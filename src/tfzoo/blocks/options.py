@@ -29,8 +29,8 @@ class StackOptions:
         layers: number of layers, at least 0.
         heads: number of attention heads.
         attention, weighting, norm, position, feedforward, mixer, residual: components, by name or
-            as ``{name: ..., option: ...}``. ``mixer`` is what stands in self-attention's place,
-            ``residual`` says where norm and residual connection stand.
+            as ``{name: ..., option: ...}``. ``mixer`` is self-attention or its replacement,
+            ``residual`` the residual connection and the placement of the norm.
         head_dim: width of a query and a key of one head; ``dim / heads`` by default.
         value_head_dim: width of a value of one head; ``head_dim`` by default.
         kv_heads: number of heads of keys and values, each shared by ``heads / kv_heads`` heads of
@@ -46,7 +46,7 @@ class StackOptions:
             2024, arXiv:2408.00118, section 2); None: no cap.
         window: a token attends only to tokens at a distance under ``window`` before it, itself
             included; in encoders, at a distance of at most ``window // 2`` to each side (Beltagy et
-            al. 2020, arXiv:2004.05150). Of self-attention only; None: no limit.
+            al. 2020, arXiv:2004.05150). Cross-attention has no window. None: no limit.
         query_key_norm: ``{norm: rms, over: head}``: a norm of queries and keys, over the channels
             of each head, or with ``over: all`` over those of all heads (Henry et al. 2020,
             arXiv:2010.04245; Qwen3, OLMo 2); None: no norm.
@@ -57,15 +57,16 @@ class StackOptions:
         embedding_norm: a norm after the embeddings and what the positional encoding adds to them
             (BERT); None: none.
         embedding_projection: a linear layer after the embeddings and their norm (FNet).
-        first_norm: False leaves out the norm of the first sublayer of the first layer, as where
-            the embeddings are normalised already (ModernBERT).
+        first_norm: False leaves out the norm of the first sublayer of the first layer, for models
+            that have normalised the embeddings before (ModernBERT).
         dropout: dropout probability after the embeddings and after each sublayer.
         attention_dropout: dropout probability of the attention weights.
         feedforward_dropout: dropout probability of the hidden layer of the feed-forward sublayer.
         parallel: attention and feed-forward layer read the same input, ``x + attention(norm(x)) +
             feedforward(norm(x))``: ``one_norm`` (GPT-J) or ``two_norms``, one for each (GPT-NeoX).
-        pattern: layers that differ: a list of options that layers have instead of these, repeated
-            over the layers, such as ``[{window: 128}, {}]`` for a window in every other layer.
+        pattern: for layers that differ: a list with one entry per layer, repeated until the last
+            layer. An entry holds the options that override those of the stack, such as
+            ``[{window: 128}, {}]`` for a window in every other layer.
         max_length: number of positions of a positional encoding with the trait ``bounded``; others
             have no limit.
 
@@ -122,13 +123,15 @@ class StackOptions:
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise BadOption(f"kv_heads={self.kv_heads} do not divide heads={self.heads}")
         if self.share_query_key and self.kv_heads not in (None, self.heads):
-            raise BadOption("share_query_key needs as many keys as queries: leave kv_heads unset")
+            raise BadOption(
+                "share_query_key needs as many heads of keys as of queries: leave kv_heads unset"
+            )
         if self.projections == "none":
             for key in ("head_dim", "value_head_dim", "kv_heads", "share_query_key"):
                 if getattr(self, key):
                     raise BadOption(f"projections: none leaves nothing for {key} to act on")
         if self.parallel and not self.first_norm:
-            raise BadOption("first_norm: false leaves out the norm that parallel sublayers share")
+            raise BadOption("first_norm: false does not work with parallel: leave one of them out")
         if self.query_key_norm is not None:
             check_query_key_norm(self.query_key_norm)
         if self.pattern is not None:
@@ -162,7 +165,7 @@ class StackOptions:
         return [entries[layer % len(entries)] for layer in range(self.layers)]
 
     def last_layer(self) -> StackOptions:
-        """The options of the last layer; those of the stack where it has none."""
+        """The options of the last layer, or those of the stack if it has no layers."""
         return (self.each_layer() or [self])[-1]
 
     def width_of_head(self, dim: int) -> int:
@@ -203,7 +206,7 @@ def check_query_key_norm(option: object) -> None:
 
 
 STACK_KEYS = ("layers", "pattern", "embedding_norm", "embedding_projection", "first_norm")
-"""Options that no layer has for itself."""
+"""Options of a whole stack, which an entry of ``pattern`` cannot override."""
 
 
 def check_pattern(pattern: object) -> None:

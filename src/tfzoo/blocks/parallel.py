@@ -20,7 +20,7 @@ class Parallel(nn.Module):
     2.1.2). Each of the two has its own dropout.
 
     Raises:
-        BadOption: nothing is parallel, as the mixer or the feed-forward layer is the identity.
+        BadOption: the mixer or the feed-forward layer is the identity.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class Parallel(nn.Module):
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""
-        p, hidden = (self.dropout, self.feedforward_dropout) if self.training else (0.0, 0.0)
-        args = (hidden, context.valid) if self.passes_valid else (hidden,)
+        p, p_hidden = (self.dropout, self.feedforward_dropout) if self.training else (0.0, 0.0)
+        args = (p_hidden, context.valid) if self.passes_valid else (p_hidden,)
         mixed: Tensor = self.mixer(self.mixer_norm(x, context.valid), context, layer)
         fed: Tensor = self.feedforward(self.feedforward_norm(x, context.valid), *args)
         return drop(mixed, p) + drop(fed, p)
@@ -54,7 +54,9 @@ def check_parallel(options: StackOptions, cross: bool) -> None:
             f(norm(x))``.
     """
     if cross:
-        raise BadOption("parallel does not go with cross-attention, which reads self-attention")
+        raise BadOption(
+            "parallel does not work with cross-attention, whose input is self-attention's output"
+        )
     residual = registry("residual").options(options.residual)[0]
     if "parallel" not in residual.traits:
         raise BadOption(

@@ -51,7 +51,8 @@ class Positioned(nn.Module):
         self.max_positions = options.max_length if "bounded" in traits else None
 
     def check_layer(self, options: StackOptions, causal: bool, allow: Collection[str]) -> None:
-        """Check the components of a layer, and note what its parts need of masks.
+        """Check the components of a layer, and record how they use masks: whether one reads the
+        padding mask, and whether ``mask.allowed`` has an effect on all of them.
 
         Raises:
             Clash: components that cannot work together.
@@ -77,8 +78,8 @@ class Positioned(nn.Module):
         memory_mask: Mask | None = None,
         cache: DecoderCache | None = None,
     ) -> Context:
-        """What is the same for all layers; :func:`layer_context` adds what a layer's position and
-        window say.
+        """What is the same for all layers. :func:`layer_context` adds a layer's positional encoding
+        and window.
 
         Raises:
             BadOption: a token has no position in a bounded positional encoding.
@@ -106,11 +107,13 @@ class Positioned(nn.Module):
         )
 
     def _check_any_mask(self) -> None:
-        """Raise an error where a mask that hides tokens from one another would have no effect."""
+        """Raise an error if a part would read tokens that ``mask.allowed`` hides."""
         if self.leaky_norm is not None:
             raise norm_ignores_mask(self.leaky_norm)
         if not self.takes_any_mask:
-            raise BadOption("mask.allowed hides tokens, but this mixer sees all: use multihead")
+            raise BadOption(
+                "mask.allowed hides tokens, but this mixer reads them all: use mixer multihead"
+            )
 
     def _positions(
         self,
@@ -120,8 +123,8 @@ class Positioned(nn.Module):
         padding: Padding | None,
         cache: DecoderCache | None,
     ) -> tuple[Tensor, Tensor]:
-        """The positions of the tokens of ``x`` ``(b|1 n)`` and of all keys ``(b|1 k)``: those
-        given, or the next after the cached ones. Padding is not counted.
+        """The positions of the tokens of ``x`` ``(b|1 n)`` and of all keys ``(b|1 k)``: the given
+        ones, or else they continue those in the cache. Padding is not counted.
         """
         n, start = x.shape[1], 0 if cache is None else cache.length
         self._check_bounds(start + n, given)
@@ -148,7 +151,7 @@ class Positioned(nn.Module):
     def _check_bounds(self, n: int, given: Tensor | None) -> None:
         """Check that a bounded positional encoding has an entry for ``n`` tokens, or for the
         ``given`` positions. Positions on a GPU are not checked: reading them would make the host
-        wait, and the lookup of a position outside the table fails there by itself.
+        wait, and looking up a position outside the table raises an error there anyway.
 
         Raises:
             BadOption: a token has no position.
@@ -187,9 +190,11 @@ def create_position(dim: int, options: StackOptions, causal: bool) -> Position:
 def layer_context(
     context: Context, position: Position, window: int | None, layer: int = 0
 ) -> Context:
-    """The context of layers with this position and window; ``layer`` is the first of them."""
+    """The context of the layers that have this positional encoding and window; ``layer`` is the
+    index of the first of them.
+    """
     if window is not None:
-        context = within(context, window, layer)
+        context = apply_window(context, window, layer)
     return replace(
         context,
         bias=position.bias(context.pos, context.k_pos),
@@ -197,9 +202,9 @@ def layer_context(
     )
 
 
-def within(context: Context, window: int, layer: int) -> Context:
-    """The context of layers whose tokens see no further than ``window``: a mask, and of a cache
-    the tokens that are still in it.
+def apply_window(context: Context, window: int, layer: int) -> Context:
+    """The context of layers with a window: the mask hides tokens outside the window, and covers
+    those that are still in the cache of ``layer``.
     """
     mask, cache, k_pos = context.mask, context.cache, context.k_pos
     start, keys, allowed, kept = mask.start, mask.keys, mask.allowed, None
@@ -209,10 +214,11 @@ def within(context: Context, window: int, layer: int) -> Context:
         k_pos = k_pos[:, -k:]
         keys = None if keys is None else keys[:, -k:]
         allowed = None if allowed is None else allowed[..., -k:]
-        # Padding has places in a cache too, so with padding more than a window is kept.
+        # Padding takes up cache entries, so the last `window` entries may hold fewer tokens of a
+        # padded row: with padding, all are kept.
         kept = window - 1 if keys is None and cache.positions is None else None
     reach = window - 1 if mask.causal else window // 2
-    # No mask where no token is out of reach; a program for all lengths has one.
+    # Short sequences need no mask. A graph that is compiled for all lengths always has one.
     if torch.compiler.is_compiling() or not context.consecutive or k_pos.shape[1] > reach + 1:
         distance = context.pos[:, None, :, None] - k_pos[:, None, None, :]
         near = distance <= reach if mask.causal else distance.abs() <= reach

@@ -19,7 +19,7 @@ class Parts:
     """The components that a rule looks at.
 
     ``query_key_norm``: the norm of queries and keys, or None.
-    ``causal``: the stack is a decoder. ``window``: tokens attend to near ones alone.
+    ``causal``: the stack is a decoder. ``window``: self-attention has a window.
     ``ends_with_norm``: the last operation of the stack is a norm. ``pooling``: the pooling of a
     classifier, otherwise None.
     """
@@ -40,7 +40,8 @@ class Parts:
 @dataclass(frozen=True)
 class Rule:
     """``reason`` returns why components clash, or None if they do not; ``remedy`` lists alternative
-    components; ``allowable`` is whether a model runs if ``allow`` names the rule.
+    components; ``allowable`` returns whether ``allow`` may name the rule: whether the model can be
+    computed nevertheless.
     """
 
     name: str
@@ -126,7 +127,7 @@ def bidirectional_mixer(parts: Parts) -> str | None:
 
 
 def unread_position(parts: Parts) -> str | None:
-    """A positional encoding acts on scores, and nothing reads them."""
+    """A positional encoding acts on the scores of self-attention, which the model does not use."""
     if not acts_on_scores(parts.position):
         return None
     if "attends" not in parts.mixer.traits:
@@ -139,20 +140,22 @@ def unread_position(parts: Parts) -> str | None:
 
 
 def zero_weights(parts: Parts) -> str | None:
-    """All weights are 0 where no score exceeds 0, and then nothing is learned."""
+    """The weighting gives weight only to positive scores, and the attention's scores are never
+    positive: all weights and their gradients are 0.
+    """
     if (
         "needs_positive_scores" in parts.weighting.traits
         and "nonpositive" in parts.attention.traits
     ):
         return (
-            f"weighting {parts.weighting.name!r} gives weights to scores over 0 alone, "
-            f"and those of attention {parts.attention.name!r} never are"
+            f"weighting {parts.weighting.name!r} gives weight only to scores over 0, "
+            f"and the scores of attention {parts.attention.name!r} are never over 0"
         )
     return None
 
 
 def equal_tokens(parts: Parts) -> str | None:
-    """Each token becomes the mean of all, and nothing of the token itself is kept."""
+    """Each token is replaced by the mean of all tokens, without a residual connection."""
     if (
         not (parts.causal or parts.window)
         and "attends" in parts.mixer.traits
@@ -168,7 +171,9 @@ def equal_tokens(parts: Parts) -> str | None:
 
 
 def mixing_query_key_norm(parts: Parts) -> str | None:
-    """Queries and keys are computed token by token: a cache has only those of earlier tokens."""
+    """Queries and keys are normalised token by token: when decoding, only the new token's are
+    computed, and the cache has those of the earlier ones.
+    """
     if parts.query_key_norm is not None and mixes_tokens(parts.query_key_norm):
         return (
             f"query_key_norm has norm {parts.query_key_norm.name!r}, which mixes tokens, but "
@@ -210,7 +215,7 @@ RULES = (
         "constant-pooling",
         constant_pooling,
         lambda parts: (
-            "Poolings that depend on more: "
+            "Poolings that depend on more than the mean: "
             + names_that_fit("pooling", lambda pooling: "averages" not in pooling.traits)
         ),
         lambda parts: False,
@@ -228,7 +233,7 @@ RULES = (
         "unread-position",
         unread_position,
         lambda parts: (
-            "Positions that act elsewhere: "
+            "Positions that do not act on scores: "
             + names_that_fit("position", lambda position: not acts_on_scores(position))
         ),
         lambda parts: False,
@@ -237,7 +242,7 @@ RULES = (
         "zero-weights",
         zero_weights,
         lambda parts: (
-            "Weightings for such scores: "
+            "Weightings that accept such scores: "
             + names_that_fit("weighting", lambda one: "needs_positive_scores" not in one.traits)
         ),
         lambda parts: False,
@@ -246,7 +251,7 @@ RULES = (
         "equal-tokens",
         equal_tokens,
         lambda parts: (
-            "Residual connections that keep it: "
+            "Residual connections that keep the token: "
             + names_that_fit("residual", lambda one: "replaces" not in one.traits)
         ),
         lambda parts: False,

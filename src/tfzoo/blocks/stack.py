@@ -75,8 +75,8 @@ class Stack(Positioned):
         """
         self.layer_positions = nn.ModuleDict()
         self.views: list[tuple[str, int | None]] = []
-        """For each layer, the name of its position in ``layer_positions``, ``""`` for that of the
-        stack, and its window.
+        """For each layer, its window and the name of its positional encoding in
+        ``layer_positions``; ``""`` is that of the stack.
         """
         names = {position_key(options): ""}
         for layer, one in enumerate(each):
@@ -145,8 +145,8 @@ def embedding_norm(spec: Spec | None, dim: int) -> Norm | None:
 
 
 def position_key(options: StackOptions) -> tuple[object, ...]:
-    """What the positional encodings of two layers have in common if they are one. One that acts on
-    the embeddings alone does nothing in layers.
+    """Equal for two layers that can share one positional encoding. The sizes of an encoding that
+    only adds to the embeddings do not matter, since layers do not use it.
     """
     if not acts_on_scores(registry("position").options(options.position)[0]):
         return (repr(options.position),)

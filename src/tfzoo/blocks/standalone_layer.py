@@ -27,7 +27,9 @@ class StandaloneLayer(Positioned, TransformerLayer):
         TransformerLayer.__init__(self, dim, options, causal=causal, cross=cross)
         self.add_position(dim, options, causal=causal, allow=allow)
 
-    def alone(self, x: Tensor, context: Context) -> Tensor:
-        """:meth:`TransformerLayer.forward` with its own position and window."""
+    def run(self, x: Tensor, context: Context) -> Tensor:
+        """The sublayers, with the layer's own positional encoding and window: ``(b n d) -> (b n
+        d)``. ``context`` is from :meth:`context`.
+        """
         context = layer_context(context, self.position, self.window)
         return TransformerLayer.forward(self, x, context, 0)

@@ -33,8 +33,8 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
     - ``is_causal=True`` without ``attn_mask`` is the causal mask; PyTorch refuses it.
     - ``add_bias_kv`` and ``add_zero_attn`` are refused.
 
-    PyTorch's Transformer layers call this module; their fast path, which computes scaled dot
-    products whatever the attention is, is not taken.
+    PyTorch's Transformer layers can hold this module. They then do not use their fast path, which
+    would compute scaled dot-product attention instead of this one.
 
     Args:
         embed_dim: width of the queries and of the output.
@@ -54,7 +54,7 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         cap: soft cap of the scores, ``cap * tanh(scores / temperature / cap)``; None: no cap.
         weighting: component from scores to weights, by name or as ``{name: ..., option: ...}``.
 
-    An attention that depends on its depth in a model is that of a first layer.
+    An attention that depends on the layer's index is created as in the first layer of a model.
 
     Raises:
         BadOption: an option out of range or not supported; in a call, a tensor or a mask of a wrong
@@ -291,7 +291,7 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         """
         lengths = [len(row) for row in x.unbind()]
         padded = x.to_padded_tensor(0.0)
-        place = torch.arange(padded.shape[1], device=x.device)
-        padding = place >= torch.tensor(lengths, device=x.device)[:, None]
+        index = torch.arange(padded.shape[1], device=x.device)
+        padding = index >= torch.tensor(lengths, device=x.device)[:, None]
         y, _ = self.forward(padded, padded, padded, padding, need_weights=False)
         return torch.nested.as_nested_tensor([row[:n] for row, n in zip(y, lengths, strict=True)])

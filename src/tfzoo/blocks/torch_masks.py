@@ -1,4 +1,4 @@
-"""The masks of ``torch.nn.MultiheadAttention``, as a mask and a bias."""
+"""Converts the masks of ``torch.nn.MultiheadAttention`` to a :class:`Mask` and a bias."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def mask_and_bias(
     causal: bool,
     dtype: torch.dtype,
 ) -> tuple[Mask, Tensor | None]:
-    """For queries ``(b h q c)`` and keys ``(b h k c)``: which query may look at which key, and what
-    is added to the scores, ``(b|1 h|1 q|1 k)`` of ``dtype``.
+    """For queries ``(b h q c)`` and keys ``(b h k c)``, return the mask, and the bias to add to the
+    scores, ``(b|1 h|1 q|1 k)`` of ``dtype``.
 
     Args:
-        key_padding_mask: ``(b k)``, or ``(k)`` for a batch of one.
-        attn_mask: ``(q k)`` or ``(b*h q k)``. Both are True where a key is hidden, or numbers that
-            are added to the scores.
-        causal: hide the keys that come later.
+        key_padding_mask: ``(b k)``, or ``(k)`` for a batch of one. As ``attn_mask``, it is either
+            boolean, True where a key is hidden, or numbers to add to the scores.
+        attn_mask: ``(q k)`` or ``(b*h q k)``.
+        causal: hide later keys.
 
     Raises:
         BadOption: a mask of another shape or dtype.

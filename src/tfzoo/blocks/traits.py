@@ -37,7 +37,7 @@ def mixes_tokens(norm: Entry) -> bool:
 
 
 def has_auxiliary_loss(feedforward: Entry) -> bool:
-    """Whether a feed-forward layer has a loss over the tokens that are no padding."""
+    """Whether a feed-forward layer adds a loss of its own, over non-padding tokens."""
     return "auxiliary_loss" in feedforward.traits
 
 

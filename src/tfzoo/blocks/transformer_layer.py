@@ -95,16 +95,16 @@ class TransformerLayer(nn.Module):
             if not self.has_auxiliary_loss:
                 x = self.feedforward(x, context.valid, p)
             elif self.compiled:
-                x = outside_the_graph(self.feedforward, x, context.valid, p, context.valid)
+                x = run_uncompiled(self.feedforward, x, context.valid, p, context.valid)
             else:
                 x = self.feedforward(x, context.valid, p, context.valid)
         return x
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def outside_the_graph(sublayer: Residual, *args: Any) -> Tensor:
-    """What a sublayer returns, outside the compiled graph: a layer that routes tokens has shapes
-    that depend on them, and would compute more in a graph.
+def run_uncompiled(sublayer: Residual, *args: Any) -> Tensor:
+    """Call a sublayer outside the compiled graph. For a mixture of experts: the number of tokens of
+    an expert depends on the data, so in a graph every expert would compute every token.
     """
     return sublayer(*args)  # type: ignore[no-any-return]
 

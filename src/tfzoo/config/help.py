@@ -68,8 +68,8 @@ def keys(
 
 
 def descriptions(cls: type) -> dict[str, str]:
-    """Return what the docstrings of a class, its constructor and its bases say about each argument.
-    Where they say ``see :class:`X```, this is what X says.
+    """Return the description of each argument in the docstrings of a class, its constructor and its
+    bases. ``see :class:`X``` stands for the descriptions in the docstring of X.
     """
     found: dict[str, str] = {}
     for owner in cls.__mro__:

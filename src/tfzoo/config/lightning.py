@@ -78,8 +78,8 @@ def parse(
     except BadRecipe as error:
         raise BadRecipe(explain_error(parser, given, origins, str(error))) from None
     recipe = plain_values(parser, found)
-    # `int | float` may be `float | int` for jsonargparse, since typing caches both as one; it then
-    # reads 1 batch as 1.0, which is all of them.
+    # `typing` caches `int | float` and `float | int` as one type, so jsonargparse may convert 1 to
+    # 1.0: limit_val_batches=1 is one batch, 1.0 is all of them.
     for name, section in lightning_sections().items():
         for key, value in sections[name].items():
             if is_plain(section.hints[key]):

@@ -40,9 +40,9 @@ class Loader(yaml.SafeLoader):
         self.nodes = 0
         """Values so far; those that an alias repeats are counted again."""
         self.depth = 0
-        """The level of the present node."""
+        """The level of the current node."""
         self.deepest = 0
-        """The deepest level below the present node so far."""
+        """The deepest level below the current node so far."""
         self.sizes: dict[int, tuple[int, int]] = {}
         """Number of values and of levels of each finished node, by its ``id``."""
 
@@ -95,7 +95,7 @@ class Loader(yaml.SafeLoader):
                 name = self.construct_object(key, deep=True)
                 if isinstance(name, list | dict) or name in seen:
                     raise yaml.MarkedYAMLError(
-                        problem=f"the key {name!r} stands twice", problem_mark=key.start_mark
+                        problem=f"the key {name!r} occurs twice", problem_mark=key.start_mark
                     )
                 seen.add(name)
         return super().construct_mapping(node, deep)
@@ -140,7 +140,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise BadRecipe(f"{path}: over {MAX_BYTES:,} bytes, the most that a recipe may have")
+            raise BadRecipe(f"{path}: over {MAX_BYTES:,} bytes, the maximum size of a recipe")
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadRecipe(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None

@@ -23,8 +23,8 @@ from tfzoo.values import is_plain
 
 @dataclass(frozen=True)
 class Layer:
-    """The nested values of a file, its name for messages, its path, and its bases in the order in
-    which they are merged.
+    """One file of a configuration: its nested values, its name for messages, its path, and its
+    bases in the order in which they are merged.
     """
 
     values: Mapping[str, Any]
@@ -61,7 +61,8 @@ class Merged:
     def add(self, values: Mapping[str, Any], origin: str) -> None:
         """Merge nested values, which override earlier ones.
 
-        ``like`` in ``model`` comes first: it replaces the options of an architecture's parts.
+        In ``model``, ``like`` is merged first, so that the other keys override the architecture's
+        options.
 
         Raises:
             BadRecipe: a key that is unknown, or in the wrong section.
@@ -83,9 +84,9 @@ class Merged:
     def add_options(self, options: Sequence[Option]) -> None:
         """Merge command-line options.
 
-        A component comes before its options, whatever their order on the command line. Options of a
-        callback belong to the one that was named before them. Relative paths of data start at the
-        working directory.
+        A component is merged before its options, whatever their order on the command line. Options
+        of a callback belong to the callback before them on the command line. Relative paths of data
+        start at the working directory.
 
         Raises:
             BadRecipe: an unknown option, or one without its value.

@@ -84,7 +84,7 @@ def resolve(
         check_values(layer.values, layer.origin, trust)
     for option in options:
         check_values(option.value, f"--{option.key}", trust, option.key.split("."))
-    if make_data and "lightning" not in sys.modules:  # which takes seconds
+    if make_data and "lightning" not in sys.modules:  # importing it takes seconds
         notify(f"loading: PyTorch and Lightning, for {recipe.origin}")
     task = find_task(files, options)
     merged = Merged(sections(task))

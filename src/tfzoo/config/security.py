@@ -48,8 +48,9 @@ TRUST = "If you trust whoever wrote it: --trust"
 
 
 def check_values(values: Any, origin: str, trust: bool, within: Sequence[str] = ()) -> None:
-    """Check the nested values of a recipe, or of its key ``within``. Numbers that no machine has
-    the memory for are always refused; code, URLs and output folders are refused without ``trust``.
+    """Check the nested values of a recipe, or of its key ``within``. Numbers that would need more
+    memory than any machine has are always refused; code, URLs and output folders are refused
+    without ``trust``.
 
     Raises:
         BadRecipe: naming the key.

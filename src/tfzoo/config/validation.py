@@ -44,8 +44,8 @@ def validate(merged: Merged) -> dict[str, Any]:
 def convert_key(
     section: Section, key: str, values: Mapping[str, Any], path: str, origins: Origins
 ) -> Any:
-    """Convert the value of a key: the spec of a component; options of one side of the model, such
-    as ``encoder``; or a value of the key's type.
+    """Convert the value of a key: the spec of a component; the options of a part of the model, such
+    as ``encoder: {norm: batch}``; or a value of the key's type.
     """
     value, hint = values[key], section.hints.get(key, Any)
     if section.is_nested(key) and isinstance(value, Mapping):

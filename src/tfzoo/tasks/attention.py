@@ -1,4 +1,4 @@
-"""The attention maps of a task's model for one text, with the tokens that they are between."""
+"""The attention maps of a task's model for one text, with their query and key tokens."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def translation_attention(task: TranslationTask, text: str) -> AttentionMaps:
         }
         found, _ = record(model, lambda: model.hidden(source, target), tokens)
         (translation,) = task.tokenizer.target.decode([best.ids])
-        return [described(task, found, text, {"translation": translation})]
+        return [page_of(task, found, text, {"translation": translation})]
 
     check(task, text)
     limit = task.max_positions()[0]
@@ -99,7 +99,7 @@ def classification_attention(task: ClassificationTask, text: str) -> AttentionMa
         sides: Tokens = {"encoder": (tokens, tokens)}
         found, (best,) = record(task.model, lambda: task.predict_batch(batch), sides)
         label = f"{best.label} (probability {best.probability:.3f})"
-        return [described(task, found, text, {"label": label})]
+        return [page_of(task, found, text, {"label": label})]
 
     check(task, text)
     limits = filter(None, (task.max_positions()[0], task.max_trained_length))
@@ -125,8 +125,8 @@ def check(task: Task, text: str) -> None:
 
 
 def record(model: Any, run: Callable[[], T], tokens: Tokens) -> tuple[list[AttentionMap], T]:
-    """The maps of the forward pass ``run()`` of one text, side by side and layer by layer, and what
-    it returns. A warning names layers without a map.
+    """Call ``run()``, a forward pass of one text. Return its maps, ordered by side and layer, and
+    the result of the call. A warning names the layers without a map.
 
     Raises:
         BadOption: no layer has a map.
@@ -148,10 +148,12 @@ def record(model: Any, run: Callable[[], T], tokens: Tokens) -> tuple[list[Atten
     return found, result
 
 
-def described(
+def page_of(
     task: Task, maps: list[AttentionMap], text: str, found: Mapping[str, str]
 ) -> AttentionMaps:
-    """The maps with what a page says of them: ``found``, the model's parts, and what has no map."""
+    """The maps with the lines that a page shows above them: ``found``, the model's components, and
+    the layers without a map.
+    """
     config = task.model.config
     parts = [
         f"{kind} {spec if isinstance(spec, str) else spec['name']}"
@@ -165,8 +167,8 @@ def described(
 
 
 def layers_without_map(model: Any) -> str:
-    """The layers that have something else in the place of self-attention, such as ``encoder layer 0
-    (mixer gru)``; "" if there are none.
+    """The layers whose mixer has no attention, such as ``encoder layer 0 (mixer gru)``; "" if there
+    are none.
     """
     without = [
         f"{side} layer {index} ({_mixer(sublayer)})"
@@ -200,10 +202,10 @@ def _mixer(sublayer: Any) -> str:
 
 
 def token_strings(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """The text of each id, with the space before it. Special ids have names such as ``<eos>``; an
-    id that is no character by itself, such as a byte of one, is its number in angle brackets.
+    """The text of each id, with its leading space. Special ids have names such as ``<eos>``. An id
+    that decodes to a part of a character, such as a byte, is shown as its number: ``<137>``.
     """
-    # Decoding strips the first space of a text, so the second of two equal tokens shows its own.
+    # `decode` strips a text's first space. Two equal tokens show it, in front of the second.
     once = tokenizer.decode([[one] for one in ids])
     twice = tokenizer.decode([[one, one] for one in ids])
     texts = [pair[len(single) :] for single, pair in zip(once, twice, strict=True)]

@@ -180,8 +180,8 @@ class ClassificationTask(Task):
                 log_figure(self.trainer.loggers, f"{name}/confusion", draw, step)
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """Test accuracies, ``majority 12.0 %  root operator 25.0 %  accuracy 61.0 %``: of the most
-        frequent class as the answer to every text, of the data set's own baselines, of the model.
+        """Test accuracies in a line, ``majority 12.0 %  root operator 25.0 %  accuracy 61.0 %``: of
+        always predicting the most frequent class, of the data set's baselines, of the model.
         """
         if "test/accuracy" not in scores:
             return ""

@@ -12,13 +12,13 @@ from tfzoo.errors import BadOption
 
 @dataclass
 class Compute:
-    """Options of computing layers in training. They change results by rounding errors only.
+    """How layers are computed in training. These options change results by rounding errors only.
 
     Args:
         compile: compile the layers with ``torch.compile``. The first steps take longer.
         activation_checkpointing: store only the inputs of layers, and compute their activations
-            again in the backward pass. Costs one more forward pass, and saves the memory for the
-            activations of all layers but one.
+            again in the backward pass. It costs one more forward pass; only one layer's activations
+            are in memory at a time.
 
     Raises:
         BadOption: both at once; they do not work together (pytorch/pytorch#166926).

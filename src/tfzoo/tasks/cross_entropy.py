@@ -1,4 +1,4 @@
-"""Fused linear layer and cross entropy, computed in chunks of tokens."""
+"""The output projection and the cross entropy fused, computed in chunks of tokens."""
 
 from __future__ import annotations
 

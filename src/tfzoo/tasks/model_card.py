@@ -45,16 +45,17 @@ print(task.{command}(["a line of text"]))
 
 ## Licence
 
-Not stated here: whoever publishes these weights states one. The text that they were trained on may
-restrict it.
+None is given: whoever publishes these weights has to choose one. The licence of the training text
+may restrict the choice.
 """
 SHOWN = ("task", "seed", "model", "data", "optim", "search")
 """The sections of the recipe that the card shows."""
 
 
 def model_card(task: Pretrained, repository: str = "") -> str:
-    """The text of a model card: the Hub's metadata, how to load the model, its scores, its parts
-    and data, and versions. ``repository`` is where it will be, ``name/repository``.
+    """The text of a model card: the Hub's metadata, how to load the model, its scores, its recipe,
+    and the versions of the libraries. ``repository`` is its address on the Hub,
+    ``name/repository``.
     """
     recipe = {key: task.recipe[key] for key in SHOWN if key in task.recipe}
     return CARD.format(
@@ -66,13 +67,13 @@ def model_card(task: Pretrained, repository: str = "") -> str:
         address=f"hf://{repository or 'NAME/REPOSITORY'}",
         cls=type(task).__name__,
         scores=table(task.results),
-        recipe=as_yaml(set_values(pretrained.without_folders(recipe))),
+        recipe=as_yaml(without_none(pretrained.without_folders(recipe))),
         versions=", ".join(f"{name} {one}" for name, one in summary.versions().items()),
     )
 
 
 def metadata(task: Pretrained) -> dict[str, Any]:
-    """What the Hub reads of a card to list the model."""
+    """The card's metadata, which the Hub reads to list the model."""
     found: dict[str, Any] = {"library_name": "tfzoo", "pipeline_tag": task.pipeline_tag}
     languages = task.tokenizer_state().get("languages")
     if languages:
@@ -86,11 +87,11 @@ def table(results: Mapping[str, float]) -> str:
     return "\n".join(["| score | value |", "|---|---|", *rows]) if rows else "None are known."
 
 
-def set_values(recipe: Any) -> Any:
-    """A recipe without the options that are not set."""
+def without_none(recipe: Any) -> Any:
+    """A recipe without the keys whose value is None."""
     if isinstance(recipe, Mapping):
-        return {key: set_values(value) for key, value in recipe.items() if value is not None}
-    return [set_values(one) for one in recipe] if isinstance(recipe, list | tuple) else recipe
+        return {key: without_none(value) for key, value in recipe.items() if value is not None}
+    return [without_none(one) for one in recipe] if isinstance(recipe, list | tuple) else recipe
 
 
 def as_yaml(values: Mapping[str, Any]) -> str:

@@ -25,8 +25,8 @@ def first_non_finite(
     """
     found = ""
     for loss in losses:  # all of them: a forward pass may contain collectives (batch norm)
-        place = first_in_batch(model, loss)
-        found = found or place
+        first = first_in_batch(model, loss)
+        found = found or first
     if world_size > 1:
         found_by_rank: list[Any] = [None] * world_size
         distributed.all_gather_object(found_by_rank, found)

@@ -52,8 +52,8 @@ class Optim:
         check_range("optim.lr", self.lr, gt=0)
         if len(self.betas) != 2:
             raise BadOption(f"optim.betas={self.betas} must be two numbers")
-        for place, beta in enumerate(self.betas):
-            check_range(f"optim.betas[{place}]", beta, ge=0, lt=1)
+        for index, beta in enumerate(self.betas):
+            check_range(f"optim.betas[{index}]", beta, ge=0, lt=1)
         self.betas = (float(self.betas[0]), float(self.betas[1]))
         check_range("optim.eps", self.eps, gt=0)
         check_range("optim.weight_decay", self.weight_decay, ge=0)

@@ -20,7 +20,7 @@ class Pretrained(Evaluator):
 
     name: ClassVar[str]
     command: ClassVar[str]
-    """The command that applies a trained run to text."""
+    """The ``tfzoo`` command that applies the task's model to text, such as ``translate``."""
     pipeline_tag: ClassVar[str] = "other"
     """The Hub's name of the task."""
     recipe: dict[str, Any]
@@ -34,14 +34,14 @@ class Pretrained(Evaluator):
     @classmethod
     def load(cls, run: str | Path, model: nn.Module | None = None) -> Self:
         """Load a trained run, one of its checkpoints, or what :meth:`save_pretrained` or
-        :meth:`push_to_hub` wrote, in evaluation mode. Of the folder of a run, load the best
+        :meth:`push_to_hub` wrote, in evaluation mode. For the folder of a run, this loads its best
         checkpoint.
 
         Args:
             run: a folder, a checkpoint, or a repository of the Hugging Face Hub,
                 ``hf://name/repository`` or ``hf://name/repository@revision``.
-            model: where the task was trained with a model that is not tfzoo's, a new one of the
-                same structure. It gets the trained weights.
+            model: for a task that was trained with a model of another class than tfzoo's: an
+                instance of that class with the same structure. It gets the trained weights.
 
         Raises:
             BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
@@ -87,8 +87,8 @@ class Pretrained(Evaluator):
             task.save_pretrained("numbers")
             tfzoo.TranslationTask.load("numbers").translate(["twenty plus two"])
 
-        It is read back and compared before it gets its name. Absolute paths in the recipe are
-        reduced to their last part.
+        The folder is written under a temporary name, read back and compared, then renamed. Absolute
+        paths in the recipe are shortened to their last part.
 
         Args:
             folder: a new or an empty folder.
@@ -114,7 +114,7 @@ class Pretrained(Evaluator):
 
         Args:
             repository: ``name/repository``.
-            private: whether a new repository is private; None: as the organisation has it.
+            private: whether a new repository is private; None: the organisation's default.
             commit_message: the message of the commit.
 
         Raises:

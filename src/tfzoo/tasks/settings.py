@@ -56,8 +56,8 @@ def sections(task: type, stop: type) -> dict[str, type]:
 def check(
     task: type, stop: type, given: tuple[tuple[Any, ...], Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the arguments that a task was built with into those that a checkpoint stores: dataclass
-    settings, as dicts, and all other settings.
+    """Return the settings that a task was built with, as a checkpoint stores them: the dataclass
+    settings as dicts, and all others.
 
     Raises:
         BadOption: a setting that a checkpoint could not restore.
@@ -95,11 +95,11 @@ def check(
 
 
 def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
-    """Check that a model's sizes are those that follow from the tokenizer: a checkpoint's model is
-    built with these. A size of None is ``vocab_size``.
+    """Check that a model has the sizes that are derived from the tokenizer, such as ``vocab_size``,
+    because these are not in a checkpoint's recipe. ``source_vocab_size=None`` means ``vocab_size``.
 
     Raises:
-        BadOption: one is another.
+        BadOption: a size differs.
     """
     for key in derived.keys() & given.keys():
         has, needs = (sizes[key] or sizes.get("vocab_size") for sizes in (given, derived))

@@ -199,7 +199,7 @@ class Task(Pretrained):
         except Exception as error:  # of any kind: the file may come from anyone
             why = " ".join(str(error).split())[:200]
             raise BadRun(
-                f"the checkpoint does not fit together: {type(error).__name__}: {why}"
+                f"the checkpoint's contents do not match: {type(error).__name__}: {why}"
             ) from None
         return task.eval()
 
@@ -234,7 +234,7 @@ class Task(Pretrained):
         text = kept.get("text")
         if text and self._content() not in ("", text):
             raise BadRun(
-                "training's text has changed since the checkpoint was written; resume with the "
+                "the training text has changed since the checkpoint was written; resume with the "
                 "text that the checkpoint was trained on"
             )
         self.batches = kept["batches"]
