@@ -4,7 +4,7 @@ Draws lines of files under src/tfzoo, and makes one change of each: an operator,
 comparison, a condition, swapped arguments, a keyword or a statement left out. The tests that run
 the line are run on the change, the cheapest first, until one fails or ``--seconds`` are used up.
 
-The first start runs :data:`TESTS` once, to learn which lines each of them runs and how long it
+The first start runs the tests once, to learn which lines each of them runs and how long it
 takes; both this and the results are kept in the folder ``--output``, and a later start goes on from
 there. Tests that are red without a change, or take over a quarter of ``--seconds``, are left out
 and named.
@@ -43,7 +43,9 @@ TESTS = (
     "tests/models", "tests/pooling", "tests/tasks", "tests/testing/test_classifiers.py",
     "tests/testing/test_options.py", "tests/testing/test_stacks.py",
 )  # fmt: skip
-"""The tests that own the promises of the files that are changed by default."""
+"""The tests that own the promises of the files that are changed by default; ``--tests`` names
+those of other files.
+"""
 FAST = "not nightly and not gpu"
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", FAST, "-k", "not export and not compile")
 NOT_IN_PLACE = 3
@@ -146,13 +148,15 @@ class Learn:
             self.red.add(report.nodeid)
 
 
-def learn(folder: Path, files: Sequence[str], seconds: float) -> Known:
+def learn(folder: Path, files: Sequence[str], owners: Sequence[str], seconds: float) -> Known:
     """Which lines each test runs, and its CPU seconds. Kept by file of tests, as long as neither it
     nor the source changes.
     """
     sources = [(SOURCE / file).read_bytes() for file in files]
     known: Known = {}
-    tests = [path for name in TESTS for path in sorted([ROOT / name, *(ROOT / name).rglob("*.py")])]
+    tests = [
+        path for name in owners for path in sorted([ROOT / name, *(ROOT / name).rglob("*.py")])
+    ]
     for path in tests:
         if path.is_dir() or not path.name.startswith("test_"):
             continue
@@ -294,6 +298,7 @@ def files_of(name: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", default=["search.py", "masks.py", "blocks", "tasks"])
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="the tests of these files")
     parser.add_argument("--count", type=int, default=300, help="lines to change")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0, help="CPU seconds for one change")
@@ -306,7 +311,7 @@ def main() -> None:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # none is needed, and each takes its time
     warm()
     files = [one for name in given.files for one in files_of(name)]
-    known = learn(folder, files, given.seconds)
+    known = learn(folder, files, given.tests, given.seconds)
     every = [one for file in files for one in mutations(file, (SOURCE / file).read_text("utf-8"))]
     chosen = sample(every, given.count, given.seed)
     if given.again:
