@@ -1,0 +1,87 @@
+"""Follow arrows from name to name: a generated data set that needs several steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from random import Random
+from string import ascii_lowercase
+
+from tfzoo.data.sets._drawn import Row, draw_splits
+from tfzoo.registry import register
+from tfzoo.values import check_range
+
+LARGEST = 10_000_000
+"""The largest size of a split."""
+
+
+@register("dataset", "hops", paper="arXiv:2402.09268")
+class Hops:
+    """Follow arrows from name to name, so many as the question has: ``a>>? b>d c>a d>c a>b -> d``.
+
+    The question comes first: a name and 1 to ``hops`` arrows (uniformly distributed). Then come
+    ``names`` pairs in random order. They lead from each name to another, through all of them and
+    back, as in ``a>b>d>c>a``: every name is the first of one pair and the second of one, so that
+    counting names tells nothing but that the answer is not the name in the question. The order of
+    pairs does not matter. Everything is a function of the seed.
+
+    ``train``, ``val``, ``test`` are the sizes of the splits, ``each`` that of each of the test
+    splits ``hops1``, ``hops2``, ..., whose questions have that many arrows. No text is in two
+    splits, and only training repeats one.
+
+    Raises:
+        BadOption: a number is out of its range, or ``names`` is not over twice ``hops``, where
+            going back would be shorter; in ``splits``: there are too few different texts.
+
+    >>> from tfzoo.registry import create
+    >>> made = create("dataset", {"name": "hops", "names": 5, "hops": 2, "train": 50, "val": 5})
+    >>> made.splits(seed=1)["val"][0]
+    ('c>? e>a d>c a>b c>e b>d', 'e')
+    """
+
+    def __init__(
+        self,
+        *,
+        names: int = 10,
+        hops: int = 4,
+        train: int = 20_000,
+        val: int = 1000,
+        test: int = 1000,
+        each: int = 500,
+    ) -> None:
+        option = "dataset 'hops', option"
+        check_range(f"{option} 'hops'", hops, ge=1, whole=True)
+        check_range(f"{option} 'names'", names, gt=2 * hops, le=len(ascii_lowercase), whole=True)
+        sizes = {"train": train, "val": val, "test": test, "each": each}
+        for name, size in sizes.items():
+            check_range(f"{option} {name!r}", size, ge=1, le=LARGEST, whole=True)
+        self.names, self.hops = ascii_lowercase[:names], hops
+        self.by_split = {f"hops{arrows}": arrows for arrows in range(1, hops + 1)}
+        self.sizes = {
+            "train": train,
+            "val": val,
+            "test": test,
+            **dict.fromkeys(self.by_split, each),
+        }
+
+    @property
+    def labels(self) -> list[str]:
+        """The names, letters from a."""
+        return list(self.names)
+
+    def splits(self, seed: int) -> dict[str, list[Row]]:
+        """Texts and their answers by split: train, val, test, hops1, hops2, ..."""
+        return draw_splits("hops", self.sizes, seed, self._draw)
+
+    def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
+        """The accuracy on ``test`` of following one arrow."""
+        right = [f"{text[0]}>{answer}" in text.split(" ") for text, answer in test]
+        return {"one hop": sum(right) / len(right)}
+
+    def _draw(self, split: str, random: Random) -> Row:
+        arrows = self.by_split.get(split) or random.randint(1, self.hops)
+        circle = random.sample(self.names, len(self.names))
+        pairs = [
+            f"{one}>{other}" for one, other in zip(circle, circle[1:] + circle[:1], strict=True)
+        ]
+        random.shuffle(pairs)
+        return " ".join([f"{circle[0]}{'>' * arrows}?", *pairs]), circle[arrows]

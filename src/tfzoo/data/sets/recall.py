@@ -1,0 +1,98 @@
+"""The letter some places back from a mark: a generated data set that needs relative positions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from random import Random
+
+from tfzoo.data.sets._drawn import Row, draw_splits
+from tfzoo.registry import register
+from tfzoo.values import check_range
+
+LETTERS = "abcdefghij"
+
+LONGER = {"x2": 2, "x4": 4, "x8": 8}
+"""Test splits of texts so many times as long as those of training."""
+
+LARGEST = 10_000_000
+"""The largest size of a split."""
+
+LONGEST = 100_000
+"""The longest text of training."""
+
+
+@register("dataset", "recall")
+class Recall:
+    """The letter some places back from a mark: ``c a f <2 b d -> a``; ten classes.
+
+    A text has ``min_length`` to ``max_length`` tokens (uniformly distributed). One is the mark
+    ``<k``, all others are letters from a to j, each with probability 1/10. The answer is the letter
+    k places before the mark, where k is uniform from ``min_distance`` to ``distance``, and the mark
+    stands at any place that leaves room for k letters before it, each with the same probability. So
+    the answer is at no place of the text more often than another letter: only the place relative to
+    the mark decides. Everything is a function of the seed.
+
+    ``train``, ``val``, ``test`` are the sizes of the splits, ``longer`` that of each of the test
+    splits ``x2``, ``x4`` and ``x8``, whose texts have 2, 4 and 8 times ``min_length`` to
+    ``max_length`` tokens; distances are those of training. No text is in two splits, and only
+    training repeats one.
+
+    Raises:
+        BadOption: a number is out of its range, a minimum is over its maximum, or ``min_length`` is
+            not over ``distance``; in ``splits``: there are too few different texts.
+
+    >>> from tfzoo.registry import create
+    >>> made = create("dataset", {"name": "recall", "distance": 3, "max_length": 12})
+    >>> made.splits(seed=1)["test"][0]
+    ('f g d a b a b <3 i f f f', 'b')
+    """
+
+    def __init__(
+        self,
+        *,
+        distance: int = 8,
+        min_distance: int = 1,
+        min_length: int = 12,
+        max_length: int = 24,
+        train: int = 20_000,
+        val: int = 1000,
+        test: int = 1000,
+        longer: int = 500,
+    ) -> None:
+        self.distances, self.lengths = (min_distance, distance), (min_length, max_length)
+        self.sizes = {"train": train, "val": val, "test": test, **dict.fromkeys(LONGER, longer)}
+        option = "dataset 'recall', option"
+        check_range(f"{option} 'distance'", distance, ge=1, lt=LONGEST, whole=True)
+        check_range(f"{option} 'min_distance'", min_distance, ge=1, le=distance, whole=True)
+        check_range(f"{option} 'min_length'", min_length, gt=distance, le=LONGEST, whole=True)
+        check_range(f"{option} 'max_length'", max_length, ge=min_length, le=LONGEST, whole=True)
+        sizes = {"train": train, "val": val, "test": test, "longer": longer}
+        for name, size in sizes.items():
+            check_range(f"{option} {name!r}", size, ge=1, le=LARGEST, whole=True)
+
+    @property
+    def labels(self) -> list[str]:
+        """The ten letters."""
+        return list(LETTERS)
+
+    def splits(self, seed: int) -> dict[str, list[Row]]:
+        """Texts and their answers by split: train, val, test, x2, x4, x8."""
+        return draw_splits("recall", self.sizes, seed, self._draw)
+
+    def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
+        """The accuracy on ``test`` of answering with the letter that a text has most often."""
+        right = [
+            Counter(text.replace("<", "").split(" ")).most_common(1)[0][0] == answer
+            for text, answer in test
+        ]
+        return {"frequent letter": sum(right) / len(right)}
+
+    def _draw(self, split: str, random: Random) -> Row:
+        times = LONGER.get(split, 1)
+        length = random.randint(*(times * bound for bound in self.lengths))
+        back = random.randint(*self.distances)
+        mark = random.randrange(back, length)
+        tokens = random.choices(LETTERS, k=length)
+        tokens[mark] = f"<{back}"
+        return " ".join(tokens), tokens[mark - back]
