@@ -232,6 +232,20 @@ def test_time_is_limited_for_the_model_and_for_a_slow_client() -> None:
         assert client.ask("/translate", {"text": "a"}).status == 200
 
 
+def test_a_request_in_the_wrong_place_is_told_the_right_one(translating: Any) -> None:
+    """What people type into the address bar first, and what they send to the wrong task."""
+    client = translating.client
+    asked = client.ask("/translate")
+    assert (asked.status, asked.headers["allow"]) == (405, "POST")
+    assert asked.error == (
+        '/translate takes POST, not GET: send {"text": "..."} or {"texts": ["...", "..."]}'
+    )
+    assert client.ask("/health", {"text": "one"}).error == "/health takes GET, not POST"
+    for body in (None, {"text": "one"}):
+        other = client.ask("/classify", body)
+        assert (other.status, other.error) == (404, "no such path; texts go to POST /translate")
+
+
 def test_a_failure_and_the_text_are_kept_apart(capsys: pytest.CaptureFixture[str]) -> None:
     """What is printed of a request are sizes; the model's failure ends one request."""
     task = translator()

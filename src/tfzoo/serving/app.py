@@ -138,6 +138,7 @@ def make_app(task: Any, run: str, limits: Limits, hosts: list[str] | None = None
     for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, handler)
     paths = frozenset(getattr(route, "path", "") for route in app.routes)
+    app.state.path = f"/{task.command}"
     app.add_middleware(Guard, limits=limits, refusal=refusal, paths=paths)
     if hosts is not None:  # the last one added is the first one asked
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
@@ -252,8 +253,18 @@ async def on_invalid(request: Request, error: Any) -> Response:
 
 async def on_http_error(request: Request, error: Any) -> Response:
     """No such path, or another method; or what FastAPI says of JSON that is nested too deep."""
-    why = "the body cannot be read as JSON" if error.status_code == 400 else str(error.detail)
-    return refusal(request, Refused(error.status_code, why))
+    status, path, methods = error.status_code, request.url.path, (error.headers or {}).get("Allow")
+    why = str(error.detail)
+    if status == 400:
+        why = "the body cannot be read as JSON"
+    elif status == 404:
+        why = f"no such path; texts go to POST {request.app.state.path}"
+    elif status == 405:
+        why = f"{path} takes {methods}, not {request.method}"
+        why += f": {EXPECTED}" if path == request.app.state.path else ""
+    response = refusal(request, Refused(status, why))
+    response.headers.update({"Allow": methods} if methods else {})
+    return response
 
 
 async def on_client_gone(request: Request, error: Any) -> Response:
