@@ -55,7 +55,8 @@ def test_a_picture_is_written_and_its_path_printed(
         ("position rotery", "Did you mean 'rotary'?"),
         ("position rotary --position.bas 3", "Did you mean 'base'?"),
         ("position rotary --position.base", "--position.base needs a value"),
-        ("position rotary --dim 0", "dim=0 must be a whole number at least 1"),
+        ("position rotary --dim 0", "--dim=0 must be a whole number at least 1"),
+        ("position rotary --length 1", "--length=1 must be a whole number at least 2"),
         ("position rotary --metric val/loss", "--metric is nothing of tfzoo plot position"),
         ("runs/numbers/1 --causal", "--causal is nothing of tfzoo plot RUN"),
         ("runs/numbers/1 --position.base 3", "--position.base belongs to tfzoo plot position NAME"),
@@ -73,3 +74,11 @@ def test_a_mistake_is_one_line(
     assert out == ""
     assert len(err.splitlines()) == 1
     assert not list(here.glob("*.*"))
+
+
+def test_the_length_that_attention_cannot_have_is_named_as_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["plot", "attention", "cosine", "--length", "0"]) == 2
+    assert "--length=0 must be a whole number at least 2" in capsys.readouterr().err

@@ -154,6 +154,14 @@ def test_what_is_no_run_is_told(tmp_path: Path) -> None:
         read_run(tmp_path / "runs/1")
 
 
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_a_row_that_a_killed_run_wrote_in_part_is_left_out(cut: int, tmp_path: Path) -> None:
+    whole = (make(tmp_path / "run", rows=2) / "metrics.csv").read_bytes()
+    first, row = whole[:-2].rsplit(b"\n", 1)
+    (tmp_path / "run/metrics.csv").write_bytes(first + b"\n" + row[:cut])
+    assert read_run(tmp_path / "run").curves["train/loss"][0].tolist() == [2]
+
+
 class Board:
     """TensorBoard's writer."""
 

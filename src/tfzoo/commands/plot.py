@@ -12,6 +12,7 @@ from tfzoo.kinds import KINDS
 from tfzoo.plots.style import check_suffix, save
 from tfzoo.registry import Spec, registry
 from tfzoo.terminal import print_result, relative_path
+from tfzoo.values import check_range
 
 EPILOG = """\
   tfzoo plot RUN...                       learning curves of runs, by their folders, in one picture
@@ -127,15 +128,23 @@ def draw_part(kind: str, given: Any, options: dict[str, Any]) -> tuple[Any, Path
     sizes = {name: default for name, (default, _) in SIZES.items()}
     sizes |= {name: value for name in SIZES if (value := getattr(given, name)) is not None}
     if kind == "position":
-        from tfzoo.plots.position import position_figure
+        from tfzoo.plots.position import LIMITS, position_figure
 
         if len(specs) != 1:
             raise TfzooError("plot position needs one name (tfzoo list position)")
+        check_sizes(sizes, LIMITS)
         figure = position_figure(specs[0], **sizes, causal=bool(given.causal))
         return figure, Path(f"position_{names[0]}.png")
-    from tfzoo.plots.saturation import saturation_figure
+    from tfzoo.plots.saturation import KEYS, saturation_figure
 
+    check_sizes(sizes, {"length": KEYS})
     return saturation_figure(specs, keys=sizes["length"]), Path("attention.png")
+
+
+def check_sizes(sizes: dict[str, int], limits: dict[str, tuple[int, int]]) -> None:
+    """Check the sizes of a picture, which messages call as the command line does."""
+    for name, (least, most) in limits.items():
+        check_range(f"--{name}", sizes[name], ge=least, le=most, whole=True)
 
 
 def draw_runs(given: Any) -> tuple[Any, Path]:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 Array = NDArray[Any]
-MOST = {"dim": 4096, "heads": 64, "length": 2048}
-"""The largest sizes that are drawn: a bias has ``heads * length^2`` numbers."""
+LIMITS = {"dim": (1, 4096), "heads": (1, 64), "length": (2, 2048)}
+"""The smallest and the largest sizes that are drawn: a bias has ``heads * length^2`` numbers."""
 MOST_MAPS = 8
 """The most heads of a bias that have a heat map, and a line, of their own."""
 WIDTH, HEIGHT = 9.0, 3.3
@@ -59,7 +59,7 @@ def position_figure(
     ['angles: cosine by position', 'score of two equal vectors']
     """
     for name, value in (("dim", dim), ("heads", heads), ("length", length)):
-        check_range(name, value, ge=1 + (name == "length"), le=MOST[name], whole=True)
+        check_range(name, value, ge=LIMITS[name][0], le=LIMITS[name][1], whole=True)
     entry, options = registry("position").options(spec)
     hooks = [hook for hook in DRAW if getattr(entry.cls, hook) is not getattr(Position, hook)]
     if not hooks:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 HEADS, QUERIES = 2, 128
+KEYS = (2, 4096)
+"""The smallest and the largest number of keys."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def saturation_figure(specs: Sequence[Spec] = (), *, keys: int = 128) -> Figure:
         UnknownName: no such attention.
         BadOption: an option that it does not have, or a value that it cannot take.
     """
-    check_range("keys", keys, ge=2, le=4096, whole=True)
+    check_range("keys", keys, ge=KEYS[0], le=KEYS[1], whole=True)
     found: dict[str, Saturation] = {}
     for spec in specs or registry("attention").names():
         entry, options = registry("attention").options(spec)

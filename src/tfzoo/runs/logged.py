@@ -1,4 +1,4 @@
-"""What a run has logged: the rows of ``metrics.csv`` in its folder."""
+"""Reads the values that a run has logged, the rows of ``metrics.csv`` in its folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ FILE = "metrics.csv"
 
 
 def logged_values(folder: Path) -> Iterator[tuple[str, int, float]]:
-    """Metric, index of the optimiser step, from 0, and value, in the order of the file.
+    """Metric, index of the optimiser step, from 0, and value, in the order of the file. A last row
+    without its line break is left out: whoever wrote it was killed, or is still writing it.
 
     Raises:
         OSError: there is no file, or it cannot be read.
         ValueError, TypeError, KeyError: a row is damaged.
     """
-    with (folder / FILE).open(newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            for key, value in row.items():
-                if key and value and key not in ("step", "epoch"):
-                    yield metric_name(key), int(row["step"]), float(value)
+    complete, _, _ = (folder / FILE).read_bytes().rpartition(b"\n")
+    for row in csv.DictReader(complete.decode("utf-8").splitlines()):
+        for key, value in row.items():
+            if key and value and key not in ("step", "epoch"):
+                yield metric_name(key), int(row["step"]), float(value)
