@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -78,6 +79,18 @@ class NoNextToken(TfzooError):
             " (NaN or +inf, or -inf for every token). Check that its weights are finite; in fp16 "
             "decode with trainer.precision 32-true"
         )
+
+
+@contextmanager
+def within(where: str) -> Iterator[None]:
+    """Context in which the message of a :class:`TfzooError` begins with ``where``, such as the name
+    of a file or of a section.
+    """
+    try:
+        yield
+    except TfzooError as error:
+        error.args = (f"{where}: {error}",)
+        raise
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

@@ -260,7 +260,7 @@ def test_parallel_sublayers_drop_out_each_by_itself() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"pattern": [{"position": "learned"}]}, BadOption, "pattern: position 'learned' adds to"),
+        ({"pattern": [{"position": "learned"}]}, BadOption, "0.: position 'learned' adds to"),
         ({"pattern": [{"windw": 3}]}, BadOption, r"pattern\[0\] has no option 'windw'. Did you"),
         ({"pattern": [{}, {"window": 0}]}, BadOption, r"pattern\[1\]: window=0 must be a whole"),
         ({"pattern": [{"position": "rotary", "attention": "additive"}]}, Clash, "'rotary' rotates"),

@@ -231,7 +231,7 @@ BUGS = (
     ),
     Bug(
         "the cache does not know how far decoding has come",
-        "blocks/decoder.py",
+        "blocks/stack.py",
         "self.run(x, mask, context)\nif cache is not None:\n    cache.length += x.shape[1]",
         "self.run(x, mask, context)",
         "stack translator one_token_at_a_time_equals_all_at_once",

@@ -10,13 +10,14 @@ from collections.abc import Collection
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.rules import RULES, Parts
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.registry import Entry, Spec, registry
+from tfzoo.registry import Spec, registry
+
+KINDS = ("attention", "weighting", "norm", "residual", "position", "feedforward", "mixer")
+"""The kinds of components in a stack."""
 
 
-def check_clashes(
-    options: StackOptions, causal: bool, allow: Collection[str] = (), pooling: Spec | None = None
-) -> None:
-    """Check a stack, and the pooling after it, against all rules.
+def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
+    """Check the components of a stack, and the pooling after it, against all rules.
 
     Raises:
         Clash: a rule is broken that ``allow`` does not name or cannot allow. The message has the
@@ -26,8 +27,7 @@ def check_clashes(
     for name in allow:
         if name not in (known := [rule.name for rule in RULES]):
             raise UnknownName("rule to allow", name, known)
-    parts = parts_of(options, causal, pooling)
-    if options.window is not None and "attends" not in parts.mixer.traits:
+    if parts.window and "attends" not in parts.mixer.traits:
         raise BadOption(
             f"window acts on self-attention, but mixer {parts.mixer.name!r} has none: leave it out"
         )
@@ -35,7 +35,7 @@ def check_clashes(
         reason = rule.reason(parts)
         if reason is None or (rule.name in allow and rule.allowable(parts)):
             continue
-        side = "in the decoder, " if causal else ""
+        side = "in the decoder, " if parts.causal else ""
         allow_hint = (
             f"To run it anyway: allow: [{rule.name}]"
             if rule.allowable(parts)
@@ -44,25 +44,20 @@ def check_clashes(
         raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(parts)}. {allow_hint}")
 
 
-def parts_of(options: StackOptions, causal: bool, pooling: Spec | None) -> Parts:
-    """The components of a stack and of the pooling after it."""
+def parts_of(options: StackOptions, causal: bool, pooling: Spec | None = None) -> Parts:
+    """The components of a stack, or of a layer, and of the pooling after it.
 
-    def entry(kind: str, spec: Spec) -> Entry:
-        return registry(kind).options(spec)[0]
-
-    residual = entry("residual", options.residual)
-    norm = options.query_key_norm
+    Raises:
+        BadOption, UnknownName: an option that does not exist or has a wrong value.
+    """
+    entries = {kind: registry(kind).options(getattr(options, kind))[0] for kind in KINDS}
+    norm, traits = options.query_key_norm, entries["residual"].traits
     return Parts(
-        attention=entry("attention", options.attention),
-        weighting=entry("weighting", options.weighting),
-        norm=entry("norm", options.norm),
-        residual=residual,
-        position=entry("position", options.position),
-        mixer=entry("mixer", options.mixer),
-        query_key_norm=None if norm is None else entry("norm", norm["norm"]),
+        **entries,
+        query_key_norm=None if norm is None else registry("norm").options(norm["norm"])[0],
         causal=causal,
         window=options.window is not None,
-        ends_with_norm="final_norm" in residual.traits
-        or ("ends_with_norm" in residual.traits and options.layers > 0),
-        pooling=None if pooling is None else entry("pooling", pooling),
+        ends_with_norm="final_norm" in traits
+        or ("ends_with_norm" in traits and options.layers > 0),
+        pooling=None if pooling is None else registry("pooling").options(pooling)[0],
     )

@@ -8,78 +8,16 @@ from torch import Tensor
 
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.constructor import with_stack_options
-from tfzoo.blocks.context import Context, Padding
-from tfzoo.blocks.inputs import check_cache, check_memory, check_tokens
+from tfzoo.blocks.context import Padding
 from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions
-from tfzoo.blocks.positioned import Positioned
-from tfzoo.blocks.stack import Stack
+from tfzoo.blocks.stack import Stack, WithCache
 from tfzoo.blocks.standalone_layer import StandaloneLayer
 from tfzoo.blocks.transformer_layer import TransformerLayer
-from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.registry import PositionSpec
 
 
-class WithCache(Positioned):
-    """Base of :class:`Decoder` and :class:`DecoderLayer`: makes and checks memory and cache."""
-
-    cross: bool
-    """Whether there is cross-attention to a memory."""
-
-    def decoder_layers(self) -> list[TransformerLayer]:
-        """The layers, each of which has its own part of a cache."""
-        raise NotImplementedError
-
-    def init_cache(
-        self, memory: Tensor | None = None, *, memory_mask: Mask | None = None
-    ) -> DecoderCache:
-        """An empty cache, with the cross-attention keys and values of ``memory`` ``(b k d)``.
-
-        Pass it to the forward pass together with the new tokens, one or several in each row; the
-        call appends their keys and values. In beam search, ``x`` has ``beams * b`` rows; the beams
-        of one row of the memory are consecutive. ``cache.reorder(rows)`` selects rows of ``x`` by
-        index, ``cache.keep_batch(rows)`` rows of the memory. Parameters that FSDP2 shards must be
-        gathered first (:func:`tfzoo.models.fsdp.unshard`).
-
-        Raises:
-            BadOption: the decoder is not causal, a shape does not fit, or cross-attention has no
-                memory.
-        """
-        if not self.causal:
-            raise BadOption("a cache needs causal=True: without it, earlier tokens see later ones")
-        check_memory(self.dim, self.cross, memory, memory_mask)
-        layers = self.decoder_layers()
-        cache = DecoderCache(len(layers), memory_mask or Mask())
-        if memory is not None:
-            for layer, kept in zip(layers, cache.source, strict=True):
-                layer.cross_attention.inner.keep_memory(memory, kept)  # type: ignore[union-attr, operator]  # a decoder with memory has it
-        return cache
-
-    def decoder_context(
-        self,
-        x: Tensor,
-        memory: Tensor | None,
-        mask: Mask | None,
-        memory_mask: Mask | None,
-        positions: Tensor | None,
-        padding: Padding | None,
-        cache: DecoderCache | None,
-    ) -> Context:
-        """Check the arguments of a forward pass; return the :class:`Context` of the layers. Errors
-        are those of :meth:`Decoder.forward`.
-        """
-        check_tokens(x, self.dim, self.causal, mask, positions)
-        if cache is None:
-            check_memory(self.dim, self.cross, memory, memory_mask, x)
-        else:
-            check_cache(x, cache, memory, memory_mask)
-            memory_mask = cache.memory_mask
-        return self.context(
-            x, mask, positions, padding, memory=memory, memory_mask=memory_mask, cache=cache
-        )
-
-
-class Decoder(WithCache, Stack):
+class Decoder(Stack):
     """A stack of Transformer layers in which a token sees itself and earlier ones, and the memory
     if there is one (Vaswani et al. 2017, section 3.1): vectors in, vectors out.
 
@@ -129,10 +67,6 @@ class Decoder(WithCache, Stack):
     ) -> None:
         options = StackOptions(layers, heads, **stack)
         super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
-        self.cross = cross_attention
-
-    def decoder_layers(self) -> list[TransformerLayer]:
-        return [layer for layer in self.layers if isinstance(layer, TransformerLayer)]
 
     def forward(
         self,
@@ -165,11 +99,15 @@ class Decoder(WithCache, Stack):
                 bounded positional encoding.
             Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
-        context = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
-        y = self.run(x, mask, context)
-        if cache is not None:
-            cache.length += x.shape[1]
-        return y
+        return super().forward(
+            x,
+            memory,
+            mask=mask,
+            memory_mask=memory_mask,
+            positions=positions,
+            padding=padding,
+            cache=cache,
+        )
 
 
 class DecoderLayer(WithCache, StandaloneLayer):

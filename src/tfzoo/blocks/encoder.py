@@ -52,7 +52,7 @@ class Encoder(Stack):
         options = StackOptions(layers, heads, **stack)
         super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
 
-    def forward(
+    def forward(  # type: ignore[override]  # it has no memory
         self,
         x: Tensor,
         *,
@@ -75,8 +75,7 @@ class Encoder(Stack):
                 bounded positional encoding.
             Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
-        check_tokens(x, self.dim, self.causal, mask, positions)
-        return self.run(x, mask, self.context(x, mask, positions, padding))
+        return super().forward(x, mask=mask, positions=positions, padding=padding)
 
 
 class EncoderLayer(StandaloneLayer):

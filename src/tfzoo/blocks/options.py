@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypedDict, get_type_hints
 
-from tfzoo.errors import BadOption, did_you_mean, listing
+from tfzoo.errors import BadOption, did_you_mean, listing, within
 from tfzoo.registry import (
     AttentionSpec,
     FeedForwardSpec,
@@ -149,10 +149,8 @@ class StackOptions:
                     f"{stack} has no option {key!r}.{did_you_mean(key, option_types())} "
                     f"Options: {listing(option_types(), 99)}"
                 )
-        try:
+        with within(stack):
             return replace(self, **(changes or {}))
-        except BadOption as error:
-            raise BadOption(f"{stack}: {error}") from None
 
     def each_layer(self) -> list[StackOptions]:
         """The options of each layer, as ``pattern`` changes them."""

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.clashes import check_clashes
+from tfzoo.blocks.clashes import check_clashes, parts_of
 from tfzoo.blocks.context import Context, Padding
 from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.rules import norm_ignores_mask
+from tfzoo.blocks.rules import Parts, norm_ignores_mask
 from tfzoo.blocks.traits import embeds, has_auxiliary_loss, mixes_tokens, names_that_fit
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.registry import Spec, create, registry
+from tfzoo.registry import Entry, create
 
 
 class Positioned(nn.Module):
@@ -44,28 +44,25 @@ class Positioned(nn.Module):
         self.dim, self.causal, self.window = dim, causal, options.window
         self.reads_valid, self.takes_any_mask = False, True
         self.leaky_norm: str | None = None
-        self.check_layer(options, causal, allow)
+        self.check_layer(parts_of(options, causal), allow)
         self.position = create_position(dim, options, causal)
         traits = self.position.entry.traits
         self.needs_length = "needs_length" in traits
         self.max_positions = options.max_length if "bounded" in traits else None
 
-    def check_layer(self, options: StackOptions, causal: bool, allow: Collection[str]) -> None:
+    def check_layer(self, parts: Parts, allow: Collection[str]) -> None:
         """Check the components of a layer, and record how they use masks: whether one reads the
         padding mask, and whether ``mask.allowed`` has an effect on all of them.
 
         Raises:
             Clash: components that cannot work together.
-            BadOption, UnknownName: an option that does not exist or has a wrong value.
+            BadOption, UnknownName: a part that does not fit, or no such rule to allow.
         """
-        check_clashes(options, causal, allow)
-        norm = registry("norm").options(options.norm)[0]
-        feedforward = registry("feedforward").options(options.feedforward)[0]
-        self.reads_valid |= mixes_tokens(norm) or has_auxiliary_loss(feedforward)
-        if "mixes_tokens:always" in norm.traits and "leaky-norm" not in allow:
-            self.leaky_norm = norm.name
-        mixer = registry("mixer").options(options.mixer)[0]
-        self.takes_any_mask &= bool(mixer.traits & {"attends", "identity"})
+        check_clashes(parts, allow)
+        self.reads_valid |= mixes_tokens(parts.norm) or has_auxiliary_loss(parts.feedforward)
+        if "mixes_tokens:always" in parts.norm.traits and "leaky-norm" not in allow:
+            self.leaky_norm = parts.norm.name
+        self.takes_any_mask &= bool(parts.mixer.traits & {"attends", "identity"})
 
     def context(
         self,
@@ -226,16 +223,15 @@ def apply_window(context: Context, window: int, layer: int) -> Context:
     return replace(context, mask=Mask(mask.causal, keys, start, allowed), k_pos=k_pos, kept=kept)
 
 
-def check_no_embedding(spec: Spec, where: str = "") -> None:
+def check_no_embedding(position: Entry) -> None:
     """Check that the positional encoding of a layer acts on attention.
 
     Raises:
         BadOption: it adds to the embeddings.
     """
-    position = registry("position").options(spec)[0]
     if embeds(position):
         raise BadOption(
-            f"{where}position {position.name!r} adds to the embeddings, before the first layer. "
+            f"position {position.name!r} adds to the embeddings, before the first layer. "
             "Give it to a whole encoder or decoder, or apply tfzoo.create('position', "
             f"{position.name!r}, ...).embed to the layer's input. In a layer: "
             + names_that_fit("position", lambda one: not embeds(one))

@@ -29,6 +29,7 @@ class Parts:
     norm: Entry
     residual: Entry
     position: Entry
+    feedforward: Entry
     mixer: Entry
     query_key_norm: Entry | None
     causal: bool

@@ -1,4 +1,4 @@
-"""The base class of encoder and decoder."""
+"""A stack of layers, which is an encoder or a decoder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Collection
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.context import Context
+from tfzoo.blocks.cache import DecoderCache
+from tfzoo.blocks.clashes import parts_of
+from tfzoo.blocks.context import Context, Padding
+from tfzoo.blocks.inputs import check_cache, check_memory, check_tokens
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.positioned import Positioned, check_no_embedding, create_position, layer_context
@@ -15,15 +18,77 @@ from tfzoo.blocks.traits import acts_on_scores, mixes_tokens, names_that_fit
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Norm
 from tfzoo.dropout import dropout
-from tfzoo.errors import BadOption, TfzooError
+from tfzoo.errors import BadOption, within
 from tfzoo.masks import Mask
 from tfzoo.registry import Spec, create, registry
 
 
-class Stack(Positioned):
+class WithCache(Positioned):
+    """Base of :class:`Stack` and :class:`~tfzoo.DecoderLayer`: makes memory and cache, and checks
+    them.
+    """
+
+    cross: bool
+    """Whether there is cross-attention to a memory."""
+
+    def decoder_layers(self) -> list[TransformerLayer]:
+        """The layers, each of which has its own part of a cache."""
+        raise NotImplementedError
+
+    def init_cache(
+        self, memory: Tensor | None = None, *, memory_mask: Mask | None = None
+    ) -> DecoderCache:
+        """An empty cache, with the cross-attention keys and values of ``memory`` ``(b k d)``.
+
+        Pass it to the forward pass together with the new tokens, one or several in each row; the
+        call appends their keys and values. In beam search, ``x`` has ``beams * b`` rows; the beams
+        of one row of the memory are consecutive. ``cache.reorder(rows)`` selects rows of ``x`` by
+        index, ``cache.keep_batch(rows)`` rows of the memory. Parameters that FSDP2 shards must be
+        gathered first (:func:`tfzoo.models.fsdp.unshard`).
+
+        Raises:
+            BadOption: the decoder is not causal, a shape does not fit, or cross-attention has no
+                memory.
+        """
+        if not self.causal:
+            raise BadOption("a cache needs causal=True: without it, earlier tokens see later ones")
+        check_memory(self.dim, self.cross, memory, memory_mask)
+        layers = self.decoder_layers()
+        cache = DecoderCache(len(layers), memory_mask or Mask())
+        if memory is not None:
+            for layer, kept in zip(layers, cache.source, strict=True):
+                layer.cross_attention.inner.keep_memory(memory, kept)  # type: ignore[union-attr, operator]  # a decoder with memory has it
+        return cache
+
+    def decoder_context(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        mask: Mask | None,
+        memory_mask: Mask | None,
+        positions: Tensor | None,
+        padding: Padding | None,
+        cache: DecoderCache | None,
+    ) -> Context:
+        """Check the arguments of a forward pass; return the :class:`Context` of the layers. Errors
+        are those of :meth:`tfzoo.Decoder.forward`.
+        """
+        check_tokens(x, self.dim, self.causal, mask, positions)
+        if cache is None:
+            check_memory(self.dim, self.cross, memory, memory_mask, x)
+        else:
+            check_cache(x, cache, memory, memory_mask)
+            memory_mask = cache.memory_mask
+        return self.context(
+            x, mask, positions, padding, memory=memory, memory_mask=memory_mask, cache=cache
+        )
+
+
+class Stack(WithCache):
     """Positional encoding, ``embedding_norm`` and ``embedding_projection`` if they are set,
     ``layers`` times :class:`TransformerLayer`, and a final norm if ``residual`` of the last layer
-    has the trait ``final_norm``.
+    has the trait ``final_norm``. :class:`tfzoo.Encoder` and :class:`tfzoo.Decoder` are stacks
+    whose options are keyword arguments; models make theirs from a ``StackOptions``.
 
     Args:
         dim: width of the model.
@@ -48,6 +113,7 @@ class Stack(Positioned):
     ) -> None:
         super().__init__()
         self.add_position(dim, options, causal=causal, allow=allow)
+        self.cross = cross
         self.dropout = options.dropout
         self.embedding_norm = embedding_norm(options.embedding_norm, dim)
         self.embedding_projection = Linear(dim, dim) if options.embedding_projection else None
@@ -56,14 +122,14 @@ class Stack(Positioned):
             TransformerLayer(dim, one, causal=causal, cross=cross, layer=layer, layers=len(each))
             for layer, one in enumerate(each)
         )
-        self.add_pattern(dim, options, each, allow)
+        self.add_layer_positions(dim, options, each, allow)
         last = (each or [options])[-1]
         residual = registry("residual").options(last.residual)[0]
         self.final_norm: Norm | None = (
             create("norm", last.norm, dim=dim) if "final_norm" in residual.traits else None
         )
 
-    def add_pattern(
+    def add_layer_positions(
         self, dim: int, options: StackOptions, each: list[StackOptions], allow: Collection[str]
     ) -> None:
         """Check layers that differ from the stack's ``options``, and create their positional
@@ -78,25 +144,24 @@ class Stack(Positioned):
         """For each layer, its window and the name of its positional encoding in
         ``layer_positions``; ``""`` is that of the stack.
         """
-        names = {position_key(options): ""}
-        for layer, one in enumerate(each):
-            if one != options and one not in each[:layer]:
-                self.check_entry(layer, one, allow)
-            key = position_key(one)
-            if key not in names:
+        names: dict[tuple[object, ...], str] = {}
+        for layer, one in enumerate([options, *each], -1):
+            with within(f"pattern[{layer}]"):
+                parts = parts_of(one, self.causal)
+                if one != options and one not in each[:layer]:
+                    self.check_layer(parts, allow)
                 if one.position != options.position:
-                    check_no_embedding(one.position, "pattern: ")
+                    check_no_embedding(parts.position)
+            # The sizes of an encoding that only adds to the embeddings do not matter in layers.
+            acts = acts_on_scores(parts.position)
+            key = repr(one.position), *((one.heads, one.head_dim, one.max_length) if acts else ())
+            if layer < 0:
+                names[key] = ""
+                continue
+            if key not in names:
                 names[key] = str(layer)
                 self.layer_positions[names[key]] = create_position(dim, one, self.causal)
             self.views.append((names[key], one.window))
-
-    def check_entry(self, index: int, options: StackOptions, allow: Collection[str]) -> None:
-        """:meth:`check_layer` for an entry of the pattern, which the message names."""
-        try:
-            self.check_layer(options, self.causal, allow)
-        except TfzooError as error:
-            error.args = (f"pattern[{index}]: {error}",)
-            raise
 
     def contexts(self, context: Context) -> list[Context]:
         """The context of each layer; each distinct one is computed once."""
@@ -106,6 +171,29 @@ class Stack(Positioned):
                 position = self.layer_positions[name] if name else self.position
                 computed[name, window] = layer_context(context, position, window, layer)  # type: ignore[arg-type]  # a ModuleDict of positions
         return [computed[one] for one in self.views]
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
+        :meth:`tfzoo.Decoder.forward`, without a memory those of :meth:`tfzoo.Encoder.forward`.
+        """
+        context = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
+        y = self.run(x, mask, context)
+        if cache is not None:
+            cache.length += x.shape[1]
+        return y
+
+    def decoder_layers(self) -> list[TransformerLayer]:
+        return [layer for layer in self.layers if isinstance(layer, TransformerLayer)]
 
     def run(self, x: Tensor, mask: Mask | None, context: Context) -> Tensor:
         """Positional encoding, layers and final norm: ``(b n d) -> (b n d)``. ``mask`` is that of
@@ -142,12 +230,3 @@ def embedding_norm(spec: Spec | None, dim: int) -> Norm | None:
         others = names_that_fit("norm", lambda one: not mixes_tokens(one))
         raise BadOption(f"embedding_norm must mix no tokens: {others}")
     return create("norm", spec, dim=dim)  # type: ignore[no-any-return]
-
-
-def position_key(options: StackOptions) -> tuple[object, ...]:
-    """Equal for two layers that can share one positional encoding. The sizes of an encoding that
-    only adds to the embeddings do not matter, since layers do not use it.
-    """
-    if not acts_on_scores(registry("position").options(options.position)[0]):
-        return (repr(options.position),)
-    return repr(options.position), options.heads, options.head_dim, options.max_length

@@ -10,6 +10,7 @@ from tfzoo.blocks.context import Context
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.positioned import Positioned, check_no_embedding, layer_context
 from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.registry import registry
 
 
 class StandaloneLayer(Positioned, TransformerLayer):
@@ -23,7 +24,7 @@ class StandaloneLayer(Positioned, TransformerLayer):
     def __init__(
         self, dim: int, options: StackOptions, *, causal: bool, cross: bool, allow: Collection[str]
     ) -> None:
-        check_no_embedding(options.position)
+        check_no_embedding(registry("position").options(options.position)[0])
         TransformerLayer.__init__(self, dim, options, causal=causal, cross=cross)
         self.add_position(dim, options, causal=causal, allow=allow)
 

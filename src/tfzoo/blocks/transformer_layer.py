@@ -16,7 +16,7 @@ from tfzoo.blocks.multihead import CrossAttention
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.parallel import Parallel, check_parallel
 from tfzoo.blocks.traits import has_auxiliary_loss
-from tfzoo.contracts import FeedForward, Residual
+from tfzoo.contracts import Component, FeedForward, Residual
 from tfzoo.registry import NormSpec, create
 
 
@@ -47,15 +47,11 @@ class TransformerLayer(nn.Module):
 
         def sublayer(
             inner: nn.Module, norm: NormSpec = options.norm, dropout: float = options.dropout
-        ) -> Residual:
-            supplied = {"inner": inner, "dropout": dropout, "dim": dim, "norm": norm}
-            wrapped: Residual = create("residual", options.residual, **supplied, **depth)
-            return wrapped
-
-        def unless_identity(
-            part: Mixer | FeedForward, norm: NormSpec = options.norm
         ) -> Residual | None:
-            return None if "identity" in part.entry.traits else sublayer(part, norm)
+            if isinstance(inner, Component) and "identity" in inner.entry.traits:
+                return None
+            supplied = {"inner": inner, "dropout": dropout, "dim": dim, "norm": norm}
+            return create("residual", options.residual, **supplied, **depth)  # type: ignore[no-any-return]
 
         mixer: Mixer = create(
             "mixer", options.mixer, dim=dim, options=options, causal=causal, **depth
@@ -65,13 +61,13 @@ class TransformerLayer(nn.Module):
         self.has_auxiliary_loss = has_auxiliary_loss(feedforward.entry)
         if options.parallel is None:
             first = options.norm if layer or options.first_norm else "none"
-            self.self_attention = unless_identity(mixer, first)
+            self.self_attention = sublayer(mixer, first)
         else:
             check_parallel(options, cross)
             norm = options.norm if options.parallel == "one_norm" else "none"
             self.self_attention = sublayer(Parallel(dim, options, mixer, feedforward), norm, 0.0)
         self.cross_attention = sublayer(CrossAttention(dim, options, **depth)) if cross else None
-        self.feedforward = unless_identity(feedforward) if options.parallel is None else None
+        self.feedforward = sublayer(feedforward) if options.parallel is None else None
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""

@@ -19,7 +19,7 @@ from tfzoo.config.packaged import find
 from tfzoo.config.sections import LIGHTNING, Section, sections, task_class
 from tfzoo.config.security import check_values
 from tfzoo.config.validation import validate
-from tfzoo.errors import BadRecipe, TfzooError
+from tfzoo.errors import BadRecipe, within
 from tfzoo.terminal import notify, silence_lightning
 
 if TYPE_CHECKING:
@@ -153,11 +153,8 @@ def call_constructors(
     for name in [name for name in merged.sections if name not in skipped]:
         where = f"{merged.origins.file_of(name)}{name}"
         try:
-            with torch.device("meta") if name == "model" else nullcontext():
+            with within(where), torch.device("meta") if name == "model" else nullcontext():
                 made[name] = merged.sections[name].cls(**supplied.get(name, {}), **values[name])
-        except TfzooError as error:
-            error.args = (f"{where}: {error}",)
-            raise
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             message = " ".join(str(error).split())[:300]
             raise BadRecipe(f"{where}: {message}") from None

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 from tfzoo.config.merge import Merged, Origins, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
-from tfzoo.errors import BadRecipe, TfzooError
+from tfzoo.errors import BadRecipe, within
 from tfzoo.registry import registry
 from tfzoo.values import Single, convert, is_plain
 
@@ -57,11 +57,8 @@ def convert_key(
         return found
     if key not in section.slots or (value is None and type(None) in union_members(hint)):
         return convert_value(value, hint, path, origins)
-    try:
+    with within(origins.of(path)):
         entry, options = registry(section.slots[key]).options(value)
-    except TfzooError as error:
-        error.args = (f"{origins.of(path)}: {error}",)
-        raise
     return {"name": entry.name, **options} if options else entry.name
 
 

@@ -6,12 +6,12 @@ from typing import Any, Unpack
 
 from torch import Tensor, nn
 
-from tfzoo.blocks.clashes import check_clashes
+from tfzoo.blocks.clashes import check_clashes, parts_of
 from tfzoo.blocks.constructor import with_stack_options
 from tfzoo.blocks.context import Padding
-from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackKeywords, StackOptions
+from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Pooling
 from tfzoo.dropout import dropout
 from tfzoo.masks import Mask
@@ -81,9 +81,9 @@ class TransformerClassifier(nn.Module):
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
-        check_clashes(options.last_layer(), causal=False, allow=allow or (), pooling=pooling)
+        check_clashes(parts_of(options.last_layer(), False, pooling), allow or ())
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, token_types=token_types)
-        self.encoder = Encoder(dim, **vars(options), allow=allow)
+        self.encoder = Stack(dim, options, causal=False, cross=False, allow=allow or ())
         self.pooling: Pooling = create("pooling", pooling, dim=dim)
         self.pooled_dropout = pooled_dropout
         self.head = Linear(dim, classes)

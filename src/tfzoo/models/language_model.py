@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.constructor import with_stack_options
 from tfzoo.blocks.context import Padding
-from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.options import StackKeywords, StackOptions
+from tfzoo.blocks.stack import Stack
 from tfzoo.masks import Mask
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
@@ -78,7 +78,7 @@ class LanguageModel(nn.Module):
         check_range("logit_cap", logit_cap, gt=0, optional=True)
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
-        self.decoder = Decoder(dim, cross_attention=False, **vars(options), allow=allow)
+        self.decoder = Stack(dim, options, causal=True, cross=False, allow=allow or ())
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
         self.projection = None if tie else nn.Parameter(torch.empty(vocab_size, dim))
         self.output_bias = nn.Parameter(torch.empty(vocab_size)) if head_bias else None

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from tfzoo.blocks.constructor import with_stack_options
 from tfzoo.blocks.context import Padding
-from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackKeywords, StackOptions
+from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -79,7 +79,7 @@ class MaskedLanguageModel(nn.Module):
         if approximate not in get_args(Approximate):
             raise BadOption(f"approximate must be {type_name(Approximate)}, not {approximate!r}")
         options = StackOptions(layers, heads, **stack)
-        self.encoder = Encoder(dim, **vars(options), allow=allow)
+        self.encoder = Stack(dim, options, causal=False, cross=False, allow=allow or ())
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, token_types=token_types)
         self.head = Linear(dim, dim, bias=options.bias)
         self.head_norm: Norm = create("norm", options.norm, dim=dim)

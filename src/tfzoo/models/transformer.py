@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.constructor import with_stack_options
 from tfzoo.blocks.context import Padding
-from tfzoo.blocks.decoder import Decoder
-from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.options import StackKeywords, StackOptions
+from tfzoo.blocks.stack import Stack
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.embedding import Embedding
@@ -89,12 +88,9 @@ class Transformer(nn.Module):
                 "source_vocab_size is given. Use tie: target"
             )
         common = StackOptions(layers, heads, **stack)
-        sides = {
-            "encoder": common.updated(encoder, "encoder"),
-            "decoder": common.updated(decoder, "decoder"),
-        }
-        self.encoder = Encoder(dim, **vars(sides["encoder"]), allow=allow)
-        self.decoder = Decoder(dim, **vars(sides["decoder"]), allow=allow)
+        sides = common.updated(encoder, "encoder"), common.updated(decoder, "decoder")
+        self.encoder = Stack(dim, sides[0], causal=False, cross=False, allow=allow or ())
+        self.decoder = Stack(dim, sides[1], causal=True, cross=True, allow=allow or ())
         self.target_embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
         shared = self.target_embedding
         self.source_embedding = (

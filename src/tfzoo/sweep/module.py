@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing
+from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.registry import registry
 from tfzoo.sweep.plan import Cell, Plan
 
@@ -40,11 +40,8 @@ def module_settings(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:
                 "swap.norm, swap.attention and further arguments of tfzoo.SwapParts"
             )
         found[section][name] = value
-    try:
+    with within(str(plan.file)):
         check(plan, found)
-    except TfzooError as error:
-        error.args = (f"{plan.file}: {error}",)
-        raise
     for section, path in (("module", plan.module), ("data", plan.data)):
         found[section] = {"class": path, "arguments": found[section]}
     return found
