@@ -1,16 +1,27 @@
-"""Values of options: plain types, converted from what YAML and the command line deliver."""
+"""Values of options: plain types, converted from what YAML and the command line deliver, and their
+limits.
+"""
 
 from __future__ import annotations
 
 import re
 import types
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, BadRecipe
 
 PLAIN = (bool, int, float, str, type(None))
+DEPTH = 32
+"""The most nested levels of a recipe or checkpoint."""
+LAYERS = 1000
+"""The most layers of a model."""
+WIDTH = 10_000_000
+"""The largest number in the section ``model`` besides ``layers``."""
+NUMBER = 2**64
+"""The largest number in a recipe."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +127,37 @@ def check_range(
         wanted = " and ".join(f"{word} {x:g}" for word, x in bounds.items() if x is not None)
         what = f"a {'whole' if whole else 'finite'} number {wanted}".rstrip()
         raise BadOption(f"{key}={value} must be {what}")
+
+
+def check_number(path: tuple[str, ...], value: Any, where: str, layers: int = LAYERS) -> None:
+    """Refuse a number with which building a model would take hours or all memory. ``path`` are its
+    keys, ``layers`` is the largest number of layers.
+
+    Raises:
+        BadRecipe: naming the key and its largest value.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return
+    in_model = path[0] == "model" and len(path) > 1
+    most = NUMBER if not in_model else layers if path[-1] == "layers" else WIDTH
+    if most < abs(value) < inf:
+        key = ".".join(path)
+        raise BadRecipe(
+            f"{where if where == f'--{key}' else f'{where}: {key}'} is {value:.6g}; the most "
+            f"is {most:,}"
+        )
+
+
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the keys and value of each leaf of a tree."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from leaves(inner, (*path, str(index)))
+    elif path:
+        yield path, value
 
 
 def members(annotation: Any) -> tuple[Any, ...]:

@@ -25,8 +25,7 @@ from tfzoo.config.merge import Origins, as_list
 from tfzoo.config.sections import Section, lightning_sections
 from tfzoo.config.security import ALLOWED
 from tfzoo.errors import BadRecipe, did_you_mean
-from tfzoo.runs.bounds import leaves
-from tfzoo.values import is_plain
+from tfzoo.values import is_plain, leaves
 
 RUN_FOLDER = "<the run's folder>"
 """Placeholder for the run's folder, which is known only when training starts."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from tfzoo.data.remote import is_address, refusal
 from tfzoo.errors import BadRecipe
-from tfzoo.runs.bounds import check_number, leaves
+from tfzoo.values import check_number, leaves
 
 ALLOWED = tuple(
     f"lightning.pytorch.{package}"

@@ -1,62 +1,25 @@
-"""Limits on what a recipe or checkpoint may hold, checked before time or memory is spent on it."""
+"""Limits on what a checkpoint may hold, checked before time or memory is spent on it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_STORED, ZipFile
 
-from tfzoo.errors import BadRecipe, BadRun
+from tfzoo.errors import BadRun
+from tfzoo.values import DEPTH
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 NODES = 200_000
 """The most values in a checkpoint; a value that is referenced twice counts twice."""
-DEPTH = 32
-"""The most nested levels of a recipe or checkpoint."""
-LAYERS = 1000
-WIDTH = 10_000_000
-"""The largest number in the section ``model`` besides ``layers``."""
-NUMBER = 2**64
 TABLES = 2**30
 """The most bytes of a model's buffers; a checkpoint does not hold them."""
 
 PLAIN = (bool, int, float, str, bytes, type(None))
 CALLED = "_instantiator"
 """The key that names a function for Lightning before 2.6.6 to call."""
-
-
-def check_number(path: tuple[str, ...], value: Any, where: str, layers: int = LAYERS) -> None:
-    """Refuse a number with which building a model would take hours or all memory. ``path`` are its
-    keys, ``layers`` is the largest number of layers.
-
-    Raises:
-        BadRecipe: naming the key and its largest value.
-    """
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return
-    in_model = path[0] == "model" and len(path) > 1
-    most = NUMBER if not in_model else layers if path[-1] == "layers" else WIDTH
-    if most < abs(value) < math.inf:
-        key = ".".join(path)
-        raise BadRecipe(
-            f"{where if where == f'--{key}' else f'{where}: {key}'} is {value:.6g}; the most "
-            f"is {most:,}"
-        )
-
-
-def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the keys and value of each leaf of a tree."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from leaves(inner, (*path, str(key)))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from leaves(inner, (*path, str(index)))
-    elif path:
-        yield path, value
 
 
 def entries(archive: ZipFile, path: object) -> int:

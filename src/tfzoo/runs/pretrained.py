@@ -20,6 +20,7 @@ from torch import Tensor
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import bounds
 from tfzoo.runs.requirements import require
+from tfzoo.values import leaves
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -166,8 +167,8 @@ def split_texts(tokenizer: Any) -> tuple[Any, dict[str, str]]:
     """A tokenizer's state with each long text in it replaced by ``{"file": name}``, and these texts
     by name.
     """
-    leaves = (value for _, value in bounds.leaves(tokenizer))
-    texts = dict.fromkeys(text for text in leaves if isinstance(text, str) and len(text) > LONG)
+    values = [value for _, value in leaves(tokenizer)]
+    texts = dict.fromkeys(text for text in values if isinstance(text, str) and len(text) > LONG)
     names = {
         text: "tokenizer.json" if len(texts) == 1 else f"tokenizer_{number}.json"
         for number, text in enumerate(texts, 1)

@@ -101,7 +101,7 @@ def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
     Raises:
         BadOption: a size differs.
     """
-    for key in derived.keys() & given.keys():
+    for key in given:
         has, needs = (sizes[key] or sizes.get("vocab_size") for sizes in (given, derived))
         if has != needs:
             raise BadOption(

@@ -21,6 +21,7 @@ from tfzoo.tasks import settings as task_settings
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.foreign import class_path
 from tfzoo.tasks.pretrained import Pretrained
+from tfzoo.values import LAYERS, check_number, leaves
 
 FORMAT = 2
 """The version of the layout of the entry ``tfzoo`` in a checkpoint."""
@@ -99,7 +100,8 @@ class Task(Pretrained):
             ) from error
         self.foreign = "" if isinstance(model, self.Model) else class_path(model)
         given = {} if self.foreign else self.model.config
-        task_settings.check_sizes(given, derived)
+        sizes = {key: given[key] for key in derived.keys() & given.keys()}
+        task_settings.check_sizes(sizes, derived)
         config = {key: value for key, value in given.items() if key not in derived}
         self.recipe: dict[str, Any] = {"task": self.name, "seed": seed, "model": config, **sections}
         self.recipe |= {section: asdict(value) for section, value in settings.items()}
@@ -182,9 +184,9 @@ class Task(Pretrained):
                 f"{cls.__name__}.load(RUN, model=...) in Python"
             )
         try:
-            layers = min(bounds.LAYERS, len(state))
-            for keys, value in bounds.leaves(kept["recipe"]):
-                bounds.check_number(keys, value, "the checkpoint's recipe", layers)
+            layers = min(LAYERS, len(state))
+            for keys, value in leaves(kept["recipe"]):
+                check_number(keys, value, "the checkpoint's recipe", layers)
             tokenizer = cls.restore_tokenizer(kept["tokenizer"])
             if model is None:
                 arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
