@@ -55,8 +55,18 @@ def main(args: Sequence[str] | None = None) -> int:
     signal, 130 stopped by Ctrl-C.
     """
     words = list(sys.argv[1:] if args is None else args)
+    name = words[0] if words else ""
+    code = 0 if words else 2
     try:
-        code = run_command(words)
+        if name in ("", "--help", "-h", "help"):
+            print_result(usage())
+        elif name == "--version":
+            print_result(f"tfzoo {_version()}")
+        elif name in COMMANDS:
+            run = import_module(f"tfzoo.commands.{name}").run
+            code = int(run(["--help" if word == "-h" else word for word in words[1:]]))
+        else:
+            raise UnknownName("command", name, COMMANDS, "tfzoo --help")
         sys.stdout.flush()
         return code
     except TfzooError as error:
@@ -67,20 +77,6 @@ def main(args: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has closed it
         _close_stdout()
         return 0
-
-
-def run_command(words: list[str]) -> int:
-    """Run the command that the first word names."""
-    if not words or words[0] in ("--help", "-h", "help"):
-        print_result(usage())
-        return 0 if words else 2
-    if words[0] == "--version":
-        print_result(f"tfzoo {_version()}")
-        return 0
-    if words[0] not in COMMANDS:
-        raise UnknownName("command", words[0], COMMANDS, "tfzoo --help")
-    run = import_module(f"tfzoo.commands.{words[0]}").run
-    return int(run(["--help" if word == "-h" else word for word in words[1:]]))
 
 
 def run() -> None:

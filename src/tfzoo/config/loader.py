@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tfzoo.errors import BadRecipe
-from tfzoo.runs.bounds import DEPTH
+from tfzoo.values import DEPTH
 
 MAX_BYTES = 2**18
 """Maximum size of a recipe. The longest packaged one has about 4,000 bytes."""
@@ -35,16 +35,12 @@ class Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as the base class has it
 
-    def __init__(self, stream: Any) -> None:
-        super().__init__(stream)
-        self.nodes = 0
-        """Values so far; those that an alias repeats are counted again."""
-        self.depth = 0
-        """The level of the current node."""
-        self.deepest = 0
-        """The deepest level below the current node so far."""
-        self.sizes: dict[int, tuple[int, int]] = {}
-        """Number of values and of levels of each finished node, by its ``id``."""
+    nodes = 0
+    """Values so far; those that an alias repeats are counted again."""
+    depth = 0
+    """The level of the current node."""
+    deepest = 0
+    """The deepest level below the current node so far."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose a node and count it, with everything that aliases repeat, before values are built
@@ -57,13 +53,14 @@ class Loader(yaml.SafeLoader):
         self.deepest = self.depth
         node = super().compose_node(parent, index)
         if is_alias:
-            self._limit(id(node) not in self.sizes, "an alias that contains itself", mark)
-            size, height = self.sizes[id(node)]
+            self._limit(not hasattr(node, "size"), "an alias that contains itself", mark)
+            size, height = node.size  # type: ignore[union-attr]  # set below
             self.nodes, self.deepest = self.nodes + size, self.depth + height
             self._limit(self.deepest > DEPTH, f"nested deeper than {DEPTH} levels", mark)
         else:
             self.nodes += 1
-            self.sizes[id(node)] = self.nodes - before, self.deepest - self.depth
+            # its number of values and of levels
+            node.size = self.nodes - before, self.deepest - self.depth  # type: ignore[union-attr]
         self._limit(
             self.nodes > MAX_VALUES,
             f"more than {MAX_VALUES:,} values, counting those that aliases repeat",
