@@ -46,7 +46,10 @@ def prepare(
     training, its task and its data. If this fails, an empty folder is removed again.
     """
     try:
-        resume_from = find_checkpoint(folder, config)
+        resume_from = find_checkpoint(folder)
+        # without a checkpoint only rank 0 may read config.yaml, because it also writes it
+        if resume_from or (not rank() and (folder / run_config.FILE).is_file()):
+            check_config(folder, config)
         run = TrainingRun(config, folder, args, resume_from)
         data = config.data
         data.prepare_data()
@@ -71,19 +74,13 @@ def prepare(
     return run, task, data
 
 
-def find_checkpoint(folder: Path, config: Config) -> Path | None:
+def find_checkpoint(folder: Path) -> Path | None:
     """Return the checkpoint to resume from, or None if the folder has none.
 
     Raises:
-        BadRun: the run has another configuration, or none of its checkpoints can be read.
+        BadRun: none of its checkpoints can be read.
     """
-    found = checkpoints.newest(folder)
-    # without a checkpoint only rank 0 may read config.yaml, because it also writes it
-    if found or (not rank() and (folder / run_config.FILE).is_file()):
-        check_config(folder, config)
-    if not found:
-        return None
-    path, unreadable = found
+    path, unreadable = checkpoints.newest(folder) or (None, [])
     for line in unreadable:
         notify(f"passed over: {line}")
     return path
