@@ -20,7 +20,7 @@ import lightning.pytorch as L
 import torch
 from scipy import stats
 
-from tfzoo.config.arguments import FLAGS, parse_arguments
+from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.training.training_run import TrainingRun
 
@@ -72,9 +72,7 @@ def main() -> None:
             "--trainer.enable_progress_bar",
             "false",
         ]
-        job = resolve(
-            load_recipe(RECIPE), parse_arguments([*args, "--trainer.max_steps", "110"], FLAGS)
-        )
+        job = resolve(load_recipe(RECIPE), parse_arguments([*args, "--trainer.max_steps", "110"]))
         data = job.task.Data(**job.recipe["data"], seed=1)
         data.prepare_data()
         data.setup("fit")

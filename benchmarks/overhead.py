@@ -34,7 +34,7 @@ from lightning.pytorch.loggers import CSVLogger
 from scipy import stats
 
 import tfzoo
-from tfzoo.config.arguments import FLAGS, parse_arguments
+from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.training.training_run import TrainingRun
 
@@ -174,7 +174,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[float]]:
         "false",
     ]
     args += ["--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", "20"]
-    job = resolve(load_recipe(options.recipe), parse_arguments(args, FLAGS))
+    job = resolve(load_recipe(options.recipe), parse_arguments(args))
     data = job.task.Data(**job.recipe["data"], seed=1)
     data.prepare_data()
     data.setup("fit")

@@ -46,18 +46,18 @@ COLUMNS = ("part", "parameters", "products", "values", "saved", "products of a t
 
 def run(args: Sequence[str]) -> int:
     """Print the costs of a recipe's parts."""
-    arguments = parse_arguments(args, ("help", "trust"))
+    arguments = parse_arguments(args, ("help", "trust", *OPTIONS))
+    if "help" in arguments.own:
+        print_result(HELP.rstrip())
+        return 0
     if not arguments.positional:
-        if arguments.pop("help") is not None:
-            print_result(HELP.rstrip())
-            return 0
         raise BadRecipe("cost needs a recipe: tfzoo cost translation/numbers")
     if len(arguments.positional) > 1:
         raise BadRecipe(f"one recipe at a time, but also given: {arguments.positional[1]}")
-    length, batch, vocabulary = (whole_number(name, arguments.pop(name)) for name in OPTIONS)
-    trust = arguments.pop("trust") is not None
+    length, batch, vocabulary = (whole_number(name, arguments.own.get(name)) for name in OPTIONS)
+    trust = "trust" in arguments.own
     for option in arguments.options:
-        if option.key not in OPTIONS and (close := did_you_mean(option.key, OPTIONS, "--")):
+        if close := did_you_mean(option.key, OPTIONS, "--"):
             raise BadRecipe(f"no option '--{option.key}'.{close}")
     recipe = resolve(load_recipe(arguments.positional[0]), arguments, trust, make_data=False)
     vocabulary = vocabulary or vocabulary_of(recipe)

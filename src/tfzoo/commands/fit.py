@@ -10,8 +10,8 @@ from tfzoo.config.resolve import help_text, load_recipe, resolve
 from tfzoo.errors import BadRecipe, did_you_mean
 from tfzoo.terminal import print_result
 
-OPTIONS = (*FLAGS, "run", "from", "config")
-"""The options that are not keys of a recipe."""
+OWN = (*FLAGS, "run", "from")
+"""The options that are not of a recipe."""
 
 HELP = """\
 usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...]
@@ -43,9 +43,10 @@ tfzoo list / show          the components that the model can be built from
 
 def run(args: Sequence[str]) -> int:
     """Train a recipe, or print it resolved, or print its keys."""
-    arguments = parse_arguments(args, FLAGS)
+    arguments = parse_arguments(args, OWN)
+    own = arguments.own
     if not arguments.positional:
-        if arguments.pop("help") is not None:
+        if "help" in own:
             print_result(HELP.rstrip())
             return 0
         raise BadRecipe(
@@ -55,9 +56,6 @@ def run(args: Sequence[str]) -> int:
         raise BadRecipe(
             f"one recipe at a time, but also given: {' '.join(arguments.positional[1:])}"
         )
-    folder, source = arguments.pop("run"), arguments.pop("from")
-    print_config, help_asked = arguments.pop("print_config"), arguments.pop("help")
-    trust, dry = (arguments.pop(flag) is not None for flag in ("trust", "dry-run"))
     recipe = load_recipe(arguments.positional[0])
     if {"recipe", "axes"} & recipe.values.keys():
         raise BadRecipe(
@@ -65,19 +63,20 @@ def run(args: Sequence[str]) -> int:
             f"tfzoo sweep {arguments.positional[0]}"
         )
     for option in arguments.options:
-        if option.key not in OPTIONS and (close := did_you_mean(option.key, OPTIONS, "--")):
+        if close := did_you_mean(option.key, (*OWN, "config"), "--"):
             raise BadRecipe(f"no option '--{option.key}'.{close}")
-    if help_asked is not None:
+    if "help" in own:
         print_result(help_text(recipe, arguments))
         return 0
-    if print_config is not None:
+    trust = "trust" in own
+    if "print_config" in own:
         print_result(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
         return 0
     config = resolve(recipe, arguments, trust)
-    if dry:
+    if "dry-run" in own:
         from tfzoo.training.dry_run import dry_run
 
         return dry_run(config, list(args))
     from tfzoo.training.train import train  # imports lightning, so only after the checks
 
-    return train(config, folder, list(args), source)
+    return train(config, own.get("run"), list(args), own.get("from"))

@@ -31,7 +31,7 @@ def run(args: list[str]) -> int:
     trained = open_run("predict", args, TEXT, options=("format",))
     if trained is None:
         return 0
-    form = trained.options["format"] or "tsv"
+    form = trained.options.get("format") or "tsv"
     if form not in FORMATS:
         raise UnknownName("format", form, FORMATS)
     folder = checkpoints.folder_of(trained.path)
@@ -40,7 +40,7 @@ def run(args: list[str]) -> int:
             f"{trained.path} lies in no run's folder; use "
             f"tfzoo {trained.task.command} {trained.path} FILE"
         )
-    trained.task.to(find_device(trained.options["device"]))
+    trained.task.to(find_device(trained.options.get("device")))
     data = trained.data()
     if not data.test_names:
         raise TfzooError("predict: the run's data has no test set")

@@ -33,23 +33,25 @@ class Option:
 
 @dataclass
 class Arguments:
-    """A parsed command line: positional arguments, and options in their order."""
+    """A parsed command line.
+
+    Args:
+        positional: the words that are no options.
+        options: the options in their order, except the following.
+        configs: the values of ``--config``, None where there is none.
+        own: the last value of each option of the command itself that was given, ``""`` if it was
+            given without a value.
+    """
 
     positional: list[str] = field(default_factory=list)
     options: list[Option] = field(default_factory=list)
-
-    def pop(self, name: str) -> str | None:
-        """Remove an option of the command itself and return its last value: ``""`` if it was given
-        without a value, None if it was not given.
-        """
-        found = [option.text or "" for option in self.options if option.key == name]
-        self.options = [option for option in self.options if option.key != name]
-        return found[-1] if found else None
+    configs: list[str | None] = field(default_factory=list)
+    own: dict[str, str] = field(default_factory=dict)
 
 
-def parse_arguments(args: Sequence[str], flags: Sequence[str] = ()) -> Arguments:
+def parse_arguments(args: Sequence[str], own: Sequence[str] = ()) -> Arguments:
     """Parse ``--key value``, ``--key=value``, and ``--key`` without a value: at the end, before
-    another option, or if it is one of ``flags``.
+    another option, or if it is one of :data:`FLAGS`. ``own`` are the options of the command itself.
 
     Raises:
         BadRecipe: a value that is larger than a recipe may be.
@@ -62,10 +64,15 @@ def parse_arguments(args: Sequence[str], flags: Sequence[str] = ()) -> Arguments
             continue
         key, equals, value = word[2:].partition("=")
         text = value if equals else None
-        if not equals and key not in flags and rest and not rest[0].startswith("--"):
+        if not equals and key not in FLAGS and rest and not rest[0].startswith("--"):
             text = rest.pop(0)
         name, adds = key.removesuffix("+"), key.endswith("+")
-        result.options.append(Option(name, adds, text, parse_text(name, text)))
+        if name in own:
+            result.own[name] = text or ""
+        elif name == "config":
+            result.configs.append(text)
+        else:
+            result.options.append(Option(name, adds, text, parse_text(name, text)))
     return result
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfzoo.config.arguments import Option
 from tfzoo.data.hub import is_saved
 from tfzoo.data.lines import is_folder
 from tfzoo.data.remote import is_address
@@ -14,22 +13,15 @@ from tfzoo.data.remote import is_address
 SPLITS = ("train", "val", "test")
 """The keys of the section ``data`` whose values are paths, unless :func:`splits_have_names`."""
 
-DATASET_KEYS = ("data.name", "data.root", "data.dataset")
-"""The options that name a data set or folder in which splits are looked up."""
 
-
-def splits_have_names(data: Mapping[str, Any], options: Sequence[Option]) -> bool:
+def splits_have_names(data: Mapping[str, Any]) -> bool:
     """Whether the values of :data:`SPLITS` are names of splits and not paths: in a data set of the
     Hugging Face hub, or in a folder that its ``save_to_disk`` wrote. ``data`` is the section.
     """
-    given = {
-        **data,
-        **{o.key.removeprefix("data."): o.text for o in options if o.key in DATASET_KEYS},
-    }
-    root, dataset = given.get("root"), given.get("dataset")
+    root, dataset = data.get("root"), data.get("dataset")
     folder = root or (dataset if is_folder(dataset) else None)
     saved = isinstance(folder, str) and is_saved(Path(folder).expanduser())
-    return saved or bool(given.get("name"))
+    return saved or bool(data.get("name"))
 
 
 def absolute_path(value: Any) -> Any:

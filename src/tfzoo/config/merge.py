@@ -20,6 +20,9 @@ from tfzoo.config.security import CLASS_KEYS
 from tfzoo.errors import BadRecipe, TfzooError
 from tfzoo.values import is_plain
 
+DATASET_KEYS = ("data.name", "data.root", "data.dataset")
+"""The options that name a data set or folder in which splits are looked up."""
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -91,7 +94,8 @@ class Merged:
         Raises:
             BadRecipe: an unknown option, or one without its value.
         """
-        have_names = splits_have_names(self.values.get("data", {}), options)
+        named = {o.key.removeprefix("data."): o.text for o in options if o.key in DATASET_KEYS}
+        have_names = splits_have_names({**self.values.get("data", {}), **named})
         by_depth = sorted(
             options,
             key=lambda o: (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.config import help
-from tfzoo.config.arguments import Arguments, Option
+from tfzoo.config.arguments import Arguments
 from tfzoo.config.bases import read_with_bases
 from tfzoo.config.data_paths import absolute_data_paths, use_folder_as_root
 from tfzoo.config.loader import read_yaml
@@ -77,20 +77,18 @@ def resolve(
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
-    configs = [option.text for option in arguments.options if option.key == "config"]
-    files = [*recipe.bases, recipe, *map(read_config, configs)]
-    options = [option for option in arguments.options if option.key != "config"]
+    files = [*recipe.bases, recipe, *map(read_config, arguments.configs)]
     for layer in files:
         check_values(layer.values, layer.origin, trust)
-    for option in options:
+    for option in arguments.options:
         check_values(option.value, f"--{option.key}", trust, option.key.split("."))
     if make_data and "lightning" not in sys.modules:  # importing it takes seconds
         notify(f"loading: PyTorch and Lightning, for {recipe.origin}")
-    task = find_task(files, options)
+    task = find_task(files, [one.text for one in arguments.options if one.key == "task"])
     merged = Merged(sections(task))
     for layer in files:
         merged.add(layer.values, layer.origin)
-    merged.add_options(options)
+    merged.add_options(arguments.options)
     path = recipe.path or Path(recipe.origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
@@ -107,15 +105,16 @@ def resolve(
 
 def help_text(recipe: Layer, arguments: Arguments) -> str:
     """Return every key of a recipe's task with its type, default and description."""
-    return help.help_text(sections(find_task([*recipe.bases, recipe], arguments.options)))
+    typed = [option.text for option in arguments.options if option.key == "task"]
+    return help.help_text(sections(find_task([*recipe.bases, recipe], typed)))
 
 
-def find_task(files: Sequence[Layer], options: Sequence[Option]) -> Any:
-    """Return the class of the task: the value of the last ``--task``, else of the last file that
-    has the key ``task``.
+def find_task(files: Sequence[Layer], typed: Sequence[str | None]) -> Any:
+    """Return the class of the task: the last one ``typed`` after ``--task``, else that of the last
+    file that has the key ``task``.
     """
     named = [(layer.values["task"], layer.origin) for layer in files if "task" in layer.values]
-    named += [(option.text, "--task") for option in options if option.key == "task"]
+    named += [(name, "--task") for name in typed]
     name, origin = named[-1] if named else (None, files[-1].origin)
     try:
         return task_class(name)

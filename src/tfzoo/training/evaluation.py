@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfzoo.config.arguments import FLAGS, Arguments, parse_arguments
+from tfzoo.config.arguments import Arguments, parse_arguments
 from tfzoo.config.merge import Layer
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sections import task_class
@@ -30,14 +30,14 @@ class TrainedRun:
         config: the configuration of its training with the overrides of the command line.
         task: the task with the checkpoint's weights.
         args: the arguments of the command.
-        options: the values of ``--device`` and of the command's own options.
+        options: the values of the command's own options that were given.
     """
 
     path: Path
     config: Config
     task: Any
     args: list[str]
-    options: Mapping[str, str | None]
+    options: Mapping[str, str]
 
     def data(self) -> Any:
         """Prepare and return the data, with the run's own tokenizer."""
@@ -74,13 +74,11 @@ def open_run(
         BadRun: no such run, or a damaged checkpoint.
         BadRecipe: a bad option, or one that would change the model.
     """
-    arguments = parse_arguments(args, FLAGS)
-    if arguments.pop("help") is not None:
+    arguments = parse_arguments(args, ("help", "trust", "device", *options))
+    if "help" in arguments.own:
         print_result(f"usage: tfzoo {command} RUN [--SECTION.KEY VALUE ...]\n\n{text}")
         return None
-    trust = arguments.pop("trust") is not None
-    own_options = {name: arguments.pop(name) for name in ("device", *options)}
-    device = own_options["device"]
+    device = arguments.own.get("device")
     chosen = {} if device is None else trainer_device(device)
     if len(arguments.positional) != 1:
         raise TfzooError(
@@ -97,7 +95,7 @@ def open_run(
     check_data(command, path, kept, arguments)
     changed = {option.key for option in arguments.options}
     recipe = Layer({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
-    config = resolve(recipe, arguments, trust)
+    config = resolve(recipe, arguments, "trust" in arguments.own)
     for section, key in (
         key.split(".")[:2]
         for key in sorted(changed)
@@ -109,7 +107,7 @@ def open_run(
     task = config.task.from_checkpoint(
         {**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": config.recipe}}
     )
-    return TrainedRun(path, config, task, args, own_options)
+    return TrainedRun(path, config, task, args, arguments.own)
 
 
 def check_overrides(arguments: Arguments, task: str) -> None:
@@ -140,7 +138,7 @@ def check_overrides(arguments: Arguments, task: str) -> None:
 def check_data(command: str, path: Path, recipe: Mapping[str, Any], arguments: Arguments) -> None:
     """Raise BadRun if neither the recipe of a checkpoint nor the command line names data."""
     named = {*recipe, *(option.key.partition(".")[0] for option in arguments.options)}
-    if not named & {"data", "config"}:
+    if "data" not in named and not arguments.configs:
         raise BadRun(
             f"{relative_path(path)} was trained on data that was given in Python, which no "
             "checkpoint holds. Name files, such as --data.root FOLDER, or stay in Python: "
