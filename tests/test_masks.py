@@ -26,9 +26,6 @@ def test_a_mask_used_at_one_length_is_right_at_another() -> None:
     mask = Mask(causal=True)
     for n in (1, 6, 3, 6):
         assert torch.equal(visible(mask, n, n), torch.ones(n, n, dtype=torch.bool).tril())
-        added = mask.additive(n, n, 16, torch.float32, CPU)
-        assert added is not None
-        assert torch.equal(added[0, 0, :, :n] == 0, visible(mask, n, n))
 
 
 @pytest.mark.parametrize("name", registry("attention").names())
@@ -80,7 +77,6 @@ def test_queries_before_the_first_key_see_nothing() -> None:
 def test_without_causality_there_may_be_more_queries_than_keys() -> None:
     scores = torch.randn(1, 1, 5, 3, dtype=torch.float64)
     assert_close(Mask().softmax(scores), scores.softmax(-1), atol=1e-9, rtol=0.0)
-    assert Mask().additive(5, 3, 3, torch.float32, CPU) is None
 
 
 def test_layers_that_share_a_mask_share_its_matrices() -> None:

@@ -33,8 +33,8 @@ class Mask:
 
     Query ``i`` may look at key ``j`` of text ``b`` where ``keys[b, j]`` and ``allowed[b, :, i, j]``
     are True and, if ``causal``, ``j <= start + i``. A fast kernel reads the attributes; the matrix
-    ``(b|1 h|1 q|1 k)`` is built only when :meth:`boolean` or :meth:`additive` is called. Do not
-    change a mask: build another one.
+    ``(b|1 h|1 q|1 k)`` is built only when :meth:`boolean` is called. Do not change a mask: build
+    another one.
 
     Args:
         causal: hide the keys that come later.
@@ -129,30 +129,6 @@ class Mask:
             )
         weights = softmax(scores)
         return weights if empty is None else weights.masked_fill(empty, 0.0)
-
-    def additive(
-        self, q: int, k: int, width: int, dtype: torch.dtype, device: torch.device
-    ) -> Tensor | None:
-        """What a kernel adds to scores over ``width >= k`` keys, 0 or -inf: ``(b|1 h|1 q|1
-        width)``; None where it is 0 everywhere.
-
-        A query that may look at no key looks at key ``k``, the first of those that fill up.
-        """
-
-        def build() -> Tensor | None:
-            visible, empty = self.boolean(q, k, device), self.fully_masked(q, k, device)
-            if visible is None and width == k:
-                return None
-            if visible is None:
-                visible = torch.ones(1, 1, 1, k, dtype=torch.bool, device=device)
-            added = torch.zeros(*visible.shape[:-1], width, dtype=dtype, device=device)
-            added[..., :k].masked_fill_(~visible, float("-inf"))
-            added[..., k:] = float("-inf")
-            if empty is not None:
-                added[..., k : k + 1].masked_fill_(empty, 0.0)
-            return added
-
-        return self._once(("additive", q, k, width, dtype, device), build)
 
     def boolean(self, q: int, k: int, device: torch.device) -> Tensor | None:
         """True where a query may look at a key: ``(b|1 h|1 q|1 k)``; None where it may

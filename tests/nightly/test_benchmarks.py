@@ -12,7 +12,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LITTLE = {
-    "attention_kernels": ["--pairs", "2", "--tokens", "256"],
     "additive": ["--lengths", "16", "--pairs", "2"],
     "decoding": ["--dim", "64", "--layers", "1", "--pairs", "2"],
     "explain": ["--pairs", "2"],

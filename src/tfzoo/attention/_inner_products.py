@@ -1,5 +1,5 @@
-"""Attention whose scores are inner products, ``softmax(scale * q k^T + bias) v``, by the fastest of
-three ways.
+"""Attention whose scores are inner products, ``softmax(scale * q k^T + bias) v``, by the faster of
+two ways.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tfzoo.dropout import dropout as drop
 from tfzoo.masks import LANES, Mask, check_type
 from tfzoo.precision import at_least_fp32
 
-SHORT = 128  # keys; with fewer, and a mask to be read, batched products are the faster way on a CPU
+SHORT = 128  # keys; with fewer, and a mask to be read, plain products are the faster way on a CPU
 
 
 def inner_product_attention(
@@ -35,8 +35,6 @@ def inner_product_attention(
     check_type("mask", mask)
     if fused_is_faster(q, k, v, mask, bias, dropout):
         return fused(q, k, v, mask, bias, scale, dropout)
-    if q.shape[-2] > 1 and batched_products_apply(q, k, v):
-        return batched_products(q, k, v, mask, bias, scale, dropout)
     scores = at_least_fp32((q * scale) @ k.mT)
     return drop(mask.softmax(scores, bias).to(v.dtype), dropout) @ v
 
@@ -73,17 +71,6 @@ def needs_no_matrix(q: Tensor, k: Tensor, mask: Mask) -> bool:
     )
 
 
-def batched_products_apply(*inputs: Tensor) -> bool:
-    """Whether all inputs are of one dtype, fp32 or float64, and nothing traces or casts them."""
-    dtype = inputs[0].dtype
-    return (
-        dtype.itemsize >= 4
-        and all(x.dtype == dtype for x in inputs)
-        and not torch.is_autocast_enabled(inputs[0].device.type)
-        and custom_functions_apply(*inputs)
-    )
-
-
 def fused(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, scale: float, dropout: float
 ) -> Tensor:
@@ -104,28 +91,3 @@ def fused(
         q, k, v, attn_mask=attn_mask, dropout_p=dropout, scale=scale
     )
     return out if empty is None else out.masked_fill(empty, 0.0)
-
-
-def batched_products(
-    q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, scale: float, dropout: float
-) -> Tensor:
-    """By two batched matrix products on a CPU, with few passes over ``(b h q k)``.
-
-    Keys and values are followed by zeros: to fill a register, because the softmax of a narrow row
-    is slow, and for a query that may look at no key, which looks at the first zero instead.
-    """
-    (*batch, queries, _), keys = q.shape, k.shape[-2]
-    width = max(LANES, keys + (bias is not None or mask.may_hide_all(queries, keys)))
-    k, v = (F.pad(x, (0, 0, 0, width - keys)) if width > keys else x for x in (k, v))
-    q, k, v = (x.reshape(-1, *x.shape[-2:]) for x in (q, k, v))
-    scores = torch.baddbmm(q.new_empty(1), q, k.mT, beta=0.0, alpha=scale)
-    scores = scores.view(*batch, queries, width)
-    additive = mask.additive(queries, keys, width, q.dtype, q.device)
-    if additive is not None:
-        scores = scores + additive
-    if bias is not None:
-        scores = scores + F.pad(bias.expand(*bias.shape[:-1], keys), (0, width - keys))
-        with torch.no_grad():  # the bias may be -inf at all keys that the mask shows
-            scores[..., keys].masked_fill_(scores.amax(-1) == float("-inf"), 0.0)
-    weights = drop(scores.softmax(-1).flatten(0, -3), dropout)
-    return torch.bmm(weights, v).view(*batch, queries, -1)

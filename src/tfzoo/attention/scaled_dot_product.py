@@ -20,7 +20,7 @@ class ScaledDotProduct(Attention):
 
     Vaswani et al. 2017, section 3.2.1: inner products of ``c`` independent channels have a standard
     deviation of ``sqrt(c)``; dividing by it keeps the gradient of the softmax large. Computed by
-    PyTorch's fused kernel or by batched products, whichever is faster.
+    PyTorch's fused kernel or by plain products, whichever is faster.
 
     >>> import torch
     >>> from tfzoo.registry import create
