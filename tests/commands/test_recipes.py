@@ -100,7 +100,8 @@ def translated(data: dict[str, Any]) -> list[str]:
 def classified(data: dict[str, Any]) -> list[str]:
     """A few labelled texts, and what a classifier's recipe is told of them."""
     if "dataset" in data:
-        small = {"depth": 3, "arguments": 3, "longer": 4, "each": 4, **SIZES}
+        small = {"depth": 3, "arguments": 3, "distance": 2, "min_length": 4, "max_length": 40}
+        small |= {"longer": 4, "each": 4, **SIZES}
         known = describe("dataset", spec_name(data["dataset"])).options
         return [f"--data.dataset.{name}={small[name]}" for name in small if name in known]
     for split in ("train", "test"):

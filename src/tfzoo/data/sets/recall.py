@@ -30,8 +30,8 @@ class Recall:
     ``<k``, all others are letters from a to j, each with probability 1/10. The answer is the letter
     k places before the mark, where k is uniform from ``min_distance`` to ``distance``, and the mark
     stands at any place that leaves room for k letters before it, each with the same probability. So
-    the answer is at no place of the text more often than another letter: only the place relative to
-    the mark decides. Everything is a function of the seed.
+    mark and answer can be anywhere, and only the distance between them tells which letter it is.
+    Everything is a function of the seed.
 
     ``train``, ``val``, ``test`` are the sizes of the splits, ``longer`` that of each of the test
     splits ``x2``, ``x4`` and ``x8``, whose texts have 2, 4 and 8 times ``min_length`` to
