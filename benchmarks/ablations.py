@@ -1,9 +1,14 @@
-"""Write docs/ablations.md, and the tables of docs/ideas/, from recipes/ablations/*.yaml and the
-.csv files beside them.
+"""Write docs/ablations.md, the sweeps of docs/claims.md, and the tables of docs/ideas/, from
+recipes/ablations/*.yaml and the .csv files beside them.
 
 Replace the runs of one sweep, then write the page:
 
     tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm
+
+Replace the runs of its repeat with other seeds, which are pooled with the first:
+
+    tfzoo sweep ablations/norm --seeds 6-10 --jobs 2 --run runs/norm_again
+    python benchmarks/ablations.py runs/norm_again
 
 Write the pages only:
 
@@ -18,18 +23,21 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from tfzoo.config.loader import read_yaml
+from tfzoo.sweep.effects import axis_name
 from tfzoo.sweep.judge import Judged, judge
 from tfzoo.sweep.plan import Metric, Plan, parse
-from tfzoo.sweep.report.heat import SIGNS
+from tfzoo.sweep.repeats import repeats
+from tfzoo.sweep.report.heat import sign
 from tfzoo.sweep.report.numbers import format_interval, format_mean, format_memory
-from tfzoo.sweep.runs import FILE, read_csv
+from tfzoo.sweep.report.repeated import differences, summary
+from tfzoo.sweep.runs import FILE, Row, read_csv
 
 ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "recipes/ablations"
 PAGE = ROOT / "docs/ablations.md"
+CLAIMS = ROOT / "docs/claims.md"
 IDEAS = ROOT / "docs/ideas"
 DIFFERENCES = re.compile(
     r"^(\| \[(\w+)\]\(\.\./ablations\.md#\2\) \| `(\S+)` against \*\*(.+)\*\* \|\n\|---\|---\|\n)"
@@ -37,6 +45,8 @@ DIFFERENCES = re.compile(
     re.MULTILINE,
 )
 """A table of differences to the baseline of a sweep, by one metric: its first column names them."""
+AGAIN = re.compile(r"^again_|_again$")
+"""What the name of a repeat's folder adds to that of the sweep."""
 HEAD = """\
 # What the packaged sweeps showed
 
@@ -46,9 +56,14 @@ EPYC), one or two at a time with one thread each; the runs are in the `.csv` fil
 files, from which `python benchmarks/ablations.py` generates this page.
 
 Mean over the seeds ± half the width of its 95 % confidence interval; ▲ better and ▼ worse than the
-baseline, which is bold, after Holm's correction ([how a sweep is judged](judging.md)). Tokens per
-second and memory are medians. Other work shared the machine, more at one time than at another, so
-that the speeds do not compare the parts.
+baseline, which is bold, after Holm's correction ([how a sweep is judged](judging.md)); △ and ▽ are
+hints, with a corrected p from 0.01 to 0.05. *As claimed* is said of the first runs of a sweep. A
+verdict that **held** in a repeat with other seeds is confirmed: its difference has the same sign
+there, and the differences of both, pooled, have the same verdict. One that **weakened** is not
+distinguishable any more ([what is pooled](judging.md#repeats)). The **smallest effect** is what the
+first runs detect [with a probability of 0.8](judging.md#the-smallest-effect). Tokens per second and
+memory are medians. Other work shared the machine, more at one time than at another, so that the
+speeds do not compare the parts.
 """
 
 
@@ -65,9 +80,7 @@ def section(file: Path) -> Iterator[str]:
     rows = read_csv(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     metrics = [plan.metric, *plan.also]
-    judged = [
-        judge(rows, axes, plan.baseline, metric.name, metric.mode).cells for metric in metrics
-    ]
+    verdicts = [judge(rows, axes, plan.baseline, metric.name, metric.mode) for metric in metrics]
     yield from (
         f"## {file.stem}",
         "",
@@ -76,15 +89,46 @@ def section(file: Path) -> Iterator[str]:
         f"**Found.** {found(file)}",
         "",
     )
-    steps = median(row["steps"] for row in rows if row["steps"])
+    steps = steps_of(rows)
     yield f"`tfzoo sweep ablations/{file.stem} --jobs 2`: {len(rows)} runs of {steps:,.0f} steps."
     yield ""
-    yield from table(plan, rows, metrics, judged)
+    yield from table(plan, rows, metrics, [one.cells for one in verdicts])
+    yield from ("", f"**Smallest effect.** {plan.metric.name}: {verdicts[0].smallest}.", "")
+    yield from again(plan, file, rows)
+
+
+def again(plan: Plan, file: Path, rows: list[Row]) -> Iterator[str]:
+    """What a repeat with other seeds says of the verdicts, and a table of the sweep's metric."""
+    repeat = file.with_suffix(".again.csv")
+    if not repeat.exists():
+        yield from ("**Again.** Not repeated with other seeds yet.", "")
+        return
+    others = read_csv(repeat)
+    axes = {axis: [*labels] for axis, labels in plan.axes.items()}
+    steps, same = steps_of(others), steps_of(others) == steps_of(rows)
+    found = [
+        repeats(rows, others, axes, plan.baseline, one.name, one.mode, pool=same)
+        for one in (plan.metric, *plan.also)
+    ]
+    where = "" if same else f"At {steps:,.0f} steps, not pooled: "
+    yield f"**Again.** {where}{'; '.join(summary(one) for one in found)}."
     yield ""
+    heads = ["first", "again", "together"] if same else ["first", f"at {steps:,.0f} steps"]
+    yield f"| {plan.metric.name}: difference | {' | '.join(heads)} | |"
+    yield f"|---|{'---|' * len(heads)}---|"
+    for one in found[0].all:
+        name = ", ".join(one.labels.values())
+        yield f"| {' | '.join([name, *differences(one)[: len(heads)], one.outcome])} |"
+    yield ""
+
+
+def steps_of(rows: list[Row]) -> float:
+    """The steps of the median run."""
+    return median(row["steps"] for row in rows if row["steps"])
 
 
 def table(
-    plan: Plan, rows: list[dict[str, Any]], metrics: list[Metric], judged: list[list[Judged]]
+    plan: Plan, rows: list[Row], metrics: list[Metric], judged: list[list[Judged]]
 ) -> Iterator[str]:
     """A line per cell."""
     axes = [axis.rpartition(".")[2] for axis in plan.axes]
@@ -109,8 +153,7 @@ def table(
         )
         fields = [f"**{label}**" if baseline else label for label in labels.values()]
         fields += [
-            f"{format_mean(one.mean, one.low, one.high)} {SIGNS.get(one.verdict, '')}".strip()
-            for one in cells
+            f"{format_mean(one.mean, one.low, one.high)} {sign(one)}".strip() for one in cells
         ]
         fields += [f"{cost[0]:,.0f}", f"{cost[1]:,.0f}", format_memory(cost[2])]
         yield f"| {' | '.join(fields)} |"
@@ -135,12 +178,78 @@ def _differences(match: re.Match[str]) -> str:
         said = format_interval(one.difference, one.difference_low, one.difference_high)
         # A metric that the sweep does not judge is neither better nor worse.
         cells[", ".join(one.labels.values())] = (
-            f"{said}, {one.verdict}" if metric in modes else said
+            f"{said}, {'a hint: ' * one.is_hint}{one.verdict}" if metric in modes else said
         )
     if cells.pop(base).rpartition(", ")[2] not in ("baseline", "–"):
         raise ValueError(f"{base} is not the baseline of {sweep}")
     names = [line.split(" | ")[0].removeprefix("| ") for line in lines.splitlines()]
     return head + "".join(f"| {name} | {cells[name]} |\n" for name in names)
+
+
+def with_claims(text: str) -> str:
+    """The text with a section for each sweep between its marks."""
+    made = "\n".join(line for file in sorted(SWEEPS.glob("*.yaml")) for line in claim(file))
+    head, mark, rest = text.partition("<!-- sweeps -->\n")
+    _, end, rest = rest.partition("<!-- end -->")
+    if not end:
+        raise ValueError("no <!-- sweeps --> with an <!-- end -->")
+    return f"{head}{mark}\n{made}\n{end}{rest}"
+
+
+def claim(file: Path) -> Iterator[str]:
+    """What is said, what was found, and the verdicts of one sweep."""
+    plan = parse(file, read_yaml(file))
+    yield from (f"### {question(file)}", "")
+    yield from (f"**People say:** {plan.claim}", "")
+    yield from (f"**What happens:** {found(file)}", "")
+    groups = "; ".join(verdict_groups(plan, file))
+    yield f"Verdicts by {plan.metric.name}, {against(plan)}: {groups}."
+    yield from (
+        "",
+        f"`tfzoo sweep ablations/{file.stem} --jobs 2`, [all numbers](ablations.md#{file.stem})",
+        "",
+    )
+
+
+def question(file: Path) -> str:
+    """The first sentence of a sweep file."""
+    first = file.read_text("utf-8").split("#\n")[0]
+    return " ".join(line.lstrip("# ") for line in first.splitlines()).rstrip(".")
+
+
+def against(plan: Plan) -> str:
+    """``against norm layer, batch large``."""
+    named = [
+        f"{axis_name(plan.axes, axis)} {plan.baseline.get(axis, next(iter(labels)))}"
+        for axis, labels in plan.axes.items()
+    ]
+    return f"against {', '.join(named)}"
+
+
+def verdict_groups(plan: Plan, file: Path) -> Iterator[str]:
+    """The values of axes by verdict, each with what became of it in the repeat."""
+    rows, again = read_csv(file.with_suffix(".csv")), file.with_suffix(".again.csv")
+    axes = {axis: [*labels] for axis, labels in plan.axes.items()}
+    given = axes, plan.baseline, plan.metric.name, plan.metric.mode
+    judged = [one for one in judge(rows, *given).axes if one.verdict != "baseline"]
+    outcomes: dict[str, str] = {}
+    if again.exists():
+        others = read_csv(again)
+        repeated = repeats(rows, others, *given, pool=steps_of(others) == steps_of(rows))
+        outcomes = {str(one.labels): one.outcome for one in repeated.axes}
+    for verdict in ("better", "worse", "not distinguishable", "not judged"):
+        names = []
+        for one in judged:
+            outcome = outcomes.get(str(one.labels), "")
+            if one.verdict == verdict:
+                kept = [*["a hint"] * one.is_hint, *[outcome] * (outcome not in ("", verdict))]
+                ((axis, label),) = one.labels.items()
+                label = label if len(axes) == 1 else f"{axis_name(axes, axis)} {label}"
+                names.append(f"{label} ({', '.join(kept)})" if kept else label)
+        if names:
+            yield f"{verdict}: {', '.join(names)}"
+    if not outcomes:
+        yield "not repeated yet"
 
 
 def found(file: Path) -> str:
@@ -158,11 +267,14 @@ def main() -> None:
     )
     parser.add_argument("folders", nargs="*", type=Path, help="of packaged sweeps that were run")
     for folder in parser.parse_args().folders:
-        shutil.copyfile(folder / FILE, SWEEPS / f"{folder.name}.csv")
+        name = AGAIN.sub("", folder.name)
+        kind = ".csv" if name == folder.name else ".again.csv"
+        shutil.copyfile(folder / FILE, SWEEPS / f"{name}{kind}")
     PAGE.write_text(page(), "utf-8")
     for idea in IDEAS.glob("*.md"):
         idea.write_text(with_differences(idea.read_text("utf-8")), "utf-8")
-    print(PAGE, IDEAS)
+    CLAIMS.write_text(with_claims(CLAIMS.read_text("utf-8")), "utf-8")
+    print(PAGE, CLAIMS, IDEAS)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,10 @@ def test_it_says_what_the_sweep_showed_without_loading_torch(folder: Path) -> No
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = ended.stdout.splitlines()
-    assert lines[0] == "val/loss, lower is better"
+    assert lines[0].startswith("position=rotary instead of sinusoidal (averaged over norm): ")
+    assert lines[1] == "val/loss, lower is better"
+    assert any(line.startswith("  3 seeds detect a difference of 0.") for line in lines)
+    assert any("does not measurably depend on position: " in line for line in lines)
     assert any(
         line.startswith("  position rotary") and "better than sinusoidal" in line for line in lines
     )
@@ -36,7 +39,7 @@ def test_it_says_what_the_sweep_showed_without_loading_torch(folder: Path) -> No
 
 def test_another_metric_can_be_judged_by(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "norms", "--metric", "test/loss"]) == 0
-    assert capsys.readouterr().out.startswith("test/loss, lower is better\n")
+    assert "\ntest/loss, lower is better\n" in capsys.readouterr().out
     assert "### test/loss (lower is better)" in Path("norms/report.md").read_text("utf-8")
 
 

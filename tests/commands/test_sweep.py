@@ -151,6 +151,26 @@ def test_one_cell_by_number_is_one_run_whoever_counts(
     assert [bool(cell["refused"]) for cell in cells] == [False, True, False]
 
 
+def test_a_sweep_is_repeated_with_other_seeds_in_a_folder_of_its_own(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sweep() == 0
+    assert sweep("--seeds", "2-3,7") == 2
+    assert "runs of seed 1, which --seeds leaves out" in capsys.readouterr().err
+    assert sweep("--cell", "0", "--seeds", "3") == 2
+    assert "runs of seed 1, 2, which --seeds leaves out" in capsys.readouterr().err
+    trainings.trained.clear()
+    assert sweep("--seeds", "2-3,7", "--run", "again") == 0
+    assert [name for name in trainings.trained if "rms" in name] == [
+        f"norm=rms seed {seed}" for seed in (2, 3, 7)
+    ]
+    assert sweep("--seeds", "1-3") == 0
+    assert trainings.trained[6:] == ["norm=layer seed 3", "norm=rms seed 3"]
+    assert sweep("--export", "wandb", "--seeds", "4-5") == 2
+    assert sweep("--export", "wandb", "--seeds", "4-5", "--run", "new") == 0
+    assert "- --seeds\n- 4-5\n" in capsys.readouterr().out
+
+
 def test_it_writes_into_no_folder_that_is_something_else(
     trainings: Trainings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +190,11 @@ def test_it_writes_into_no_folder_that_is_something_else(
         ["--retry", "all"],
         ["--job", "2"],
         ["--cell", "0", "--dry-run"],
+        ["--seeds", "6-"],
+        ["--seeds", ""],
+        ["--seeds", "9-6"],
+        ["--seeds", "1,1"],
+        ["--seeds", "0-99999999999"],
     ],
 )
 def test_a_slip_on_the_command_line_is_one_line(

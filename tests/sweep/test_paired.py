@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom, nct, t, ttest_rel
 
-from tfzoo.sweep.paired import ALPHA, Floats, has_variance, holm, interval, power, seeds_needed
+from tfzoo.sweep.paired import (
+    ALPHA,
+    Floats,
+    detectable,
+    has_variance,
+    holm,
+    interval,
+    power,
+    seeds_needed,
+)
 
 SWEEPS, CELLS = 1000, 5
 NOISE = {
@@ -126,3 +135,12 @@ def test_rounding_is_no_variance() -> None:
     assert not has_variance(ones, 0.9)
     assert has_variance([0.1, 0.1001], 0.9)
     assert not has_variance([0.0, 0.0], 0.0)
+
+
+@pytest.mark.parametrize(("seeds", "comparisons"), [(2, 1), (5, 1), (5, 10), (20, 4)])
+def test_the_smallest_difference_that_is_detected_is_detected_in_80_of_100_sweeps(
+    seeds: int, comparisons: int
+) -> None:
+    free, shift = seeds - 1, detectable(seeds, comparisons) * seeds**0.5
+    bar = t.isf(ALPHA / comparisons / 2, free)
+    assert nct.sf(bar, free, shift) == pytest.approx(0.8, abs=0.002)

@@ -29,6 +29,7 @@ def test_folders_with_other_seeds_are_one_sweep(first: Path, tmp_path: Path) -> 
     assert [cell.name for cell in together.cells] == [cell.name for cell in alone.cells]
     assert together.verdicts[0].cells[0].seeds == 5
     assert together.notes == ["4 runs are in more than one folder; the first folder's count"]
+    assert together.repeats == [], "folders that share seeds are parts of one sweep"
     elsewhere = next(row for row in together.rows if row["seed"] == 5)
     assert (first / elsewhere["run_folder"] / "summary.json").is_file()
     assert (first / elsewhere["checkpoint_path"]).is_file()

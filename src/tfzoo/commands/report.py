@@ -9,9 +9,10 @@ from tfzoo.terminal import print_result, relative_path
 EPILOG = """\
 Files written into the first folder: report.html (one page, opens offline), report.md (its text
 and tables), runs.csv (one row per run). Several folders of the same sweep, such as other seeds from
-another machine, are merged.
+another machine, are merged; if the others have other seeds, the report says which verdicts held.
 
   tfzoo report runs/position
+  tfzoo report runs/position runs/position_again
   tfzoo report runs/position /elsewhere/position --metric test/long/exact_match
 """
 
@@ -34,18 +35,31 @@ def run(args: list[str]) -> int:
     given = parser.parse(args)
     if given is None:
         return 0
-    from tfzoo.sweep.report import save
+    from tfzoo.sweep.report import repeated, save
+    from tfzoo.sweep.report.dependences import dependences
+    from tfzoo.sweep.report.quote import quote
     from tfzoo.sweep.results import gather
 
     results = gather(given.folders, given.metric)
+    if line := quote(results):
+        print_result(line)
     for verdicts in results.verdicts:
         print_result(
             f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better"
         )
         for one in verdicts.axes:
             print_result(f"  {one.sentence}") if one.verdict != "baseline" else None
+        if verdicts.smallest:
+            print_result(f"  {verdicts.smallest}")
         for note in verdicts.notes:
             print_result(f"  note: {note}")
+    for metric, pairs in dependences(results):
+        for pair in pairs:
+            print_result(f"{metric}: {pair.sentence}")
+    for found in results.repeats:
+        print_result(f"again: {repeated.summary(found)}")
+        for name, first, again, together, outcome in repeated.rows(found, results.title):
+            print_result(f"  {name}: {outcome}: {first}, again {again}, together {together}")
     try:
         paths = save(results)
     except OSError as error:

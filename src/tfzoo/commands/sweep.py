@@ -23,6 +23,7 @@ given up early, prune: {after: 0.5, keep: 0.5}.
 
   tfzoo sweep small.yaml --dry-run
   tfzoo sweep small.yaml --jobs 2
+  tfzoo sweep small.yaml --jobs 2 --seeds 4-6 --run runs/small_again
 """
 
 
@@ -38,7 +39,7 @@ def run(args: list[str]) -> int:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")
     if given.address and given.engine != "ray":
         raise TfzooError("--address is that of a Ray cluster: add --engine ray")
-    retry = given.retry is not None
+    retry, seeds = given.retry is not None, parse_seeds(given.seeds)
     if given.cell is not None:
         if given.dry_run or given.export or given.jobs or given.engine != "local":
             raise TfzooError(
@@ -47,16 +48,22 @@ def run(args: list[str]) -> int:
             )
         from tfzoo.sweep.start import start_one
 
-        return start_one(given.file, given.run, given.cell, args, retry=retry, trust=given.trust)
+        return start_one(
+            given.file, given.run, given.cell, args, retry=retry, trust=given.trust, seeds=seeds
+        )
     from tfzoo.sweep.load import load
     from tfzoo.sweep.start import start, sweep_folder
 
-    plan = load(given.file, trust=given.trust)
+    plan = load(given.file, trust=given.trust, seeds=seeds)
     folder = sweep_folder(plan, given.run)
+    if seeds:
+        import_module("tfzoo.sweep.folder").check_seeds(plan, folder)
     if given.export:
         if plan.module or plan.prune:
             raise TfzooError("--export wandb is for the sweep of a recipe, without prune")
-        print_result(import_module("tfzoo.sweep.wandb").export(plan, folder).rstrip())
+        print_result(
+            import_module("tfzoo.sweep.wandb").export(plan, folder, given.seeds or "").rstrip()
+        )
         return 0
     if given.dry_run:
         from tfzoo.sweep.preview import preview
@@ -72,6 +79,28 @@ def run(args: list[str]) -> int:
         address=given.address,
         retry=retry,
     )
+
+
+def parse_seeds(text: str | None) -> list[int]:
+    """The seeds that ``6-10`` or ``1,2,5-7`` lists; none if there is no text.
+
+    Raises:
+        TfzooError: it is no such list.
+    """
+    if text is None:
+        return []
+    from tfzoo.sweep.fields import MAX_SEEDS
+
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        ends = [first, last if dash else first]
+        if not all(end.isdecimal() for end in ends) or int(ends[0]) > int(ends[1]):
+            raise TfzooError(f"--seeds {text}: whole numbers such as 6-10 or 1,2,5, not {part!r}")
+        if int(ends[1]) - int(ends[0]) >= MAX_SEEDS:
+            raise TfzooError(f"--seeds {text}: at most {MAX_SEEDS} seeds")
+        found += range(int(ends[0]), int(ends[1]) + 1)
+    return found
 
 
 def make_parser() -> CommandParser:
@@ -91,6 +120,11 @@ def make_parser() -> CommandParser:
         "--run", metavar="FOLDER", help="the folder of all runs; default runs/<the file's name>"
     )
     parser.add_argument(
+        "--seeds",
+        metavar="S",
+        help="instead of the file's, such as 6-10 or 1,2,5: to repeat a sweep, with --run",
+    )
+    parser.add_argument(
         "--jobs",
         type=int,
         metavar="N",
@@ -103,6 +137,17 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("--retry", choices=["failed"], help="repeat the runs that failed")
     parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="let the file name a module, whose code then runs; needed at every start",
+    )
+    add_machines(parser)
+    return parser
+
+
+def add_machines(parser: CommandParser) -> None:
+    """Add the options that say where runs are trained."""
+    parser.add_argument(
         "--cell",
         type=int,
         metavar="I",
@@ -114,15 +159,9 @@ def make_parser() -> CommandParser:
         default="local",
         help="processes on this machine, Ray tasks, or a SLURM array; default local",
     )
-    parser.add_argument(
-        "--trust",
-        action="store_true",
-        help="let the file name a module, whose code then runs; needed at every start",
-    )
     parser.add_argument("--address", metavar="A", help="of the Ray cluster")
     parser.add_argument(
         "--export",
         choices=["wandb"],
         help="print a W&B sweep configuration that trains the same runs",
     )
-    return parser

@@ -19,7 +19,12 @@ from tfzoo.sweep import effects
 from tfzoo.sweep.effects import Axes
 from tfzoo.sweep.paired import ALPHA, holm
 from tfzoo.sweep.scores import Setting, parse_number, parse_seed
-from tfzoo.sweep.sentences import format_corrected, format_estimate, uncorrected_interval
+from tfzoo.sweep.sentences import (
+    format_corrected,
+    format_estimate,
+    hint,
+    uncorrected_interval,
+)
 from tfzoo.sweep.translations import Translations, read_translations
 
 DRAWS = 2000
@@ -194,7 +199,8 @@ def with_sentence(
     )
     estimate = format_estimate(one.difference, one.low, one.high)
     text = (
-        f"{effects.name(axes, setting, base)}: {verdict} {effects.baseline_name(setting, base)} "
+        f"{effects.name(axes, setting, base)}: {hint(corrected)}{verdict} "
+        f"{effects.baseline_name(setting, base)} "
         f"by paired bootstrap over the {one.sentences:,} sentences of {one.test_set}: "
         f"BLEU {one.bleu:.1f}, difference {estimate}, {format_corrected(corrected, comparisons)}"
     )

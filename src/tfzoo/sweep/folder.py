@@ -98,6 +98,26 @@ def check_unchanged(run: Run, plan: Plan) -> None:
         )
 
 
+def check_seeds(plan: Plan, folder: Path) -> None:
+    """Check that a folder has no runs of other seeds than the plan's, which would leave them out
+    of its report.
+
+    Raises:
+        BadRun: it has.
+    """
+    found = {
+        int(path.name.removeprefix("seed-"))
+        for cell in plan.cells
+        for path in (folder / cell.name).glob("seed-*")
+        if path.name.removeprefix("seed-").isdecimal()
+    }
+    if left_out := found - {*plan.seeds}:
+        raise BadRun(
+            f"{folder} has runs of seed {', '.join(map(str, sorted(left_out)))}, which --seeds "
+            "leaves out. Name them too, or another folder with --run"
+        )
+
+
 def differences(
     one: Mapping[str, Any], other: Mapping[str, Any], *ignored: str
 ) -> list[tuple[str, Any, Any]]:

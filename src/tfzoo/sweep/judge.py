@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from tfzoo.sweep import effects, sentences
 from tfzoo.sweep.effects import Axes, Comparison
-from tfzoo.sweep.paired import ALPHA, Interval, has_variance, holm, interval
+from tfzoo.sweep.paired import ALPHA, CLEAR, Interval, has_variance, holm, interval
 from tfzoo.sweep.scores import Scores, Setting, gather
 
 Mode = Literal["min", "max"]
@@ -49,11 +49,17 @@ class Judged:
     sentence: str
     notes: list[str]
 
+    @property
+    def is_hint(self) -> bool:
+        """Whether there is a verdict whose corrected p is not clearly below 5 %."""
+        return self.p_corrected is not None and CLEAR <= self.p_corrected < ALPHA
+
 
 @dataclass(frozen=True)
 class Verdicts:
     """The verdicts by one metric on all cells and all values of axes, corrected together for
-    ``comparisons`` tests.
+    ``comparisons`` tests. ``smallest`` says which difference they could detect, with a probability
+    of 0.8.
     """
 
     metric: str
@@ -62,6 +68,7 @@ class Verdicts:
     axes: list[Judged]
     notes: list[str]
     comparisons: int
+    smallest: str
 
 
 def judge(
@@ -111,6 +118,7 @@ def judge(
         judged[len(cells) :] if grid else list(one_axis_cells(judged, axes, base)),
         remarks(scores, axes, base, metric, [one for one in family if not one.is_baseline], count),
         count,
+        sentences.smallest_effect([one for one in family if one.is_testable], count),
     )
 
 

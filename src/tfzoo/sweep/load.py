@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,14 @@ from tfzoo.sweep.module import module_settings
 from tfzoo.sweep.plan import Cell, Plan, parse
 
 
-def load(path: str | Path, number: int | None = None, trust: bool = False) -> Plan:
+def load(
+    path: str | Path,
+    number: int | None = None,
+    trust: bool = False,
+    seeds: Sequence[int] = (),
+) -> Plan:
     """Read and check a sweep file, given by packaged name or by path. ``trust`` lets it name a
-    module, whose code is then imported.
+    module, whose code is then imported. ``seeds`` replace those of the file.
 
     The recipe of each cell is parsed and its model built without memory; no data is read. Cells
     whose parts are incompatible are marked as ``refused``. With the ``number`` of a run only its
@@ -35,7 +40,8 @@ def load(path: str | Path, number: int | None = None, trust: bool = False) -> Pl
         BadRecipe, BadOption, UnknownName: one line that names the file and the mistake.
     """
     file = find(str(path)).resolve()
-    plan = replace(parse(file, read_yaml(file)), trust=trust)
+    tree = read_yaml(file)
+    plan = replace(parse(file, {**tree, "seeds": [*seeds]} if seeds else tree), trust=trust)
     check_trust(plan)
     recipe = None if plan.module else load_recipe(plan.recipe)
     checked = range(len(plan.cells)) if number is None else [cell_index(plan, number)]

@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 ALPHA = 0.05
 """The family-wise error rate of the verdicts on one metric, and 1 - coverage of each interval."""
 
+CLEAR = 0.01
+"""A verdict whose corrected p is not below this is a hint: one such in twenty sweeps is chance."""
+
 POWER = 0.8
 MAX_SEEDS = 1000
 NODES = 10_000
@@ -112,3 +115,19 @@ def seeds_needed(size: float, spread: float, comparisons: int = 1) -> int | None
     counts = range(2, MAX_SEEDS + 1)
     index = bisect_left(counts, POWER, key=lambda seeds: power(size, spread, seeds, comparisons))
     return counts[index] if index < len(counts) else None
+
+
+@lru_cache(maxsize=128)
+def detectable(seeds: int, comparisons: int = 1) -> float:
+    """The smallest true mean difference with a :func:`power` of 0.8, in standard deviations of the
+    differences.
+
+    >>> round(detectable(5), 2), round(detectable(10, 4), 2)
+    (1.68, 1.28)
+    """
+    from scipy.optimize import brentq
+
+    high = 1.0
+    while power(high, 1.0, seeds, comparisons) < POWER:
+        high *= 2
+    return float(brentq(lambda size: power(size, 1.0, seeds, comparisons) - POWER, 0.0, high))

@@ -15,6 +15,7 @@ from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.folder import differences
 from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
 from tfzoo.sweep.layout import STATUS_COLUMNS
+from tfzoo.sweep.repeats import Repeats, repeats
 from tfzoo.sweep.runs import Row, SweepFolder, align, table
 
 COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune", "prune")
@@ -83,6 +84,8 @@ class Results:
     cells: list[CellResult]
     translations: Bootstrap
     notes: list[str]
+    repeats: list[Repeats]
+    """One per metric if the other folders have other seeds than the first, else none."""
 
     @property
     def file(self) -> dict[str, Any]:
@@ -150,8 +153,33 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
         {**row, "run_folder": row["run_folder"] and str(folders[0].path / row["run_folder"])}
         for row in rows
     ]
+    first, again = halves(folders, rows)
+    repeated = verdicts if again else []
     return Results(
-        folders, rows, axes, baseline, verdicts, made, bootstrap(here, axes, baseline), notes
+        folders,
+        rows,
+        axes,
+        baseline,
+        verdicts,
+        made,
+        bootstrap(here, axes, baseline),
+        notes,
+        [repeats(first, again, axes, baseline, one.metric, one.mode) for one in repeated],
+    )
+
+
+def halves(folders: Sequence[SweepFolder], rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """The rows of the first folder and of the others, if those repeat it: with the same cells and
+    no seed of it. Refused cells are in both.
+    """
+    first, *others = ({cell["name"] for cell in folder.cells} for folder in folders)
+    seeds = {*folders[0].seeds}
+    shared = any(seeds & {*folder.seeds} for folder in folders[1:])
+    if not others or shared or any(cells != first for cells in others):
+        return [], []
+    return (
+        [row for row in rows if row["seed"] is None or row["seed"] in seeds],
+        [row for row in rows if row["seed"] is None or row["seed"] not in seeds],
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from statistics import fmean, stdev
+from collections.abc import Sequence
+from statistics import fmean, median, stdev
 
 from tfzoo.sweep.effects import Comparison
-from tfzoo.sweep.paired import ALPHA, MAX_SEEDS, Interval, seeds_needed
+from tfzoo.sweep.paired import ALPHA, CLEAR, MAX_SEEDS, Interval, detectable, seeds_needed
 
 MIN_EFFECT = 0.01
 """Part of the baseline's mean. A smaller difference is not worth more seeds."""
@@ -21,12 +22,18 @@ def tested(
     if verdict != "not distinguishable":
         ends = sorted((abs(low), abs(high)))  # both have the same sign, as p is below 5 %
         size = format_estimate(abs(mean), *ends)
-        return f"{one.name}: {verdict} than {one.against} by {size}, {significance}"
+        said = f"{hint(corrected)}{verdict} than {one.against}"
+        return f"{one.name}: {said} by {size}, {significance}"
     return (
         f"{one.name}: not distinguishable from {one.against} with {len(one.pairs)} seeds: "
         f"difference {format_estimate(mean, low, high)}, {significance}"
         f"{more_seeds(one, comparisons)}{uncorrected_interval(low, high, p)}"
     )
+
+
+def hint(corrected: float) -> str:
+    """``a hint: `` if the corrected p of a verdict is not clearly below 5 %."""
+    return "a hint: " if CLEAR <= corrected < ALPHA else ""
 
 
 def uncorrected_interval(low: float, high: float, p: float) -> str:
@@ -58,6 +65,32 @@ def more_seeds(one: Comparison, comparisons: int) -> str:
     if seeds <= len(one.pairs):
         return f"; {effect} would have been detected"
     return f"; about {seeds} seeds would detect {effect}"
+
+
+def smallest_effect(tested: Sequence[Comparison], comparisons: int) -> str:
+    """The smallest difference that most comparisons would have detected, and how many seeds 1 % of
+    the baseline's mean would take; ``""`` without a test.
+    """
+    if not tested:
+        return ""
+    sizes = sorted(
+        detectable(len(one.pairs), comparisons) * stdev(one.differences) for one in tested
+    )
+    seeds = round(median(len(one.pairs) for one in tested))
+    mean = abs(median(fmean(one.base[seed] for seed in one.pairs) for one in tested))
+    size, spread = median(sizes), median(stdev(one.differences) for one in tested)
+    share = f" ({100 * size / mean:.2g} % of the baseline's mean)" if mean else ""
+    between = (
+        f", from {format_size(sizes[0])} to {format_size(sizes[-1])} by comparison"
+        if len(sizes) > 1
+        else ""
+    )
+    text = f"{seeds} seeds detect a difference of {format_size(size)}{share}{between}"
+    if not mean or size <= MIN_EFFECT * mean:
+        return text
+    needed = seeds_needed(MIN_EFFECT * mean, spread, comparisons)
+    count = f"about {needed}" if needed else f"more than {MAX_SEEDS:,}"
+    return f"{text}; {MIN_EFFECT * 100:g} % takes {count} seeds"
 
 
 def untested(one: Comparison) -> str:

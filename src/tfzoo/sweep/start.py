@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -80,19 +80,22 @@ def start_one(
     *,
     retry: bool = False,
     trust: bool = False,
+    seeds: Sequence[int] = (),
 ) -> int:
     """Train one run, by the number that ``--dry-run`` prints. For schedulers that start each run
     themselves; ``tfzoo report`` writes the report.
     """
-    made = load(file, number, trust)
+    made = load(file, number, trust, seeds)
     if made.prune:
         raise BadOption(
             f"{made.file}: prune compares all runs before they go on: leave out --cell, or remove "
             "prune"
         )
     where = sweep_folder(made, path)
+    if seeds:
+        folder.check_seeds(made, where)
     if not folder.is_created(made, where):
-        made = load(file, trust=trust)
+        made = load(file, trust=trust, seeds=seeds)
         folder.create(made, where, stored_command(arguments))
     chosen = made.cells[number // len(made.seeds)]
     runs = [one for one in state.planned_runs(made, where) if one.number == number]

@@ -13,9 +13,9 @@ from tfzoo.sweep.plan import Plan
 GOALS = {"min": "minimize", "max": "maximize"}
 
 
-def export(plan: Plan, folder: Path) -> str:
+def export(plan: Plan, folder: Path, seeds: str = "") -> str:
     """The YAML for ``wandb sweep``: a grid over one parameter, ``cell``, the number of a run. Each
-    ``wandb agent`` runs ``tfzoo sweep ... --cell=I``.
+    ``wandb agent`` runs ``tfzoo sweep ... --cell=I``, with ``--seeds`` if they are not the file's.
     """
     numbers = [run.number for run in state.planned_runs(plan, folder)]
     configuration: dict[str, Any] = {
@@ -30,6 +30,7 @@ def export(plan: Plan, folder: Path) -> str:
             str(plan.file),
             "--run",
             str(folder.absolute()),
+            *(["--seeds", seeds] if seeds else []),
             "${args}",
         ],
     }

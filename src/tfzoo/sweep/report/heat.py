@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from tfzoo.sweep.judge import Verdicts
+from tfzoo.sweep.judge import Judged, Verdicts
 from tfzoo.sweep.report.numbers import format_mean, format_value
 from tfzoo.sweep.report.svg import limits
 from tfzoo.sweep.results import CellResult, Results
@@ -14,6 +14,9 @@ from tfzoo.sweep.results import CellResult, Results
 STEPS = 8
 """The number of the best shade; the worst is 0."""
 SIGNS = {"better": "▲", "worse": "▼"}
+"""Marks of verdicts in tables."""
+HINTS = {"better": "△", "worse": "▽"}
+"""Of verdicts that are hints."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +135,13 @@ def field(cell: CellResult, index: int, shade: Shade) -> Field:
             next(iter(reasons), "no run is completed"),
         )
     mean, _, half = format_mean(judged.mean, judged.low, judged.high).partition(" ± ")
-    below = f"{half and f'± {half}'} {SIGNS.get(judged.verdict, '')}".strip()
+    below = f"{half and f'± {half}'} {sign(judged)}".strip()
     kind = shade(judged.mean) + " baseline" * (judged.verdict == "baseline")
     return Field(
         mean if half else format_value(judged.mean), below, kind, f"{cell.title}. {judged.sentence}"
     )
+
+
+def sign(one: Judged) -> str:
+    """``▲`` better, ``▼`` worse, hollow if it is a hint; ``""`` for other verdicts."""
+    return (HINTS if one.is_hint else SIGNS).get(one.verdict, "")

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfzoo.sweep.judge import Judged, Verdicts
-from tfzoo.sweep.report import cells, facts
+from tfzoo.sweep.report import cells, dependences, facts, repeated
+from tfzoo.sweep.report.equal_time import HEADS, equal_time
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.page import has_main_effects
+from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.results import Results
 
+NUMERIC = [False, False, True, True, True, False]
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
@@ -21,13 +24,17 @@ def markdown(results: Results) -> str:
         lines += [escape(str(claim)), ""]
     lines += [f"- {name}: {escape(words)}" for name, words in facts.facts(results)]
     lines += ["", "## What it showed", ""]
+    lines += [code(line), ""] if (line := quote(results)) else []
     for number, verdicts in enumerate(results.verdicts):
         lines += answer(results, verdicts, results.notes if not number else [])
+    lines += repeats(results)
+    lines += interactions(results)
     if compared := results.translations.compared:
         lines += ["### BLEU on other sentences (paired bootstrap on the test set)", ""]
         lines += [f"- {escape(one.sentence + ('; '.join(['', *one.notes])))}" for one in compared]
         lines += [f"- Note: {escape(note)}" for note in results.translations.notes] + [""]
     lines += ["## The grid", "", *grid(results)]
+    lines += after_equal_time(results)
     lines += ["## All cells", ""]
     heads = cells.columns(results)
     rows = [[entry.whole for entry in cells.entries(results, cell)] for cell in results.cells]
@@ -65,8 +72,42 @@ def answer(results: Results, verdicts: Verdicts, notes: Sequence[str]) -> Iterat
         yield from ("", "Each cell compared with the baseline:", "")
     yield from (f"- {sentence(one)}" for one in verdicts.cells if one.verdict != "baseline")
     yield ""
+    if verdicts.smallest:
+        yield from (f"{escape(verdicts.smallest)}.", "")
     for note in (*verdicts.notes, *notes):
         yield from (f"Note: {escape(note)}.", "")
+
+
+def repeats(results: Results) -> Iterator[str]:
+    """Whether the verdicts held in a repeat."""
+    if not results.repeats:
+        return
+    yield from ("### Again with other seeds", "")
+    for found in results.repeats:
+        yield from (f"{escape(repeated.summary(found))}.", "")
+        yield from table(["", *repeated.HEADS], repeated.rows(found, results.title), [False] * 5)
+        yield ""
+
+
+def interactions(results: Results) -> Iterator[str]:
+    """Whether the effect of one axis depends on another."""
+    found = dependences.dependences(results)
+    if not found:
+        return
+    yield from ("### Does the effect of one axis depend on another?", "")
+    for metric, pairs in found:
+        for one in pairs:
+            yield from (f"{escape(f'{metric}: {one.sentence}')}.", "")
+            yield from table(dependences.heads(results, one), dependences.lines(one), NUMERIC)
+            yield ""
+
+
+def after_equal_time(results: Results) -> Iterator[str]:
+    """Quality after equal time."""
+    found = equal_time(results)
+    yield from ("## After equal time", "", escape(found.caption), "")
+    if found.lines:
+        yield from (*table(HEADS, found.lines, [False, True, True, True]), "")
 
 
 def sentence(one: Judged) -> str:

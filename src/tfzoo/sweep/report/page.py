@@ -10,10 +10,12 @@ from markupsafe import Markup
 from tfzoo.pages.render import render
 from tfzoo.sweep.judge import Verdicts
 from tfzoo.sweep.paired import ALPHA
-from tfzoo.sweep.report import cells, facts
+from tfzoo.sweep.report import cells, dependences, facts, repeated
 from tfzoo.sweep.report.curves import curves
+from tfzoo.sweep.report.equal_time import HEADS, equal_time
 from tfzoo.sweep.report.forest import forest
 from tfzoo.sweep.report.heat import grids
+from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.report.svg import mark, tag
 from tfzoo.sweep.report.tradeoff import tradeoffs
 from tfzoo.sweep.results import Results
@@ -29,6 +31,19 @@ def page(results: Results) -> str:
         results=results,
         facts=facts.facts(results),
         answers=[answer(results, one) for one in results.verdicts],
+        quote=quote(results),
+        dependences=[
+            (metric, one.sentence, dependences.heads(results, one), list(dependences.lines(one)))
+            for metric, pairs in dependences.dependences(results)
+            for one in pairs
+        ],
+        equal_time=equal_time(results),
+        time_heads=HEADS,
+        repeats=[
+            (repeated.summary(one), list(repeated.rows(one, results.title)))
+            for one in results.repeats
+        ],
+        repeat_heads=list(repeated.HEADS),
         grids=list(grids(results)),
         curves=curves(results),
         tradeoffs=tradeoffs(results),
@@ -50,6 +65,7 @@ def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
         else [],
         "cells": [one for one in verdicts.cells if one.verdict != "baseline"],
         "baseline": next((one for one in verdicts.cells if one.verdict == "baseline"), None),
+        "smallest": verdicts.smallest,
         "notes": verdicts.notes,
         "forest": forest(results, verdicts),
         "uncorrected": any(

@@ -1,0 +1,39 @@
+"""Interactions of axes: a sentence and a table for each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfzoo.sweep.interactions import Dependence, interactions
+from tfzoo.sweep.report.numbers import NONE, format_interval, format_signed
+from tfzoo.sweep.results import Results
+from tfzoo.sweep.sentences import format_p
+
+
+def dependences(results: Results) -> list[tuple[str, list[Dependence]]]:
+    """By metric; empty unless the sweep is a grid."""
+    found = [
+        (one.metric, interactions(results.rows, results.axes, results.baseline, one.metric))
+        for one in results.verdicts
+    ]
+    return [(metric, own) for metric, own in found if own]
+
+
+def heads(results: Results, one: Dependence) -> list[str]:
+    """The titles of the columns of :func:`lines`."""
+    first, second = (results.axis_name(axis) for axis in one.axes)
+    base = results.baseline[one.axes[1]]
+    return [first, second, "effect there", f"effect at {base}", "difference", "p"]
+
+
+def lines(one: Dependence) -> Iterator[list[str]]:
+    """A line for each difference between effects."""
+    for found in one.found:
+        yield [
+            *found.labels.values(),
+            NONE if found.here is None else format_signed(found.here, 3),
+            NONE if found.there is None else format_signed(found.there, 3),
+            format_interval(found.difference, found.low, found.high),
+            "; ".join([*([format_p(found.p_corrected)] if found.p_corrected else []), *found.notes])
+            or NONE,
+        ]

@@ -1,0 +1,64 @@
+"""One line that can be quoted: the clearest difference, with all that it needs to be understood."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tfzoo.sweep.judge import Judged
+from tfzoo.sweep.report.numbers import format_value
+from tfzoo.sweep.results import Results
+from tfzoo.sweep.sentences import format_corrected, format_estimate, hint
+
+
+def quote(results: Results) -> str:
+    """``norm=rms instead of layer: val/loss 1.23 -> 1.21, difference -0.02 (95 % CI -0.04 to
+    -0.01), 5 seeds, p = 0.003, tfzoo 0.2.0, recipe translation/numbers, 350 steps``: the smallest
+    p of the first metric. ``""`` if nothing was tested.
+    """
+    verdicts = results.verdicts[0]
+    tested = [one for one in verdicts.axes if one.p is not None and one.p_corrected is not None]
+    if not tested:
+        return ""
+    one = min(tested, key=lambda one: (one.p_corrected, one.p))
+    ((axis, label),) = one.labels.items()
+    others = [results.axis_name(other) for other in results.axes if other != axis]
+    over = ""
+    if others and results.file.get("mode") != "one_at_a_time":
+        over = f" (averaged over {', '.join(others)})"
+    return ", ".join(
+        [
+            f"{results.axis_name(axis)}={label} instead of {results.baseline[axis]}{over}: "
+            f"{verdicts.metric} {change(one)}",
+            f"{hint(one.p_corrected or 0.0)}{one.verdict}",
+            f"{one.seeds} seeds",
+            format_corrected(one.p_corrected or 0.0, verdicts.comparisons),
+            *made_with(results),
+        ]
+    )
+
+
+def change(one: Judged) -> str:
+    """``1.23 -> 1.21, difference -0.02 (95 % CI -0.04 to -0.01)``."""
+    mean, difference = one.mean or 0.0, one.difference or 0.0
+    low, high = one.difference_low or 0.0, one.difference_high or 0.0
+    before, after = (
+        format_value(value).replace("\N{MINUS SIGN}", "-") for value in (mean - difference, mean)
+    )
+    return f"{before} -> {after}, difference {format_estimate(difference, low, high)}"
+
+
+def made_with(results: Results) -> list[str]:
+    """Version, recipe or module, and steps."""
+    versions = Counter(
+        one.get("fit", {}).get("versions", {}).get("tfzoo")
+        for folder in results.folders
+        for one in folder.summaries()
+    )
+    found = [f"tfzoo {name}" for name, _ in versions.most_common(1) if name]
+    kind = "module" if "module" in results.file else "recipe"
+    found.append(f"{kind} {results.file.get(kind)}")
+    steps = {row["steps"] for row in results.rows if row["steps"]}
+    if steps:
+        low, high = min(steps), max(steps)
+        found.append(f"{low:,} steps" if low == high else f"{low:,} to {high:,} steps")
+    return found

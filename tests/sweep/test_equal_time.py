@@ -1,0 +1,75 @@
+"""Quality after equal time, and the line that can be quoted."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sweep.made import make
+from tfzoo.sweep.report.curves import read_curves
+from tfzoo.sweep.report.equal_time import equal_time, read
+from tfzoo.sweep.report.quote import quote
+from tfzoo.sweep.results import gather
+
+SEEDS = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A step of ``rms`` takes twice as long as one of ``layer``."""
+    made = make(tmp_path_factory.mktemp("time") / "norms", SEEDS, ("layer", "rms"), ("sinusoidal",))
+    for summary in made.glob("norm=rms,*/seed-*/summary.json"):
+        found = json.loads(summary.read_text("utf-8"))
+        found["fit"]["train_seconds"] *= 2
+        summary.write_text(json.dumps(found), "utf-8")
+    return made
+
+
+def curve(folder: Path, norm: str, seed: int) -> dict[int, float]:
+    return read_curves(folder / f"norm={norm},position=sinusoidal/seed-{seed}")["val/loss"]
+
+
+def test_a_slow_cell_is_read_at_the_step_that_it_had_reached(folder: Path) -> None:
+    found = equal_time(gather([folder]))
+    assert "15.2 s of training each, when layer · sinusoidal had ended" in found.caption
+    (line,) = found.lines
+    assert line[:2] == ["rms · sinusoidal", "150"]
+    for text, steps in zip(line[2:], (300, 150), strict=True):
+        differences = []
+        for seed in SEEDS:
+            slow, fast = (curve(folder, norm, seed) for norm in ("rms", "layer"))
+            done, losses = [step + 1 for step in slow], [*slow.values()]
+            differences.append(np.interp(steps, done, losses) - fast[299])
+        said = float(text.split()[0].replace("\N{MINUS SIGN}", "-"))
+        assert said == pytest.approx(np.mean(differences), abs=0.006)
+
+
+def test_a_curve_is_a_line_between_validations_and_nothing_outside_them() -> None:
+    validated = {19: 3.0, 39: 2.0}
+    assert [read(validated, steps) for steps in (20, 25, 40)] == [3.0, 2.75, 2.0]
+    assert [read(validated, steps) for steps in (19, 41)] == [None, None]
+
+
+def test_one_validation_is_no_curve_and_the_report_says_so(tmp_path: Path) -> None:
+    made = make(tmp_path / "norms", SEEDS, ("layer", "rms"), ("sinusoidal",))
+    for metrics in made.glob("*/*/metrics.csv"):
+        metrics.write_text("step,train/loss,val/loss\n9,3,\n19,2,\n299,1,2.0\n", "utf-8")
+    found = equal_time(gather([made]))
+    assert found.lines == []
+    assert found.caption.startswith("Not known after equal time: runs validated at most once")
+
+
+def test_one_line_has_all_that_a_quotation_needs(tmp_path: Path) -> None:
+    made = make(tmp_path / "norms", (1, 2, 3, 4, 5), ("layer", "rms"), ("sinusoidal", "rotary"))
+    assert re.fullmatch(
+        r"position=rotary instead of sinusoidal \(averaged over norm\): val/loss 2\.\d+ -> 1\.\d+, "
+        r"difference -0\.\d+ \(95 % CI -0\.\d+ to -0\.\d+\), better, 5 seeds, "
+        r"p < 0\.001 after Holm's correction for 5 comparisons, tfzoo 0\.1\.0, "
+        r"recipe translation/numbers, 300 steps",
+        quote(gather([made])),
+    ), quote(gather([made]))
+    assert quote(gather([make(tmp_path / "one", (1,), ("layer", "rms"), ("sinusoidal",))])) == ""

@@ -1,0 +1,126 @@
+"""Whether the effect of one axis depends on another: differences of differences, by seed."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, ttest_1samp
+
+from tfzoo.sweep.interactions import Dependence, interactions
+from tfzoo.sweep.paired import holm
+
+AXES = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
+EFFECTS = {"rms": 0.1, "rotary": -0.3, "alibi": 0.2}
+Rows = list[dict[str, Any]]
+
+
+def grid(axes: dict[str, list[str]] = AXES, seeds: int = 5, depends: float = 0.5) -> Rows:
+    """The effect of ``rms`` is larger by ``depends`` with ``rotary``."""
+    random, rows = np.random.default_rng(3), []
+    for labels, seed in product(product(*axes.values()), range(seeds)):
+        loss = 2 + seed / 3 + sum(EFFECTS.get(label, 0.0) for label in labels)
+        loss += depends * ({"rms", "rotary"} <= {*labels}) + random.normal(0, 0.02)
+        rows.append({**dict(zip(axes, labels, strict=True)), "seed": seed, "val/loss": loss})
+    return rows
+
+
+def of(rows: Rows, *labels: str) -> np.ndarray[Any, Any]:
+    return np.array([one["val/loss"] for one in rows if {*labels} <= {*map(str, one.values())}])
+
+
+def only(rows: Rows, axes: dict[str, list[str]] = AXES) -> Dependence:
+    (one,) = interactions(rows, axes, {}, "val/loss")
+    return one
+
+
+def test_a_difference_of_differences_has_the_numbers_of_a_paired_test() -> None:
+    rows = grid()
+    rotary, alibi = only(rows).found
+    tests = []
+    for one, label in ((rotary, "rotary"), (alibi, "alibi")):
+        here = of(rows, "rms", label) - of(rows, "layer", label)
+        there = of(rows, "rms", "index") - of(rows, "layer", "index")
+        tests.append(ttest_1samp(here - there, 0))
+        assert one.labels == {"norm": "rms", "position": label}
+        assert (one.here, one.there, one.difference, one.p) == pytest.approx(
+            (here.mean(), there.mean(), (here - there).mean(), tests[-1].pvalue)
+        )
+        assert (one.low, one.high) == pytest.approx(tuple(tests[-1].confidence_interval(0.95)))
+    assert [one.p_corrected for one in (rotary, alibi)] == pytest.approx(
+        holm([test.pvalue for test in tests]).tolist()
+    )
+
+
+def test_one_sentence_says_whether_one_effect_depends_on_the_other() -> None:
+    said = only(grid()).sentence
+    assert said.startswith(
+        "the effect of norm depends on position: rms instead of layer changes val/loss by +0.6"
+    )
+    assert " at rotary and by +0.1" in said
+    assert said.endswith("for 2 comparisons; 1 of 2 such differences are significant")
+    assert only(grid(depends=0.0)).sentence.startswith(
+        "the effect of norm does not measurably depend on position: "
+    )
+
+
+def test_settings_of_a_third_axis_are_averaged_over() -> None:
+    axes = {"norm": ["layer", "rms"], "position": ["index", "rotary"], "width": ["64", "128"]}
+    rows = grid(axes)
+    found = interactions(rows, axes, {}, "val/loss")
+    assert [one.axes for one in found] == [
+        ("norm", "position"),
+        ("norm", "width"),
+        ("position", "width"),
+    ]
+    each = [
+        of(rows, "rms", "rotary", width)
+        - of(rows, "layer", "rotary", width)
+        - of(rows, "rms", "index", width)
+        + of(rows, "layer", "index", width)
+        for width in axes["width"]
+    ]
+    assert found[0].found[0].p == pytest.approx(ttest_1samp(np.mean(each, 0), 0).pvalue)
+
+
+def test_what_is_missing_is_left_out_and_said() -> None:
+    rows = [row for row in grid() if (row["norm"], row["position"]) != ("rms", "alibi")]
+    rows = [row for row in rows if (row["norm"], row["seed"]) != ("rms", 3)]
+    rotary, alibi = only(rows).found
+    assert (rotary.seeds, rotary.notes) == (4, ())
+    assert (alibi.seeds, alibi.p, alibi.notes) == (0, None, ("no seed is in all four cells",))
+    pruned = grid()
+    for row in pruned:
+        row["status"] = "pruned" if row["position"] == "alibi" else "completed"
+    rotary, alibi = only(pruned).found
+    whole = only(grid()).found[0]
+    assert alibi.notes == ("2 of the cells that it compares were pruned",)
+    assert rotary.p_corrected == pytest.approx(2 * (rotary.p or 0)), "pruned ones are counted"
+    assert (rotary.low or 0) < (whole.low or 0), "the interval allows for the selection"
+
+
+def test_without_cells_that_differ_on_two_axes_there_is_nothing_to_ask() -> None:
+    rows = [row for row in grid() if row["norm"] == "layer" or row["position"] == "index"]
+    assert interactions(rows, AXES, {}, "val/loss") == []
+    equal = grid(depends=0.0)
+    for row in equal:
+        row["val/loss"] = 1.0
+    assert only(equal).sentence == (
+        "whether the effect of norm depends on position is not judged: no test"
+    )
+
+
+def test_effects_that_only_add_up_are_called_dependent_in_5_of_100_sweeps() -> None:
+    axes = {"norm": ["layer", "rms"], "position": ["index", "rotary"]}
+    rows, random, tries = grid(axes, depends=0.0), np.random.default_rng(7), 400
+    noise = np.where([row["norm"] == "rms" for row in rows], 3.0, 1.0)
+    true = np.array([row["val/loss"] for row in rows])
+    called = 0
+    for _ in range(tries):
+        for row, loss in zip(rows, true + noise * random.standard_normal(len(rows)), strict=True):
+            row["val/loss"] = loss
+        called += (only(rows, axes).found[0].p_corrected or 1.0) < 0.05
+    low, high = binom.interval(0.99, tries, 0.05)
+    assert low <= called <= high

@@ -1,0 +1,146 @@
+"""A sweep that is run again with other seeds: what held, what did not, and what is no repeat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+from tests.sweep.made import make
+from tfzoo.commands.main import main
+from tfzoo.errors import BadRun
+from tfzoo.sweep.judge import judge
+from tfzoo.sweep.repeats import Repeat, Repeats, repeats
+
+AXES = {"norm": ["layer", "rms"]}
+NOISE = [0.010, -0.008, 0.003, -0.011, 0.006]
+
+
+def rows(difference: float, seeds: range, machine: float = 0.0) -> list[dict[str, Any]]:
+    """Five pairs whose mean difference is exactly this, on a machine whose losses are higher."""
+    return [
+        {
+            "norm": norm,
+            "seed": seed,
+            "status": "completed",
+            "val/loss": 2 + machine + seed / 9 + own,
+        }
+        for seed, noise in zip(seeds, NOISE, strict=True)
+        for norm, own in (("layer", 0.0), ("rms", difference + noise))
+    ]
+
+
+def repeated(first: float, again: float, machine: float = 0.0) -> Repeats:
+    return repeats(
+        rows(first, range(1, 6)), rows(again, range(6, 11), machine), AXES, {}, "val/loss", "min"
+    )
+
+
+def only(found: Repeats) -> Repeat:
+    (one,) = found.all
+    return one
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "outcome"),
+    [
+        (-0.05, -0.04, "held"),
+        (-0.012, 0.0, "weakened"),
+        (-0.05, 0.05, "turned round"),
+        (-0.009, -0.009, "appeared"),
+        (0.001, 0.002, "not distinguishable"),
+    ],
+)
+def test_a_verdict_holds_weakens_turns_or_appears(first: float, again: float, outcome: str) -> None:
+    assert only(repeated(first, again)).outcome == outcome
+
+
+def test_a_verdict_of_the_pool_whose_repeat_points_the_other_way_did_not_hold() -> None:
+    one = only(repeated(-0.05, 0.001))
+    assert (one.first.verdict, one.again.verdict) == ("better", "not distinguishable")
+    assert one.outcome == "weakened"
+
+
+def test_pooled_differences_are_paired_by_seed_whatever_the_machine_adds() -> None:
+    one = only(repeated(-0.05, -0.03, machine=7.0))
+    test = ttest_1samp([first + noise for first in (-0.05, -0.03) for noise in NOISE], 0)
+    assert (one.pooled.seeds, one.pooled.difference, one.pooled.p) == pytest.approx(
+        (10, -0.04, test.pvalue)
+    )
+    assert (one.pooled.difference_low, one.pooled.difference_high) == pytest.approx(
+        tuple(test.confidence_interval(0.95))
+    )
+
+
+def test_the_verdicts_are_counted_in_one_sentence() -> None:
+    assert repeated(-0.05, -0.04).sentence == "of 1 verdict 1 held"
+    assert repeated(-0.009, -0.009).sentence == "1 appeared"
+    assert repeated(0.001, 0.002).sentence == "nothing was or is distinguishable"
+
+
+def test_another_setting_is_compared_and_not_pooled() -> None:
+    first, again = rows(-0.05, range(1, 6)), rows(-0.2, range(1, 6))
+    one = only(repeats(first, again, AXES, {}, "val/loss", "min", pool=False))
+    assert (one.outcome, one.pooled.difference, one.pooled.seeds) == (
+        "held",
+        pytest.approx(-0.2),
+        5,
+    )
+
+
+def test_what_shares_seeds_or_has_other_cells_is_no_repeat() -> None:
+    first = rows(-0.05, range(1, 6))
+    with pytest.raises(BadRun, match=r"seed 3, 4, 5 is in both: a repeat has other seeds"):
+        repeats(first, rows(-0.05, range(3, 8)), AXES, {}, "val/loss", "min")
+    more = [*rows(-0.05, range(6, 11)), {**first[0], "seed": 6, "norm": "batch"}]
+    with pytest.raises(BadRun, match="batch is in one of the two only"):
+        repeats(first, more, AXES, {}, "val/loss", "min")
+
+
+def test_a_refused_cell_is_in_both_and_judged_in_neither() -> None:
+    refused = {"norm": "batch", "seed": None, "status": "refused", "reason": "sees the future"}
+    found = repeats(
+        [*rows(-0.05, range(1, 6)), refused],
+        [*rows(-0.05, range(6, 11)), refused],
+        {"norm": ["layer", "rms", "batch"]},
+        {},
+        "val/loss",
+        "min",
+    )
+    assert [one.outcome for one in found.all] == ["held", "not judged"]
+    assert found.all[1].pooled.notes == ["refused: sees the future"]
+
+
+def test_a_verdict_that_is_barely_below_5_percent_is_called_a_hint() -> None:
+    random = np.random.default_rng(0)
+    said = {}
+    for shift in np.linspace(0.005, 0.03, 26):
+        table = rows(-float(shift), range(1, 6))
+        for row in table:
+            row["val/loss"] += float(random.normal(0, 1e-9))
+        one = judge(table, AXES, {}, "val/loss", "min").cells[1]
+        said[one.sentence.partition(" by ")[0]] = one.p_corrected or 0.0
+        assert one.is_hint == one.sentence.startswith("rms: a hint: better than layer")
+        assert one.is_hint == (0.01 <= (one.p_corrected or 0.0) < 0.05)
+    assert {"rms: a hint: better than layer", "rms: better than layer"} <= said.keys()
+
+
+def test_a_report_of_two_folders_says_what_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    grid = (("layer", "rms"), ("sinusoidal", "rotary"))
+    make(Path("norms"), (1, 2, 3, 4, 5), *grid)
+    make(Path("again"), (6, 7, 8, 9, 10), *grid)
+    assert main(["report", "norms", "again"]) == 0
+    out = capsys.readouterr().out
+    assert "again: val/loss with seeds 6 to 10 after 1 to 5: of " in out
+    line = next(one for one in out.splitlines() if one.startswith("  position rotary: held: "))
+    assert line.count(" to ") == 3
+    for name in ("report.md", "report.html"):
+        text = Path("norms", name).read_text("utf-8")
+        assert "Again with other seeds" in text
+        assert "seeds 6 to 10 after 1 to 5: of " in text
