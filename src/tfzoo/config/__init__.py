@@ -3,7 +3,7 @@
 :func:`tfzoo.config.resolve.resolve` calls, in this order:
 
 - ``arguments``: words of a command line to options, each parsed as YAML;
-- ``loader``, ``packaged``, ``bases``: a recipe and its bases, to plain values of limited size;
+- ``loader``, ``packaged``: a recipe and its bases, to plain values of limited size;
 - ``security``: refuses values that would run code, fetch something or write elsewhere;
 - ``sections``: the keys of a recipe, with types and defaults, from constructors;
 - ``merge``, ``data_paths``: defaults, recipes, ``--config`` files and options to one value for each

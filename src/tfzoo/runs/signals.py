@@ -1,15 +1,18 @@
 """A signal ends training after a step, with a checkpoint; a second Ctrl-C ends it at once. So does
-:data:`PAUSE`, by which a sweep pauses runs.
+:data:`PAUSE`, by which a sweep pauses runs. A job of SLURM that is about to reach its time limit is
+requeued.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from types import FrameType
 from typing import Any
 
 import lightning.pytorch as L
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
 from tfzoo.runs.host_group import HostGroup
 from tfzoo.runs.last_checkpoint import LastCheckpoint, step_is_over
@@ -86,3 +89,23 @@ class Signals(L.Callback):
             raise KeyboardInterrupt
         self.asks_again |= signal.Signals(number).name == "SIGUSR1"
         self.asked = max(self.asked, CODES[signal.Signals(number)])
+
+
+def requeue() -> str:
+    """Ask SLURM to requeue this job. Returns a message; ``""`` where this is no job of srun."""
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if not job or not SLURMEnvironment.detect():
+        return ""
+    if "SLURM_ARRAY_JOB_ID" in os.environ:
+        job = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+    try:
+        done = subprocess.run(
+            ["scontrol", "requeue", job], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"job {job} could not be requeued: {error}"
+    return (
+        f"job {job} is requeued"
+        if not done.returncode
+        else f"job {job} could not be requeued: {done.stderr.strip()[:200]}"
+    )

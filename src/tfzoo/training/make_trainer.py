@@ -1,8 +1,10 @@
-"""Make Lightning's Trainer from a resolved configuration."""
+"""Make Lightning's Trainer, and the callback that saves the best checkpoint, from a resolved
+configuration.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import lightning.pytorch as L
 from jsonargparse import Namespace
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
+from lightning.pytorch.callbacks import ModelCheckpoint
 
 from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
 from tfzoo.config.merge import as_list
@@ -25,6 +28,8 @@ DISABLED_BY = {
     "enable_checkpointing": lightning_callbacks.ModelCheckpoint,
 }
 """The arguments of the Trainer that remove tfzoo's own callbacks of a class if they are False."""
+LAST_CHECKPOINT_KEYS = {"every_n_train_steps", "train_time_interval"}
+"""Keys of the section ``checkpoint`` that say when the last checkpoint is written."""
 
 
 def make_trainer(
@@ -63,6 +68,27 @@ def make_trainer(
         if arguments["num_sanity_val_steps"] is None:
             arguments["num_sanity_val_steps"] = 0
         return launcher.trainer(arguments)
+
+
+def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> ModelCheckpoint:
+    """Return the callback that saves the best checkpoint after each validation. ``settings`` are
+    the section ``checkpoint``; ``monitor`` is the score to compare if they name none.
+
+    Raises:
+        BadRecipe: Lightning rejects the settings.
+    """
+    given = {key: value for key, value in settings.items() if key not in LAST_CHECKPOINT_KEYS}
+    arguments = {
+        "monitor": monitor,
+        "mode": "max",
+        "save_on_train_epoch_end": False,
+        **given,
+        "save_last": None,
+    }
+    if arguments.get("save_top_k", 1) == 1 and not arguments.get("filename"):
+        arguments |= {"filename": "best", "enable_version_counter": False}
+    with lightning_errors("checkpoint"):
+        return ModelCheckpoint(dirpath=folder, **arguments)
 
 
 @contextmanager

@@ -18,16 +18,14 @@ from tfzoo.runs.folder import rank
 from tfzoo.runs.last_checkpoint import LastCheckpoint
 from tfzoo.runs.metrics_file import MetricsFile
 from tfzoo.runs.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
-from tfzoo.runs.requeue import requeue
 from tfzoo.runs.resume import Resume
-from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals
+from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals, requeue
 from tfzoo.runs.throughput import Throughput
 from tfzoo.runs.watchdog import Watchdog
 from tfzoo.tasks.explain import Explain
 from tfzoo.terminal import notify, print_error
 from tfzoo.training import results, tracking
-from tfzoo.training.best_checkpoint import best_checkpoint
-from tfzoo.training.make_trainer import make_trainer
+from tfzoo.training.make_trainer import best_checkpoint, make_trainer
 from tfzoo.training.pictures import draw_curves
 from tfzoo.training.progress import Bar
 
