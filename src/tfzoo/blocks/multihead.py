@@ -165,16 +165,11 @@ def split_heads(x: Tensor, heads: int, norm: HeadNorm | None = None) -> Tensor:
 class CrossAttention(SelfOrCrossAttention):
     """Queries are projections of the target, keys and values those of the encoder's output."""
 
-    def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the encoder's output: ``(b k d) -> (b h|kv_heads k *),
-        (b kv_heads k e)``. Keys are from :meth:`prepare_keys`.
-        """
-        return self.prepare_keys(self.keys(memory)), self.values(memory)
-
     def keep_memory(self, memory: Tensor, cache: LayerCache) -> None:
-        """Put the keys and values of the encoder's output ``(b k d)`` into an empty cache."""
-        k, v = self.keys_and_values(memory)
-        cache.append(k=k, v=v)
+        """Put the keys, from :meth:`prepare_keys`, and values of the encoder's output ``(b k d)``
+        into an empty cache.
+        """
+        cache.append(k=self.prepare_keys(self.keys(memory)), v=self.values(memory))
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b q d) -> (b q d)``

@@ -22,7 +22,7 @@ from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
 from tfzoo.config.merge import Origins, as_list
-from tfzoo.config.sections import Section, lightning_sections
+from tfzoo.config.sections import lightning_sections
 from tfzoo.config.security import ALLOWED
 from tfzoo.errors import BadRecipe, did_you_mean
 from tfzoo.values import is_plain, leaves
@@ -91,13 +91,8 @@ def parse(
 @cache
 def lightning_parser() -> Parser:
     """Return the parser of Lightning's sections. Cached, since making it is slow."""
-    return make_parser(lightning_sections())
-
-
-def make_parser(sections: Mapping[str, Section]) -> Parser:
-    """Return a parser of these sections."""
     parser = Parser(allow_abbrev=False)
-    for name, section in sections.items():
+    for name, section in lightning_sections().items():
         if issubclass(section.cls, L.Trainer):
             parser.add_lightning_class_args(section.cls, name)
         else:

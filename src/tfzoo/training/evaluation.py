@@ -90,7 +90,9 @@ def open_run(
     checkpoint = checkpoints.read(path)
     check_overrides(arguments, checkpoint["tfzoo"]["task"])
     kept = checkpoint["tfzoo"]["recipe"]
-    trainer = {**trainer_settings(kept.get("trainer") or {}), **chosen}
+    trained = kept.get("trainer") or {}
+    as_trained = {key: trained[key] for key in ("precision", "accelerator") if key in trained}
+    trainer = {"devices": 1, **as_trained, **chosen}  # no callbacks or loggers
     own = {**kept, "trainer": trainer, "checkpoint": {}}
     check_data(command, path, kept, arguments)
     changed = {option.key for option in arguments.options}
@@ -144,16 +146,6 @@ def check_data(command: str, path: Path, recipe: Mapping[str, Any], arguments: A
             "checkpoint holds. Name files, such as --data.root FOLDER, or stay in Python: "
             f"trainer.{command}(task, data)"
         )
-
-
-def trainer_settings(trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section ``trainer`` for evaluation: precision and accelerator of the training, one
-    device, no callbacks or loggers.
-    """
-    return {
-        "devices": 1,
-        **{key: value for key, value in trainer.items() if key in ("precision", "accelerator")},
-    }
 
 
 def evaluate(command: str, args: list[str], text: str) -> int:
