@@ -143,14 +143,16 @@ class StackOptions:
         Raises:
             BadOption: an option that a stack does not have, or a value that it cannot take.
         """
-        for key in changes or {}:
+        if not changes:
+            return self
+        for key in changes:
             if key not in option_types():
                 raise BadOption(
                     f"{stack} has no option {key!r}.{did_you_mean(key, option_types())} "
                     f"Options: {listing(option_types(), 99)}"
                 )
         with within(stack):
-            return replace(self, **(changes or {}))
+            return replace(self, **changes)
 
     def each_layer(self) -> list[StackOptions]:
         """The options of each layer, as ``pattern`` changes them."""

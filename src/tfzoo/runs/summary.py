@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import shlex
@@ -20,9 +19,12 @@ PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacreb
 
 
 def write(folder: Path, command: str, section: Mapping[str, Any]) -> None:
-    """Write the section of a command into a run's summary; other sections stay as they are."""
+    """Write the section of a command into a run's summary; other sections stay as they are. NaN and
+    infinities become null, objects that JSON does not have strings.
+    """
     path = folder / FILE
-    summary = {**read(folder), command: to_json(section)}
+    plain = json.loads(json.dumps(dict(section), default=str), parse_constant=lambda _: None)
+    summary = {**read(folder), command: plain}
     temporary = path.with_suffix(".tmp")
     try:
         temporary.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -51,17 +53,6 @@ def scores(folder: Path, checkpoint: str) -> dict[str, float]:
         if isinstance(section, dict) and Path(str(section.get("checkpoint"))).name == checkpoint:
             found |= section.get("best" if "attempts" in section else "scores") or {}
     return {name: float(value) for name, value in found.items() if not name.endswith("/items")}
-
-
-def to_json(value: Any) -> Any:
-    """Convert to types of JSON; NaN and infinities become null, other objects strings."""
-    if isinstance(value, Mapping):
-        return {str(key): to_json(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(inner) for inner in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def environment(args: list[str]) -> dict[str, Any]:
