@@ -35,12 +35,14 @@ def fit_section(run: TrainingRun) -> dict[str, Any]:
         "skipped": run.task.skipped,
         "parameters": run.parameters,
         "checkpoint": str(run.checkpoint) if run.checkpoint else None,
-        **summary.environment(["fit", *run.args]),
+        **run.environment,
     }
 
 
-def table_rows(run: TrainingRun) -> list[tuple[str, str]]:
-    """Return the rows of the table that is printed after training."""
+def table_rows(run: TrainingRun, args: list[str]) -> list[tuple[str, str]]:
+    """Return the rows of the table that is printed after training; ``args`` are the arguments of
+    ``tfzoo fit``.
+    """
     section = fit_section(run)
     rows = [
         ("steps", f"{section['steps']:,}"),
@@ -63,7 +65,7 @@ def table_rows(run: TrainingRun) -> list[tuple[str, str]]:
         rows.append(("checkpoint", relative_path(run.checkpoint)))
         rows.append((command, f'echo "{example_text(run.data)}" | tfzoo {command} {folder}'))
     if (run.last.folder / checkpoints.LAST).exists():
-        rows.append(("go on", resume_command(run.args, folder)))
+        rows.append(("go on", resume_command(args, folder)))
     return rows
 
 

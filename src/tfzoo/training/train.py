@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tfzoo.config.resolve import Config
 from tfzoo.config.sections import LIGHTNING
 from tfzoo.errors import BadRun, listing
 from tfzoo.renamed import renamed_keys
-from tfzoo.runs import checkpoints
+from tfzoo.runs import checkpoints, summary
 from tfzoo.runs import config as run_config
 from tfzoo.runs.folder import choose, rank
 from tfzoo.terminal import notify, print_result, print_table, relative_path
@@ -29,12 +29,33 @@ def train(config: Config, folder: str | None, args: list[str], source: str | Non
     A folder that holds a checkpoint of this configuration is resumed. Otherwise training starts,
     with the weights of the run or checkpoint ``source`` if one is given.
     """
-    run, task, data = prepare(config, choose(config.name, folder), args, source)
+    place = choose(config.name, folder)
+    with removed_if_empty(place):
+        resume_from = find_checkpoint(place)
+        # without a checkpoint only rank 0 may read config.yaml, because it also writes it
+        if resume_from or (not rank() and (place / run_config.FILE).is_file()):
+            check_config(place, config)
+        run = TrainingRun(config, place, summary.environment(["fit", *args]), resume_from)
+        data = config.data
+        data.prepare_data()
+        data.setup("fit")
+        task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
+        task.check(data)
+        loaded = load_weights(task, source) if source and not resume_from else []
+    if not rank():
+        run_config.write(place, config.recipe)
+    if config.recipe.get("samples") is not None:
+        task.samples = config.recipe["samples"]
+    notify(f"run: {relative_path(place)}")
+    if resume_from:
+        notify(f"goes on from {relative_path(resume_from)}")
+    for line in loaded:
+        notify(f"from: {line}")
+    notify(data.describe())
     with launching(["fit", *args]):
         code = run.run(task, data)
     try:
-        title = f"{config.recipe['task']} {config.name}: {run.ended}"
-        print_table(table_rows(run), title)
+        print_table(table_rows(run, args), f"{config.recipe['task']} {config.name}: {run.ended}")
         if line := task.compare_with_baselines(data, run.test_scores):
             print_result(line)
     except Exception:  # an error in the report does not change the result of the training
@@ -42,39 +63,17 @@ def train(config: Config, folder: str | None, args: list[str], source: str | Non
     return code
 
 
-def prepare(
-    config: Config, folder: Path, args: list[str], source: str | None
-) -> tuple[TrainingRun, Any, Any]:
-    """Make the Trainer, prepare the data, build the task, and write ``config.yaml``. Returns the
-    training, its task and its data. If this fails, an empty folder is removed again.
-    """
+@contextmanager
+def removed_if_empty(folder: Path) -> Iterator[None]:
+    """Context after which an empty folder is removed again if the work in it failed."""
     try:
-        resume_from = find_checkpoint(folder)
-        # without a checkpoint only rank 0 may read config.yaml, because it also writes it
-        if resume_from or (not rank() and (folder / run_config.FILE).is_file()):
-            check_config(folder, config)
-        run = TrainingRun(config, folder, args, resume_from)
-        data = config.data
-        data.prepare_data()
-        data.setup("fit")
-        task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
-        task.check(data)
-        loaded = load_weights(task, source) if source and not resume_from else []
+        yield
     except BaseException:
         with suppress(OSError):  # it is not empty
             if not rank():
                 folder.rmdir()
                 folder.parent.rmdir()
         raise
-    if not rank():
-        run_config.write(folder, config.recipe)
-    notify(f"run: {relative_path(folder)}")
-    if resume_from:
-        notify(f"goes on from {relative_path(resume_from)}")
-    for line in loaded:
-        notify(f"from: {line}")
-    notify(data.describe())
-    return run, task, data
 
 
 def find_checkpoint(folder: Path) -> Path | None:

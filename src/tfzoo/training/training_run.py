@@ -39,7 +39,7 @@ class TrainingRun:
     Args:
         config: the resolved configuration.
         folder: the run's folder.
-        args: the arguments of ``tfzoo fit``.
+        environment: what ``summary.json`` records of :func:`tfzoo.runs.summary.environment`.
         resume_from: the checkpoint to resume from, or None to start from step 0.
 
     Raises:
@@ -54,11 +54,10 @@ class TrainingRun:
         self,
         config: Config,
         folder: Path,
-        args: list[str],
+        environment: dict[str, Any],
         resume_from: Path | None = None,
     ) -> None:
-        self.recipe, self.folder = config.recipe, folder
-        self.args, self.resume_from = args, resume_from
+        self.folder, self.environment, self.resume_from = folder, environment, resume_from
         self.ended = "not started"
         self.test_scores: dict[str, float] = {}
         self.earlier = results.earlier_attempts(folder) if resume_from else []
@@ -98,19 +97,16 @@ class TrainingRun:
         the exit code.
         """
         self.task, self.data = task, data
-        if self.recipe.get("samples") is not None:
-            task.samples = self.recipe["samples"]
         self.parameters = sum(parameter.numel() for parameter in task.parameters())
         notify(f"model: {self.parameters:,} parameters")
-        environment = summary.environment(["fit", *self.args])
         started = {"ended": "running", "attempts": self.attempts("running")}
-        self._write_summary("fit", {**started, **environment})
+        self._write_summary("fit", {**started, **self.environment})
         tracking.start(self.trainer.loggers)
         try:
             code = self._fit()
             if not self._write_summary("fit", results.fit_section(self)):
                 return code or 1
-            is_built_in = self.recipe["data"].get("dataset")
+            is_built_in = task.recipe["data"].get("dataset")
             if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
                 self._test()
             in_a_hurry = code == STOPPED or self.ended == AT_ONCE
@@ -134,8 +130,8 @@ class TrainingRun:
         if not self.resume_from and not rank():
             # left by an attempt that was killed before its first checkpoint
             self.resume.file.path.unlink(missing_ok=True)
-        for logger in self.trainer.loggers:
-            logger.log_hyperparams({**self.recipe, "versions": summary.versions()})
+        for logger in self.trainer.loggers[1:]:  # the first is metrics.csv, which keeps none
+            logger.log_hyperparams({**self.task.recipe, "versions": summary.versions()})
         self.watchdog.start(self.trainer)
         try:
             self.trainer.fit(
@@ -208,7 +204,7 @@ class TrainingRun:
         if not rank():
             self.task.save_figures(self.folder)
             section = {"scores": self.test_scores, "checkpoint": str(path), "ended": "completed"}
-            self._write_summary("test", {**section, **summary.environment(["fit", *self.args])})
+            self._write_summary("test", {**section, **self.environment})
 
     @property
     def checkpoint(self) -> Path | None:
