@@ -26,6 +26,7 @@ from statistics import median
 
 from tfzoo.config.loader import read_yaml
 from tfzoo.sweep.effects import axis_name
+from tfzoo.sweep.interactions import interactions
 from tfzoo.sweep.judge import Judged, judge
 from tfzoo.sweep.plan import Metric, Plan, parse
 from tfzoo.sweep.repeats import repeats
@@ -94,7 +95,14 @@ def section(file: Path) -> Iterator[str]:
     yield ""
     yield from table(plan, rows, metrics, [one.cells for one in verdicts])
     yield from ("", f"**Smallest effect.** {plan.metric.name}: {verdicts[0].smallest}.", "")
+    for one in interactions(rows, axes, plan.baseline, plan.metric.name):
+        yield from (f"**Interaction.** {capital(one.sentence)}.", "")
     yield from again(plan, file, rows)
+
+
+def capital(text: str) -> str:
+    """The text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]
 
 
 def again(plan: Plan, file: Path, rows: list[Row]) -> Iterator[str]:

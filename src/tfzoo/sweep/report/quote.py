@@ -57,7 +57,7 @@ def made_with(results: Results) -> list[str]:
     found = [f"tfzoo {name}" for name, _ in versions.most_common(1) if name]
     kind = "module" if "module" in results.file else "recipe"
     found.append(f"{kind} {results.file.get(kind)}")
-    steps = {row["steps"] for row in results.rows if row["steps"]}
+    steps = {row["steps"] for cell in results.cells for row in cell.done if row["steps"]}
     if steps:
         low, high = min(steps), max(steps)
         found.append(f"{low:,} steps" if low == high else f"{low:,} to {high:,} steps")
