@@ -42,6 +42,8 @@ TESTS = (
     "tests/docs/test_docstrings.py", "tests/attention", "tests/blocks",
     "tests/models", "tests/pooling", "tests/tasks", "tests/testing/test_classifiers.py",
     "tests/testing/test_options.py", "tests/testing/test_stacks.py",
+    "tests/testing/test_refusals.py", "tests/commands/test_layer_options.py",
+    "tests/exporting/test_hub.py", "tests/sweep/test_plan.py",
 )  # fmt: skip
 """The tests that own the promises of the files that are changed by default; ``--tests`` names
 those of other files.

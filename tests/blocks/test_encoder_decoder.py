@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ import tfzoo
 from tfzoo.blocks.traits import embeds
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
-from tfzoo.registry import registry
+from tfzoo.registry import NormSpec, PoolingSpec, registry
 from tfzoo.testing.samples import randomize
 
 DIM, HEADS, N = 8, 2, 7
@@ -234,9 +234,13 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
             lambda: decoder()(X, MEMORY, memory_mask=Mask(keys=padded("xx", "xx"))),
             r"memory_mask.keys must be \(2 3\)",
         ),
+        (
+            lambda: decoder()(X, MEMORY, memory_mask=Mask(allowed=EVERYTHING[:, :, 1:, :3])),
+            r"memory_mask.allowed must be \(b\|1 1\|h 7 k\)",
+        ),
         (lambda: language_model()(X, MEMORY), "a memory for a decoder .* cross_attention=False"),
         (lambda: language_model()(X, memory_mask=Mask()), "memory_mask without memory"),
-        (lambda: cached(2, memory=MEMORY), "give memory and memory_mask to init_cache"),
+        (lambda: cached(2, memory=MEMORY), "pass memory and memory_mask to init_cache"),
         (lambda: cached(3), "x has 3 rows, and the cache 2"),
         (
             lambda: decoder()(vectors(3), cache=decoder().init_cache(MEMORY)),
@@ -277,6 +281,15 @@ def test_a_norm_that_mixes_tokens_is_refused_where_a_mask_hides_tokens() -> None
         with pytest.raises(Clash, match="leaky-norm") if reads_all else nullcontext():
             module(X, mask=mask)
         tfzoo.EncoderLayer(8, 2, norm=norm, allow=["leaky-norm"]).double()(X, mask=mask)
+
+
+def test_a_constructor_says_its_name_and_the_types_of_its_arguments() -> None:
+    cls = tfzoo.TransformerClassifier
+    init = cls.__init__
+    types = get_type_hints(init, include_extras=True)
+    assert (types["dim"], types["pooling"], types["norm"]) == (int, PoolingSpec, NormSpec)
+    assert init.__qualname__ == "TransformerClassifier.__init__"
+    assert init.__module__ == cls.__module__
 
 
 def test_the_stored_arguments_build_the_same_module() -> None:

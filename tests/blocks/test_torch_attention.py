@@ -167,6 +167,12 @@ def test_heads_of_any_width_and_grouped_keys_work_with_every_attention(name: str
         close(ours(*given, need_weights=False)[0], y)
 
 
+def test_keys_and_values_of_other_widths_have_heads_of_any_width() -> None:
+    ours = tfzoo.MultiheadAttention(DIM, 4, kdim=5, vdim=3, head_dim=6, value_head_dim=2)
+    y, _ = ours(torch.randn(Q, B, DIM), torch.randn(K, B, 5), torch.randn(K, B, 3))
+    assert y.shape == (Q, B, DIM)
+
+
 def test_a_weighting_and_a_cap_act_with_weights_and_without() -> None:
     """With values of ones, an output is the sum of its weights."""
     x = torch.randn(Q, B, DIM)

@@ -8,12 +8,14 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from tfzoo.commands import predict
-from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
-from tfzoo.sweep.translations import read_translations, tokenizer
+from tfzoo.sweep.bootstrap import Bootstrap, Resampled, bootstrap, comparable, with_sentence
+from tfzoo.sweep.sentences import format_estimate
+from tfzoo.sweep.translations import Translations, read_translations, tokenizer
 
 AXES = {"norm": ["layer", "rms"]}
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -129,3 +131,99 @@ def test_text_without_spaces_is_cut_as_the_task_cuts_it() -> None:
     assert tokenizer(("他有三本 WMT 的书",)) == "zh"
     assert tokenizer(("これは本です",)) == "ja-mecab"
     assert tokenizer(("ein Haus", "Straße 東京")) == "13a"
+
+
+def test_the_sentence_tells_which_way_and_how_much(tmp_path: Path) -> None:
+    table = sweep(tmp_path, 0.4)[0]
+    (worse,) = bootstrap(table, AXES, {}).compared
+    (better,) = bootstrap(table, AXES, {"norm": "rms"}).compared
+    said = "by paired bootstrap over the 60 sentences of test: BLEU"
+    estimate = format_estimate(worse.difference, worse.low, worse.high)
+    assert worse.sentence == (
+        f"rms: worse than layer {said} {worse.bleu:.1f}, difference {estimate}, p < 0.001"
+    )
+    assert better.sentence.startswith(f"layer: better than rms {said} {better.bleu:.1f}, ")
+    assert better.difference == -worse.difference
+
+
+def test_an_interval_is_of_the_draws_and_of_the_level_that_pruning_leaves(tmp_path: Path) -> None:
+    table = sweep(tmp_path, 0.2)[0]
+    runs = {
+        (row["norm"], row["seed"]): read_translations(Path(row["run_folder"]))["test"]
+        for row in table
+    }
+    counts = np.random.default_rng(7).multinomial(60, np.full(60, 1 / 60), 2000)
+    draws = counts.astype(np.float32)
+    differences = np.mean(
+        [runs["rms", seed].bleu(draws) - runs["layer", seed].bleu(draws) for seed in "12"], axis=0
+    )
+    pruned = [
+        {"norm": name, "cell": name, "seed": seed, "status": "pruned"}
+        for name in ("batch", "none", "group")
+        for seed in (1, 2)
+    ]
+    (alone,) = bootstrap(table, AXES, {}).compared
+    (one,) = bootstrap([*table, *pruned], AXES, {}).compared
+    for found, alpha in ((alone, 0.05), (one, 0.05 / 4)):
+        wanted = np.quantile(differences, [alpha / 2, 1 - alpha / 2])
+        np.testing.assert_allclose([found.low, found.high], wanted, atol=0.07 * np.ptp(wanted))
+    assert one.p == alone.p
+    assert one.p_corrected == pytest.approx(4 * alone.p_corrected)
+
+
+def test_equal_translations_are_not_told_apart(tmp_path: Path) -> None:
+    wanted = references()
+    table = [run(tmp_path, norm, 1, spoilt(wanted, 0.1, 1), wanted) for norm in AXES["norm"]]
+    (one,) = bootstrap(table, AXES, {}).compared
+    assert (one.difference, one.low, one.high, one.p) == (0, 0, 0, 1)
+    assert one.sentence.startswith("rms: not distinguishable from layer ")
+
+
+def test_what_the_correction_decides_is_explained() -> None:
+    one = Resampled({"norm": "rms"}, "test", 2, 60, 30.0, 0.5, 0.1, 0.9, 0.03, 0.03, "", [])
+    text = with_sentence(one, 0.09, 3, AXES, ("layer",)).sentence
+    assert text.startswith("rms: not distinguishable from layer ")
+    assert text.endswith("the verdict is (uncorrected p = 0.03)")
+    assert "uncorrected" not in with_sentence(one, 0.03, 1, AXES, ("layer",)).sentence
+    at_the_limit = with_sentence(one, 0.05, 2, AXES, ("layer",)).sentence
+    assert at_the_limit.startswith("rms: not distinguishable from layer ")
+    assert at_the_limit.endswith("the verdict is (uncorrected p = 0.03)")
+
+
+def test_translations_of_runs_that_were_not_completed_are_omitted(tmp_path: Path) -> None:
+    table = sweep(tmp_path, 0.4)[0]
+    for change in ({"status": "failed"}, {"status": "pruned"}, {"seed": ""}, {"run_folder": ""}):
+        (one,) = bootstrap([*table[:4], {**table[4], **change}], AXES, {}).compared
+        assert one.seeds == 1
+        assert one.notes[0] == "seed 2 is omitted: only one side translated these sentences"
+
+
+def test_a_score_that_differs_by_more_than_rounding_is_noted(tmp_path: Path) -> None:
+    table = sweep(tmp_path, 0.4)[0]
+    for difference, notes in ((0.04, 0), (0.06, 1)):
+        changed = {**table[0], "test/bleu": float(table[0]["test/bleu"]) + difference}
+        assert len(bootstrap([changed, *table[1:]], AXES, {}).notes) == notes
+
+
+def test_seeds_are_compared_on_the_sentences_that_all_of_them_translated() -> None:
+    first, other = Translations(("a",), ("a",)), Translations(("b",), ("b",))
+    assert comparable({1: first}, {1: first, 2: first}) == [1]
+    assert comparable({1: first, 2: other, 3: first}, {1: first, 2: other, 3: first}) == [1, 3]
+    assert comparable({1: first}, {1: other}) == []
+
+
+def test_translations_are_read_as_they_were_written_and_scored_for_their_language(
+    tmp_path: Path,
+) -> None:
+    wanted = ['他说 "你好"', "我们\u2028有三本书", '"书"', "他有三本书"]
+    lines = ['他说 "您好"', "我们\u2028有两本书", '"书"', "他有三本书"]
+    own = Path(run(tmp_path, "layer", 1, lines, wanted, "tsv")["run_folder"])
+    (found,) = read_translations(own).values()
+    assert (found.texts, found.references) == (tuple(lines), tuple(wanted))
+    score = BLEU(tokenize="zh").corpus_score(lines, [wanted]).score
+    assert found.bleu(np.ones((1, 4), np.float32)) == pytest.approx(score)
+    run(tmp_path / "other", "layer", 1, wanted, wanted, "tsv")
+    jsonl = tmp_path / "other/layer/seed-1/predictions/test.jsonl"
+    predict.write(jsonl, [{"translation": "a", "reference": "b"}])
+    (preferred,) = read_translations(tmp_path / "other/layer/seed-1").values()
+    assert preferred == Translations(("a",), ("b",))

@@ -25,8 +25,9 @@ def test_an_interval_says_how_many_digits_there_are(
 
 
 def test_a_p_is_not_rounded_across_five_percent() -> None:
-    assert [format_p(p) for p in (0.0002, 0.00301, 0.0499, 0.0501, 0.8, 1.0)] == [
+    assert [format_p(p) for p in (0.0002, 0.001, 0.00301, 0.0499, 0.0501, 0.8, 1.0)] == [
         "p < 0.001",
+        "p = 0.001",
         "p = 0.003",
         "p < 0.05",
         "p = 0.05",

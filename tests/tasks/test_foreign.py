@@ -97,7 +97,12 @@ def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(
 def test_what_is_no_logits_is_said_by_shape(texts: tfzoo.ClassificationData) -> None:
     words = texts.vocabulary
     task = tfzoo.ClassificationTask(Bag(len(words.tokenizer), 3), words)
-    with pytest.raises(BadOption, match=r"Bag must return logits \(b classes\) = \(1, 10\), not"):
+    with pytest.raises(
+        BadOption, match=r"Bag must return logits \(b classes\) = \(1, 10\), not \(1, 3"
+    ):
+        task.classify(["[MAX 4 3 ]"])
+    task.model.forward = lambda tokens: [tokens]
+    with pytest.raises(BadOption, match="= \\(1, 10\\), not list"):
         task.classify(["[MAX 4 3 ]"])
 
 

@@ -72,7 +72,10 @@ def test_one_number_that_is_not_finite_is_enough(where: str, bad: float) -> None
     loss.backward()
     if where == "gradient" and linear.weight.grad is not None:
         linear.weight.grad[0, 1] = bad
-    assert not step.normalize_(list(linear.parameters()), 1, 1)
+    before = [p.grad.clone() for p in linear.parameters() if p.grad is not None]
+    assert not step.normalize_(list(linear.parameters()), 1, 1, 0.5)
+    left = [p.grad for p in linear.parameters()]
+    assert_close(left, before, rtol=0, atol=0, equal_nan=True)
 
 
 def test_gradients_are_clipped_to_the_norm_that_torch_clips_to() -> None:

@@ -27,8 +27,8 @@ class Comparison:
     own: BySeed
     base: BySeed
     notes: tuple[str, ...]
-    is_baseline: bool = False
-    pruned: str = ""
+    is_baseline: bool
+    pruned: str
 
     @cached_property
     def pairs(self) -> list[int]:
@@ -43,7 +43,7 @@ class Comparison:
     @cached_property
     def scale(self) -> float:
         """The largest absolute score."""
-        return max(map(abs, [*self.own.values(), *self.base.values()]), default=0.0)
+        return max(map(abs, [*self.own.values(), *self.base.values()]))
 
     @property
     def is_testable(self) -> bool:
@@ -61,7 +61,7 @@ class Comparison:
 
     def unpaired(self) -> list[str]:
         """Notes on seeds that only one side has."""
-        if self.is_baseline or not self.own or not self.base:
+        if not self.own or not self.base:
             return []
         alone = [
             f"seed {seed} has no partner: {self.against} has no score there"

@@ -255,8 +255,8 @@ class TranslationTask(Task):
         """
         given: dict[str, Any] = {"n_best": n_best, "beam": beam, "length_penalty": length_penalty}
         options = search or self.search
-        if beam is None and (n_best or 1) > options.beam:
-            given["beam"] = n_best
+        if beam is None and n_best is not None:
+            given["beam"] = max(n_best, options.beam)
         options = replace(
             options, **{key: value for key, value in given.items() if value is not None}
         )

@@ -1,0 +1,136 @@
+"""What a grid compares: names of its cells, main effects, and what pruning leaves of both."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from scipy.stats import t, ttest_1samp, ttest_rel
+
+from tests.sweep.test_judge import AXES, GRID, SCORES, grid, of, rows
+from tfzoo.sweep.effects import axis_name, cells
+from tfzoo.sweep.judge import decide, judge
+from tfzoo.sweep.paired import holm, interval
+from tfzoo.sweep.scores import gather
+
+
+def pruned_grid() -> list[dict[str, Any]]:
+    """A grid of which rms with alibi was pruned."""
+    return [
+        {**row, "status": "pruned", "reason": "pruned after 9 steps"}
+        if (row["norm"], row["position"]) == ("rms", "alibi")
+        else row
+        for row in grid()
+    ]
+
+
+def test_a_cell_is_compared_by_the_names_of_what_differs_from_the_baseline() -> None:
+    verdicts = judge(grid(), GRID, {}, "val/loss", "min")
+    said = {tuple(one.labels.values()): one.sentence for one in verdicts.cells}
+    assert said["layer", "rotary"].startswith("position rotary: better than index by ")
+    assert said["rms", "index"].startswith("norm rms: not distinguishable from layer with 5 ")
+    assert said["layer", "index"] == "layer, index: the baseline"
+
+
+def test_axes_whose_keys_end_alike_are_named_in_full() -> None:
+    axes = {"encoder.norm": ["a"], "decoder.norm": ["a"], "model.position": ["a"]}
+    assert [axis_name(axes, axis) for axis in axes] == ["encoder.norm", "decoder.norm", "position"]
+
+
+def test_the_baselines_value_of_each_axis_is_judged_as_the_baseline() -> None:
+    verdicts = judge(grid(), GRID, {"position": "rotary"}, "val/loss", "min")
+    assert (verdicts.metric, verdicts.mode, verdicts.notes) == ("val/loss", "min", [])
+    baselines = [one.labels for one in verdicts.axes if one.verdict == "baseline"]
+    assert baselines == [{"norm": "layer"}, {"position": "rotary"}]
+
+
+def test_a_main_effect_of_which_a_cell_was_pruned_is_not_judged_but_counted() -> None:
+    verdicts = judge(pruned_grid(), GRID, {}, "val/loss", "min")
+    rms, alibi, rotary = (of(verdicts, label) for label in ("rms", "alibi", "rotary"))
+    assert [(one.seeds, one.mean, one.p, one.verdict) for one in (rms, alibi)] == [
+        (0, None, None, "not judged")
+    ] * 2
+    assert rms.sentence == (
+        "norm rms, averaged over position: not judged: 1 of the 6 cells that it compares were "
+        "pruned"
+    )
+    assert rms.notes == alibi.notes == []
+    assert of(verdicts, "rms", "alibi").sentence.endswith("not judged: pruned after 9 steps")
+    whole = judge(grid(), GRID, {}, "val/loss", "min")
+    assert (rotary.p, rotary.verdict) == (of(whole, "rotary").p, "better")
+    assert verdicts.comparisons == whole.comparisons == 5 + 3
+    every = [*verdicts.cells, *verdicts.axes]
+    tested = [one.p for one in every if one.p is not None]
+    assert len(tested) == 5
+    corrected = [one.p_corrected for one in every if one.p_corrected is not None]
+    assert corrected == pytest.approx(holm([*tested, 1, 1, 1]).tolist()[:5])
+    assert verdicts.notes == [
+        "3 of 8 comparisons have no test because cells were pruned; the correction counts them. "
+        "The cells that went on did well early, perhaps by luck; their intervals are wider to "
+        "allow for that"
+    ]
+
+
+def test_intervals_of_what_was_not_pruned_are_wider_and_the_baselines_is_not() -> None:
+    verdicts = judge(pruned_grid(), GRID, {}, "val/loss", "min")
+    scores = {
+        (norm, position): [
+            row["val/loss"] for row in grid() if (row["norm"], row["position"]) == (norm, position)
+        ]
+        for norm, position in product(*GRID.values())
+    }
+    base, one = of(verdicts, "layer", "index"), of(verdicts, "layer", "rotary")
+    own, level = scores["layer", "rotary"], 1 - 0.05 * 5 / 8
+    assert (base.low, base.high) == pytest.approx(
+        tuple(ttest_1samp(scores["layer", "index"], 0).confidence_interval(0.95))
+    )
+    assert (one.low, one.high) == pytest.approx(
+        tuple(ttest_1samp(own, 0).confidence_interval(level))
+    )
+    assert (one.difference_low, one.difference_high) == pytest.approx(
+        tuple(ttest_rel(own, scores["layer", "index"]).confidence_interval(level))
+    )
+
+
+def test_a_pruned_cell_has_no_scores_even_if_a_seed_was_completed() -> None:
+    table = [*rows(SCORES), {"model.norm": "rms", "seed": 5, "status": "pruned"}]
+    rms = of(judge(table, AXES, {}, "val/loss", "min"), "rms")
+    assert (rms.seeds, rms.mean, rms.p, rms.verdict) == (0, None, None, "not judged")
+    assert rms.sentence == "rms: not judged: pruned"
+
+
+def test_a_run_without_a_seed_is_omitted_and_said() -> None:
+    table = [*rows(SCORES), {"model.norm": "rms", "seed": "", "val/loss": 9.0}]
+    rms = of(judge(table, AXES, {}, "val/loss", "min"), "rms")
+    assert (rms.seeds, rms.notes) == (4, ["a run without a seed is omitted (completed)"])
+
+
+def test_a_verdict_needs_a_corrected_p_below_5_percent() -> None:
+    scores = gather(rows(SCORES), AXES, "val/loss")
+    _, rms, _ = cells(scores, AXES, ("layer",))
+    test = interval(rms.differences)
+    found = [decide(rms, test, corrected, "min") for corrected in (0.0499, 0.05)]
+    assert found == ["better", "not distinguishable"]
+
+
+def test_two_seeds_have_an_interval_and_one_has_none() -> None:
+    table = rows({"layer": [2.0, 2.5, 3.0], "rms": [1.8, 2.2], "batch": [1.0]})
+    verdicts = judge(table, AXES, {}, "val/loss", "min")
+    rms, batch = of(verdicts, "rms"), of(verdicts, "batch")
+    reach = t.isf(0.025, 1) * 0.2
+    assert (rms.low, rms.high) == pytest.approx((2.0 - reach, 2.0 + reach))
+    assert rms.p is not None
+    assert batch.notes == [
+        "seed 2 of layer has no partner here",
+        "seed 3 of layer has no partner here",
+        "one seed: no confidence interval",
+    ]
+
+
+def test_one_seed_that_is_equal_is_not_judged_and_a_baseline_without_scores_has_no_partners() -> (
+    None
+):
+    table = rows({"layer": [2.0, 2.5], "rms": [2.0]})
+    assert of(judge(table, AXES, {}, "val/loss", "min"), "rms").verdict == "not judged"
+    assert of(judge(rows({"rms": SCORES["rms"]}), AXES, {}, "val/loss", "min"), "rms").notes == []
