@@ -20,6 +20,7 @@ from tfzoo.registry import create, describe, registry
 
 NAMES = registry("attention").names()
 INNER = ["bilinear", "cosine", "differential", "dot_product", "euclidean", "scaled_dot_product"]
+INNER += ["trained_scale"]
 APART = [name for name in NAMES if "mixes_heads" not in describe("attention", name).traits]
 HEADS = 4
 KINDS = ["open", "causal", "padded", "causal padded"]

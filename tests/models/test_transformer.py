@@ -75,6 +75,20 @@ def test_init_std_is_what_matrices_start_with(tie: str) -> None:
             )
 
 
+@pytest.mark.parametrize("init_std", [None, 0.02])
+def test_embedding_std_is_what_embeddings_alone_start_with(init_std: float | None) -> None:
+    model = small(vocab_size=500, dim=64, tie="none", init_std=init_std, embedding_std=0.5)
+    own = small(vocab_size=500, dim=64, tie="none", init_std=init_std)
+    for name, weight in own.named_parameters():
+        found = model.get_parameter(name)
+        if "embedding" in name:
+            torch.testing.assert_close(found.std().item(), 0.5, rtol=0.05, atol=0.0)
+        else:
+            torch.testing.assert_close(found, weight)
+    with pytest.raises(BadOption, match=r"embedding_std=0\.0 must be a finite number over 0"):
+        small(embedding_std=0.0)
+
+
 def test_init_std_changes_no_direction_and_nothing_else() -> None:
     model, own = small(init_std=0.02, norm="rms"), small(norm="rms")
     for name, weight in own.named_parameters():

@@ -180,8 +180,8 @@ OTHER: dict[str, Any] = {
     "max_length": 30,
     "scale_embeddings": False,
 }
-"""Another value for each option; ``allow`` alone changes nothing by itself, and ``init_std`` only
-the start.
+"""Another value for each option; ``allow`` alone changes nothing by itself, and ``init_std`` and
+``embedding_std`` only the start.
 """
 
 
@@ -198,6 +198,7 @@ def test_every_option_of_a_classifier_is_tried() -> None:
     assert set(inspect.signature(TransformerClassifier).parameters) - OTHER.keys() == {
         "allow",
         "init_std",
+        "embedding_std",
         "like",  # names a set of options
         "token_types",  # read by a call that has them
     }

@@ -20,14 +20,17 @@ class Additive(Attention):
     is ``(h a)``; ``a`` is ``hidden``.
 
     Bahdanau et al. 2015, appendix A.1.2. They start ``W`` and ``U`` from N(0, 0.001^2) and ``v``
-    from zero (appendix B.1), and so does this. Scores are computed in fp32 or better, without a
-    tensor of ``(b h q k a)`` in the forward or the backward.
+    from zero (appendix B.1), and so does this by default. Scores are computed in fp32 or better,
+    without a tensor of ``(b h q k a)`` in the forward or the backward.
 
     Options:
         hidden: width of the hidden layer; None is the width of a head.
+        std: standard deviation of the initial ``W`` and ``U``.
+        score_std: standard deviation of the initial ``v``. Initial scores have a variance of at
+            most ``a score_std^2``.
 
     Raises:
-        BadOption: ``hidden`` under 1.
+        BadOption: ``hidden`` under 1, or a standard deviation under 0.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -37,9 +40,20 @@ class Additive(Attention):
     torch.Size([1, 2, 5, 7])
     """
 
-    def __init__(self, heads: int, head_dim: int, *, hidden: int | None = None) -> None:
+    def __init__(
+        self,
+        heads: int,
+        head_dim: int,
+        *,
+        hidden: int | None = None,
+        std: float = 0.001,
+        score_std: float = 0.0,
+    ) -> None:
         super().__init__()
         check_range("attention 'additive': hidden", hidden, ge=1, whole=True, optional=True)
+        check_range("attention 'additive': std", std, ge=0)
+        check_range("attention 'additive': score_std", score_std, ge=0)
+        self.std, self.score_std = std, score_std
         width = hidden or head_dim
         self.query = nn.Parameter(torch.empty(heads, head_dim, width))
         self.key = nn.Parameter(torch.empty(heads, head_dim, width))
@@ -48,8 +62,8 @@ class Additive(Attention):
 
     def reset_parameters(self) -> None:
         for weight in (self.query, self.key):
-            nn.init.normal_(weight, std=0.001)
-        nn.init.zeros_(self.score)
+            nn.init.normal_(weight, std=self.std)
+        nn.init.normal_(self.score, std=self.score_std)
 
     def prepare_keys(self, k: Tensor) -> Tensor:
         return k @ self.key

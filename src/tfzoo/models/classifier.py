@@ -46,6 +46,8 @@ class TransformerClassifier(nn.Module):
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
         init_std: scale the initial weights of each embedding and linear layer to this root mean
             square; None: keep the initialisation of each.
+        embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
+            ``1 / sqrt(dim)``, or ``init_std`` where given.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -71,6 +73,7 @@ class TransformerClassifier(nn.Module):
         token_types: int = 0,
         scale_embeddings: bool = True,
         init_std: float | None = None,
+        embedding_std: float | None = None,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
@@ -82,7 +85,13 @@ class TransformerClassifier(nn.Module):
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
         check_clashes(parts_of(options.last_layer(), False, pooling), allow or ())
-        self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, token_types=token_types)
+        self.embedding = Embedding(
+            vocab_size,
+            dim,
+            scale=scale_embeddings,
+            token_types=token_types,
+            std=embedding_std,
+        )
         self.encoder = Stack(dim, options, causal=False, cross=False, allow=allow or ())
         self.pooling: Pooling = create("pooling", pooling, dim=dim)
         self.pooled_dropout = pooled_dropout

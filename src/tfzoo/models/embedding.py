@@ -15,23 +15,31 @@ class Embedding(nn.Embedding):
     With ``token_types``, a vector of the token's type is added (BERT's segments; Devlin et al.
     2019, section 3.2).
 
-    Initialised from ``N(0, 1/dim)``, so that the logits of a tied output layer initially have
-    variance 1 if the components of the hidden states have variance 1.
+    Initialised from ``N(0, std^2)``, by default from ``N(0, 1/dim)``, so that the logits of a tied
+    output layer initially have variance 1 if the components of the hidden states have variance 1.
 
     Raises:
-        BadOption: ``token_types`` under 0.
+        BadOption: ``token_types`` under 0, or ``std`` not over 0.
     """
 
     def __init__(
-        self, vocab_size: int, dim: int, *, scale: bool = True, token_types: int = 0
+        self,
+        vocab_size: int,
+        dim: int,
+        *,
+        scale: bool = True,
+        token_types: int = 0,
+        std: float | None = None,
     ) -> None:
-        super().__init__(vocab_size, dim)
         check_range("token_types", token_types, ge=0, whole=True)
+        check_range("embedding_std", std, gt=0, optional=True)
+        self.std = std  # which the constructor of nn.Embedding reads, through reset_parameters
+        super().__init__(vocab_size, dim)
         self.factor = math.sqrt(dim) if scale else 1.0
-        self.types = Embedding(token_types, dim, scale=False) if token_types else None
+        self.types = Embedding(token_types, dim, scale=False, std=std) if token_types else None
 
     def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
+        nn.init.normal_(self.weight, std=self.std or self.embedding_dim**-0.5)
 
     def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
         """``(b n) -> (b n d)``; ``types`` ``(b n)`` are 0 to ``token_types - 1``, by default 0.

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from tfzoo.feedforward._experts import Experts
+from tfzoo.models.embedding import Embedding
 
 
 def seed_of(*where: object) -> int:
@@ -38,8 +39,12 @@ def initialise(model: nn.Module, seed: int) -> None:
 
 @torch.no_grad()
 def rescale(model: nn.Module, std: float) -> None:
-    """Scale the weight of each embedding and linear layer to a root mean square of ``std``."""
+    """Scale the weight of each embedding and linear layer to a root mean square of ``std``, except
+    embeddings with a standard deviation of their own.
+    """
     for module in model.modules():
+        if isinstance(module, Embedding) and module.std is not None:
+            continue
         if isinstance(module, nn.Linear | nn.Embedding | Experts):
             rms = module.weight.square().mean().sqrt()
             module.weight.mul_(std / rms.clamp(min=torch.finfo(rms.dtype).tiny))

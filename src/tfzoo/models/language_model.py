@@ -45,6 +45,8 @@ class LanguageModel(nn.Module):
             section 2); None: they are left as they are.
         init_std: scale the initial weights of each embedding and linear layer to this root mean
             square; None: keep the initialisation of each.
+        embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
+            ``1 / sqrt(dim)``, or ``init_std`` where given.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -69,6 +71,7 @@ class LanguageModel(nn.Module):
         head_bias: bool = False,
         logit_cap: float | None = None,
         init_std: float | None = None,
+        embedding_std: float | None = None,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
@@ -79,7 +82,7 @@ class LanguageModel(nn.Module):
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
         self.decoder = Stack(dim, options, causal=True, cross=False, allow=allow or ())
-        self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
+        self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, std=embedding_std)
         self.projection = None if tie else nn.Parameter(torch.empty(vocab_size, dim))
         self.output_bias = nn.Parameter(torch.empty(vocab_size)) if head_bias else None
         self.logit_cap = logit_cap

@@ -46,6 +46,8 @@ class MaskedLanguageModel(nn.Module):
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (Vaswani et al. 2017, section 3.4).
         init_std: scale the initial weights of each embedding and linear layer to this root mean
             square, such as 0.02 (Devlin et al. 2019); None: keep the initialisation of each.
+        embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
+            ``1 / sqrt(dim)``, or ``init_std`` where given.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -69,6 +71,7 @@ class MaskedLanguageModel(nn.Module):
         approximate: Approximate = "none",
         scale_embeddings: bool = True,
         init_std: float | None = None,
+        embedding_std: float | None = None,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
@@ -80,7 +83,13 @@ class MaskedLanguageModel(nn.Module):
             raise BadOption(f"approximate must be {type_name(Approximate)}, not {approximate!r}")
         options = StackOptions(layers, heads, **stack)
         self.encoder = Stack(dim, options, causal=False, cross=False, allow=allow or ())
-        self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, token_types=token_types)
+        self.embedding = Embedding(
+            vocab_size,
+            dim,
+            scale=scale_embeddings,
+            token_types=token_types,
+            std=embedding_std,
+        )
         self.head = Linear(dim, dim, bias=options.bias)
         self.head_norm: Norm = create("norm", options.norm, dim=dim)
         self.output_bias = nn.Parameter(torch.empty(vocab_size))

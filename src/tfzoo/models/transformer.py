@@ -43,6 +43,8 @@ class Transformer(nn.Module):
             ``none``.
         init_std: scale the initial weights of each embedding and linear layer to this root mean
             square, such as 0.02 (Devlin et al. 2019); None: keep the initialisation of each.
+        embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
+            ``1 / sqrt(dim)``, or ``init_std`` where given.
         source_vocab_size: number of token ids of the source; ``vocab_size`` by default.
         encoder, decoder: options of :class:`~tfzoo.blocks.options.StackOptions` for one side only,
             such as ``{norm: batch, layers: 3}``.
@@ -68,6 +70,7 @@ class Transformer(nn.Module):
         scale_embeddings: bool = True,
         tie: Tie = "all",
         init_std: float | None = None,
+        embedding_std: float | None = None,
         source_vocab_size: int | None = None,
         encoder: dict[str, Any] | None = None,
         decoder: dict[str, Any] | None = None,
@@ -91,12 +94,13 @@ class Transformer(nn.Module):
         sides = common.updated(encoder, "encoder"), common.updated(decoder, "decoder")
         self.encoder = Stack(dim, sides[0], causal=False, cross=False, allow=allow or ())
         self.decoder = Stack(dim, sides[1], causal=True, cross=True, allow=allow or ())
-        self.target_embedding = Embedding(vocab_size, dim, scale=scale_embeddings)
-        shared = self.target_embedding
+
+        def embedding(size: int) -> Embedding:
+            return Embedding(size, dim, scale=scale_embeddings, std=embedding_std)
+
+        self.target_embedding = embedding(vocab_size)
         self.source_embedding = (
-            shared
-            if joint
-            else Embedding(source_vocab_size or vocab_size, dim, scale=scale_embeddings)
+            self.target_embedding if joint else embedding(source_vocab_size or vocab_size)
         )
         tied = tie in ("all", "target")
         self.projection = None if tied else nn.Parameter(torch.empty(vocab_size, dim))

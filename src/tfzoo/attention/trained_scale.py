@@ -1,0 +1,68 @@
+"""Inner products with a trained scale."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.contracts import Attention
+from tfzoo.masks import Mask
+from tfzoo.registry import register
+from tfzoo.values import check_range
+
+
+@register("attention", "trained_scale", paper="arXiv:2112.13492", traits={"rotatable"})
+class TrainedScale(Attention):
+    """Inner products with a trained temperature: ``softmax(scale q k^T / sqrt(c)) v``, one
+    ``scale`` per head.
+
+    Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``scale`` is ``(h 1 1)``.
+
+    Lee et al. 2021 (learnable temperature scaling) start where the Transformer's fixed scale is,
+    as this does by default.
+
+    Options:
+        scale: initial value of the trained scale of each head.
+
+    Raises:
+        BadOption: ``scale`` not over 0.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> q = torch.tensor([[[[1.0, 1.0, 1.0, 1.0]]]])
+    >>> create("attention", {"name": "trained_scale", "scale": 3.0}, heads=1).scores(q, q).item()
+    6.0
+    """
+
+    def __init__(self, heads: int, *, scale: float = 1.0) -> None:
+        super().__init__()
+        check_range("attention 'trained_scale': scale", scale, gt=0)
+        self.initial_scale = scale
+        self.scale = nn.Parameter(torch.empty(heads, 1, 1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.scale, self.initial_scale)
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return (self.scale * q / math.sqrt(q.shape[-1])) @ k.mT
+
+    def softmax_attention(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None,
+        temperature: float,
+        dropout: float,
+    ) -> Tensor:
+        scaled = (self.scale * q).to(k.dtype)
+        factor = 1.0 / (temperature * math.sqrt(q.shape[-1]))
+        return inner_product_attention(
+            scaled, k, v, mask=mask, bias=bias, scale=factor, dropout=dropout
+        )
