@@ -30,7 +30,7 @@ class Additive(Attention):
             most ``a score_std^2``.
 
     Raises:
-        BadOption: ``hidden`` under 1, or a standard deviation under 0.
+        BadOption: ``hidden`` under 1, ``std`` not over 0 or ``score_std`` under 0.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -51,7 +51,7 @@ class Additive(Attention):
     ) -> None:
         super().__init__()
         check_range("attention 'additive': hidden", hidden, ge=1, whole=True, optional=True)
-        check_range("attention 'additive': std", std, ge=0)
+        check_range("attention 'additive': std", std, gt=0)
         check_range("attention 'additive': score_std", score_std, ge=0)
         self.std, self.score_std = std, score_std
         width = hidden or head_dim
