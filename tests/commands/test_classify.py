@@ -96,7 +96,7 @@ def test_one_line_for_each_line_in_order(
     out, err = capsys.readouterr()
     rows = [line.split("\t") for line in out.split("\n")[:-1]]
     assert len(rows) == 7
-    assert "1 line longer than what the classifier reads" in err
+    assert "1 text is longer than the" in err
     assert "checkpoint: runs/toy/1/checkpoints/best.ckpt" in err
     assert all(label in ("0", "NUM") and 0.5 <= float(p) <= 1 for label, p in rows)
     assert rows[0][0] == "0"

@@ -53,7 +53,7 @@ def held(task: Any) -> Iterator[SimpleNamespace]:
 def test_a_translation_is_the_tasks_own(translating: Any) -> None:
     texts = ["one two", "", "three"]
     wanted = [
-        {"translation": best.text, "score": best.score}
+        {"translation": best.text, "score": best.score, "truncated": False}
         for (best,) in translating.task.translations(texts)
     ]
     one = translating.client.ask("/translate", {"text": "one two"})

@@ -118,7 +118,7 @@ def maps_of(task: Any, text: str, run: str) -> AttentionMaps:
         BadOption: no layer has one.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of layers without a map: said below
+        warnings.simplefilter("ignore", UserWarning)  # the notes, printed below, say the same
         try:
             maps: AttentionMaps = task.attention(text)
         except BadOption as error:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from tfzoo.commands.text_lines import (
     OnProgress,
+    Truncated,
     line_parser,
     load_task,
     process_lines,
     tsv_cell,
 )
 from tfzoo.errors import TfzooError
-from tfzoo.terminal import notify
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order: the label as in the
@@ -39,7 +39,7 @@ def run(args: list[str]) -> int:
     if given.top_k is not None and (given.top_k < 1 or given.probabilities):
         raise TfzooError("--top-k must be at least 1, and --probabilities has all labels")
     task = load_task(given, "classification", "classify")
-    truncated: list[int] = []
+    truncated = Truncated()
 
     def classify(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
         for found in task.classifications(
@@ -47,7 +47,7 @@ def run(args: list[str]) -> int:
             top_k=None if given.probabilities else given.top_k or 1,
             max_tokens=given.max_tokens,
             progress=progress,
-            cut=truncated.append,
+            on_truncated=truncated.add,
         ):
             if given.probabilities:
                 probability = dict(found)
@@ -57,9 +57,5 @@ def run(args: list[str]) -> int:
 
     header = "\t".join(map(tsv_cell, task.labels)) if given.probabilities else None
     process_lines(given, classify, header)
-    if count := sum(truncated):
-        notify(
-            f"{count:,} line{'s' * (count != 1)} longer than what the classifier reads: "
-            "only the beginning counts (data.max_length)"
-        )
+    truncated.tell()
     return 0

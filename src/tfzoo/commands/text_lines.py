@@ -103,6 +103,24 @@ def process_lines(given: Any, process: Process, header: str | None = None) -> No
                 out.flush()
 
 
+class Truncated:
+    """Counts the lines that are longer than the model reads, over all chunks."""
+
+    def __init__(self) -> None:
+        self.count = self.tokens = 0
+
+    def add(self, rows: list[int], tokens: int) -> None:
+        """Count the lines of a chunk of which only the first ``tokens`` are read."""
+        self.count, self.tokens = self.count + len(rows), tokens
+
+    def tell(self) -> None:
+        """Say on stderr how many lines there were, if any."""
+        from tfzoo.data.inference_batches import truncation
+
+        if self.count:
+            notify(truncation(self.count, self.tokens))
+
+
 @contextmanager
 def open_output(path: str | None) -> Iterator[IO[str]]:
     """Open a file for writing, or standard output if there is no path."""

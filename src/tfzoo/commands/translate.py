@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tfzoo.commands.text_lines import OnProgress, line_parser, load_task, process_lines
+from tfzoo.commands.text_lines import OnProgress, Truncated, line_parser, load_task, process_lines
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order. With --n-best N
@@ -39,6 +39,7 @@ def run(args: list[str]) -> int:
     if given is None:
         return 0
     task = load_task(given, "translation", "translate")
+    truncated = Truncated()
 
     def translate(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
         for best in task.translations(
@@ -48,9 +49,11 @@ def run(args: list[str]) -> int:
             length_penalty=given.length_penalty,
             max_tokens=given.max_tokens,
             progress=progress,
+            on_truncated=truncated.add,
         ):
             for one in best:
                 yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text
 
     process_lines(given, translate)
+    truncated.tell()
     return 0

@@ -1,7 +1,8 @@
-"""Batches of lines that a trained model is asked about."""
+"""Batches of the lines that a trained model translates or classifies."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -13,26 +14,46 @@ from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset, checked_lines
 from tfzoo.data.tokenizer import Tokenizer, TokenizerPair
 
+OnTruncated = Callable[[list[int], int], object]
+"""Called with the indices of truncated lines, if there are any, and the number of tokens that are
+read of each.
+"""
+
+
+def truncation(count: int, tokens: int) -> str:
+    """Says how many texts are truncated.
+
+    >>> truncation(1, 63)
+    '1 text is longer than the 63 tokens that the model reads: the rest is ignored'
+    """
+    are = "1 text is" if count == 1 else f"{count:,} texts are"
+    return f"{are} longer than the {tokens:,} tokens that the model reads: the rest is ignored"
+
+
+def warn_truncated(rows: list[int], tokens: int) -> None:
+    """Warn of truncated lines."""
+    warnings.warn(truncation(len(rows), tokens), stacklevel=5)
+
 
 def translation_batches(
     lines: Iterable[str],
     tokenizers: TokenizerPair,
     max_tokens: int = 4096,
     max_length: int | None = None,
+    on_truncated: OnTruncated | None = None,
 ) -> Iterator[ParallelBatch]:
     """Batches of the lines to translate, sorted by length, the longest first, each of at most
     ``max_tokens`` source tokens.
 
     Every line is in one batch: an empty one as EOS alone, one with more than ``max_tokens`` in a
-    batch of its own. ``index`` is its position among the lines, ``target`` is BOS alone. Of lines
-    with more than ``max_length`` tokens, EOS included, the first tokens are used (None: no limit).
+    batch of its own. ``index`` is its position among the lines, ``target`` is BOS alone. A line is
+    truncated to ``max_length`` tokens, EOS included (None: no limit); ``on_truncated`` is told,
+    by default :func:`warn_truncated`.
     """
     lines = checked_lines(lines)
     if not lines:
         return
-    source = encoded(lines, tokenizers.source)
-    if max_length is not None:
-        source = [ids[: max_length - 1] for ids in source]
+    source = truncated(encoded(lines, tokenizers.source), max_length, on_truncated)
     sources, targets = Sentences.of(source), Sentences.of([[]] * len(lines))
     dataset = ParallelDataset(sources, targets, np.arange(len(lines)))
     for rows in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
@@ -50,22 +71,16 @@ def classification_batches(
     vocabulary: Vocabulary,
     max_tokens: int = 4096,
     max_length: int | None = None,
-    on_cut: Callable[[int], object] | None = None,
+    on_truncated: OnTruncated | None = None,
 ) -> Iterator[ClassificationBatch]:
-    """Batches of the lines to classify, as :func:`translation_batches`; ``label`` is empty.
-
-    ``on_cut`` is called with the number of lines that have more than ``max_length`` tokens, EOS
-    included.
-    """
+    """Batches of the lines to classify, as :func:`translation_batches`; ``label`` is empty."""
     lines = checked_lines(lines)
     if not lines:
         return
-    sequences = Sentences.of(encoded(lines, vocabulary.tokenizer))
-    most = int(sequences.lengths.max()) if max_length is None else max_length - 1
-    if on_cut is not None:
-        on_cut(int((sequences.lengths > most).sum()))
-    classes = np.zeros(0, np.int64)
-    dataset = ClassificationDataset(sequences, classes, np.arange(len(lines)), most)
+    ids = truncated(encoded(lines, vocabulary.tokenizer), max_length, on_truncated)
+    sequences, classes = Sentences.of(ids), np.zeros(0, np.int64)
+    longest = int(sequences.lengths.max())
+    dataset = ClassificationDataset(sequences, classes, np.arange(len(lines)), longest)
     for rows in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
         batch = dataset[rows]
         yield replace(batch, source_text=[lines[i] for i in batch.index])
@@ -74,3 +89,15 @@ def classification_batches(
 def encoded(lines: list[str], tokenizer: Tokenizer) -> list[list[int]]:
     """The ids of each line; a line of spaces alone has none, as in training."""
     return tokenizer.encode([line if line.strip() else "" for line in lines])
+
+
+def truncated(
+    lines: list[list[int]], max_length: int | None, on_truncated: OnTruncated | None
+) -> list[list[int]]:
+    """The ids of each line, truncated so that ``max_length`` tokens remain with EOS."""
+    if max_length is None:
+        return lines
+    tokens = max_length - 1
+    if rows := [index for index, ids in enumerate(lines) if len(ids) > tokens]:
+        (on_truncated or warn_truncated)(rows, tokens)
+    return [ids[:tokens] for ids in lines]

@@ -20,22 +20,31 @@ ANSWER = Path(__file__).parent / "answer.html"
 
 
 def translations(task: Any, texts: Sequence[str]) -> list[Answer]:
-    """The best translation of each text and its score, the log probability divided by the length
-    penalty.
+    """The best translation of each text; its score, the log probability divided by the length
+    penalty; and whether the text was truncated.
     """
-    found = task.translations(texts)
-    return [{"translation": best.text, "score": best.score} for (best, *_) in found]
+    truncated: set[int] = set()
+    found = task.translations(texts, on_truncated=lambda rows, _: truncated.update(rows))
+    return [
+        {"translation": best.text, "score": best.score, "truncated": index in truncated}
+        for index, (best, *_) in enumerate(found)
+    ]
 
 
 def classifications(task: Any, texts: Sequence[str]) -> list[Answer]:
-    """The most probable label of each text, and the probabilities of all, the largest first."""
+    """The most probable label of each text; the probabilities of all, the largest first; and
+    whether the text was truncated.
+    """
+    truncated: set[int] = set()
+    found = task.classifications(texts, on_truncated=lambda rows, _: truncated.update(rows))
     return [
         {
             "label": ranked[0].label,
             "probability": ranked[0].probability,
             "probabilities": {one.label: one.probability for one in ranked},
+            "truncated": index in truncated,
         }
-        for ranked in task.classifications(texts)
+        for index, ranked in enumerate(found)
     ]
 
 
@@ -50,13 +59,15 @@ def answer_page(task: Any, text: str, run: str) -> str:
     """The page of one text: what the task makes of it, and the attention if there is any."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of layers without a map: in the notes
+            warnings.simplefilter("ignore", UserWarning)  # the notes of the page say the same
             maps: AttentionMaps = task.attention(text)
     except BadOption as error:
-        return message_page(text, facts(task, text), [str(error)])
+        (answer,) = ANSWERS[task.command](task, [text])
+        cut = ["the text is longer than the model reads: its end is ignored"]
+        return message_page(text, facts(answer), [str(error), *cut[: answer["truncated"]]])
     maps.run = run
-    if "label" in maps.facts:
-        maps.facts |= facts(task, text)  # the probabilities of other labels, too
+    if "label" in maps.facts:  # the probabilities of other labels, too
+        maps.facts |= facts(*ANSWERS[task.command](task, [text]))
     layers = known = sorted({one.layer for one in maps})
     while layers:
         shown = maps.of_layers(layers)
@@ -69,9 +80,8 @@ def answer_page(task: Any, text: str, run: str) -> str:
     return message_page(text, maps.facts, ["the page of its attention would be too large"])
 
 
-def facts(task: Any, text: str) -> dict[str, str]:
+def facts(answer: Answer) -> dict[str, str]:
     """An answer as the lines of a page."""
-    (answer,) = ANSWERS[task.command](task, [text])
     if "label" not in answer:
         return {"translation": answer["translation"]}
     ranked = list(answer["probabilities"].items())

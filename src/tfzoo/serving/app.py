@@ -62,18 +62,24 @@ class Texts(BaseModel):
 
 
 class Translation(BaseModel):
-    """A translation, and its log probability divided by the length penalty."""
+    """A translation, its log probability divided by the length penalty, and whether the text was
+    truncated because it is longer than the model reads.
+    """
 
     translation: str
     score: float
+    truncated: bool
 
 
 class Classification(BaseModel):
-    """The most probable label, and the probabilities of all labels."""
+    """The most probable label, the probabilities of all labels, and whether the text was truncated
+    because it is longer than the model reads.
+    """
 
     label: str
     probability: float
     probabilities: dict[str, float]
+    truncated: bool
 
 
 class Health(BaseModel):

@@ -13,7 +13,13 @@ from tfzoo.blocks.mixer import Mixer
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Attention
 from tfzoo.data.classification_batch import ClassificationBatch
-from tfzoo.data.inference_batches import classification_batches, translation_batches
+from tfzoo.data.inference_batches import (
+    OnTruncated,
+    classification_batches,
+    translation_batches,
+    truncation,
+    warn_truncated,
+)
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadData, BadOption
@@ -52,8 +58,9 @@ def translation_attention(task: TranslationTask, text: str) -> AttentionMaps:
         BadOption: the model is not tfzoo's, or no layer has a map.
 
     Warns:
-        UserWarning: names the layers without a map.
+        UserWarning: names the layers without a map; or says that the text is truncated.
     """
+    notes: list[str] = []
 
     def maps(batch: ParallelBatch) -> list[AttentionMaps]:
         model, source = task.model, batch.source
@@ -70,11 +77,12 @@ def translation_attention(task: TranslationTask, text: str) -> AttentionMaps:
         }
         found, _ = record(model, lambda: model.hidden(source, target), tokens)
         (translation,) = task.tokenizer.target.decode([best.ids])
-        return [page_of(task, found, text, {"translation": translation})]
+        return [page_of(task, found, text, {"translation": translation}, notes)]
 
     check(task, text)
-    limit = task.max_positions()[0]
-    return task.in_order(translation_batches([text], task.tokenizer, max_length=limit), maps)[0]
+    limit, tell = task.max_positions()[0], tell_truncated(notes)
+    batches = translation_batches([text], task.tokenizer, max_length=limit, on_truncated=tell)
+    return task.in_order(batches, maps)[0]
 
 
 def classification_attention(task: ClassificationTask, text: str) -> AttentionMaps:
@@ -91,20 +99,31 @@ def classification_attention(task: ClassificationTask, text: str) -> AttentionMa
         BadOption: the model is not tfzoo's, or no layer has a map.
 
     Warns:
-        UserWarning: names the layers without a map.
+        UserWarning: names the layers without a map; or says that the text is truncated.
     """
+    notes: list[str] = []
 
     def maps(batch: ClassificationBatch) -> list[AttentionMaps]:
         tokens = token_strings(task.tokenizer.tokenizer, batch.tokens[0].tolist())
         sides: Tokens = {"encoder": (tokens, tokens)}
         found, (best,) = record(task.model, lambda: task.predict_batch(batch), sides)
         label = f"{best.label} (probability {best.probability:.3f})"
-        return [page_of(task, found, text, {"label": label})]
+        return [page_of(task, found, text, {"label": label}, notes)]
 
     check(task, text)
-    limits = filter(None, (task.max_positions()[0], task.max_trained_length))
-    limit = min(limits, default=None)
-    return task.in_order(classification_batches([text], task.tokenizer, max_length=limit), maps)[0]
+    limit, tell = task.max_length(), tell_truncated(notes)
+    batches = classification_batches([text], task.tokenizer, max_length=limit, on_truncated=tell)
+    return task.in_order(batches, maps)[0]
+
+
+def tell_truncated(notes: list[str]) -> OnTruncated:
+    """Warn of a truncated text, and add the same to the notes of its page."""
+
+    def tell(rows: list[int], tokens: int) -> None:
+        warn_truncated(rows, tokens)
+        notes.append(truncation(len(rows), tokens))
+
+    return tell
 
 
 def check(task: Task, text: str) -> None:
@@ -149,10 +168,14 @@ def record(model: Any, run: Callable[[], T], tokens: Tokens) -> tuple[list[Atten
 
 
 def page_of(
-    task: Task, maps: list[AttentionMap], text: str, found: Mapping[str, str]
+    task: Task,
+    maps: list[AttentionMap],
+    text: str,
+    found: Mapping[str, str],
+    notes: Sequence[str],
 ) -> AttentionMaps:
-    """The maps with the lines that a page shows above them: ``found``, the model's components, and
-    the layers without a map.
+    """The maps with the lines that a page shows above them: ``found``, the model's components,
+    ``notes``, and the layers without a map.
     """
     config = task.model.config
     parts = [
@@ -162,7 +185,7 @@ def page_of(
     ]
     facts = {**found, "model": ", ".join(parts)} if parts else found
     without = layers_without_map(task.model)
-    notes = [f"no attention map of {without}"] if without else []
+    notes = [*notes, *([f"no attention map of {without}"] if without else [])]
     return AttentionMaps(maps, text.strip(), facts=facts, notes=notes)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
-from tfzoo.data.inference_batches import classification_batches
+from tfzoo.data.inference_batches import OnTruncated, classification_batches
 from tfzoo.errors import BadOption
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.plots.confusion import confusion_figure
@@ -201,13 +201,9 @@ class ClassificationTask(Task):
         """
         paths = []
         for name, matrix in self.confusion.items():
-            path = folder / (
-                "confusion.png"
-                if name == "test" or len(self.confusion) == 1
-                else f"confusion_{name}.png"
-            )
-            save(confusion_figure(matrix, self.labels, name), path)
-            paths.append(path)
+            only = name == "test" or len(self.confusion) == 1
+            paths.append(folder / ("confusion.png" if only else f"confusion_{name}.png"))
+            save(confusion_figure(matrix, self.labels, name), paths[-1])
         return paths
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
@@ -233,13 +229,13 @@ class ClassificationTask(Task):
         *,
         max_tokens: int = 4096,
         progress: Callable[[int], object] | None = None,
-        cut: Callable[[int], object] | None = None,
+        on_truncated: OnTruncated | None = None,
     ) -> list[Prediction]:
         """The most probable label of each line and its probability, in order. Arguments as in
         :meth:`classifications`.
         """
         found = self.classifications(
-            lines, top_k=1, max_tokens=max_tokens, progress=progress, cut=cut
+            lines, top_k=1, max_tokens=max_tokens, progress=progress, on_truncated=on_truncated
         )
         return [best for (best,) in found]
 
@@ -250,7 +246,7 @@ class ClassificationTask(Task):
         top_k: int | None = None,
         max_tokens: int = 4096,
         progress: Callable[[int], object] | None = None,
-        cut: Callable[[int], object] | None = None,
+        on_truncated: OnTruncated | None = None,
     ) -> list[list[Prediction]]:
         """The labels of each line with their probabilities, the most probable first::
 
@@ -263,24 +259,26 @@ class ClassificationTask(Task):
             top_k: the number of labels; None or more than there are: all.
             max_tokens: maximum number of tokens of a batch.
             progress: called with the number of lines of each finished batch.
-            cut: called with the number of lines that were truncated.
+            on_truncated: called with the indices of truncated lines, if there are any, and the
+                number of tokens that are read of each; None: a ``UserWarning`` counts them.
 
         Raises:
             BadOption: ``top_k`` is under 1.
             BadData: ``lines`` is one string.
         """
         check_range("top_k", top_k, ge=1, whole=True, optional=True)
-        limits = list(filter(None, (self.max_positions()[0], self.max_trained_length)))
         batches = classification_batches(
-            lines, self.tokenizer, max_tokens, min(limits, default=None), cut
+            lines, self.tokenizer, max_tokens, self.max_length(), on_truncated
         )
         return self.in_order(batches, lambda batch: self._ranked(batch, top_k), progress)
 
-    @property
-    def max_trained_length(self) -> int | None:
-        """``data.max_length`` of the recipe, plus EOS; None if the recipe does not set it."""
-        max_length: int | None = self.recipe.get("data", {}).get("max_length")
-        return None if max_length is None else max_length + 1
+    def max_length(self) -> int | None:
+        """The number of tokens that are read of a text, EOS included: the model's positions or
+        ``data.max_length`` of the recipe, whichever is less; None: all.
+        """
+        trained = self.recipe.get("data", {}).get("max_length")
+        limits = [self.max_positions()[0], None if trained is None else trained + 1]
+        return min((one for one in limits if one is not None), default=None)
 
     def predict_batch(self, batch: ClassificationBatch) -> list[Prediction]:
         return [best for (best,) in self._ranked(batch, 1)]

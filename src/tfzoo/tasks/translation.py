@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from tfzoo import _adapters
-from tfzoo.data.inference_batches import translation_batches
+from tfzoo.data.inference_batches import OnTruncated, translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
@@ -235,6 +235,7 @@ class TranslationTask(Task):
         length_penalty: float | None = None,
         max_tokens: int = 4096,
         progress: Callable[[int], object] | None = None,
+        on_truncated: OnTruncated | None = None,
     ) -> list[list[Translation]]:
         """The ``n_best`` translations of each line with their scores, best first::
 
@@ -248,6 +249,8 @@ class TranslationTask(Task):
                 is at least ``n_best``.
             max_tokens: maximum number of source tokens of a batch.
             progress: called with the number of lines of each finished batch.
+            on_truncated: called with the indices of truncated lines, if there are any, and the
+                number of tokens that are read of each; None: a ``UserWarning`` counts them.
 
         Raises:
             BadOption: a number out of range.
@@ -257,25 +260,18 @@ class TranslationTask(Task):
         options = search or self.search
         if beam is None and n_best is not None:
             given["beam"] = max(n_best, options.beam)
-        options = replace(
-            options, **{key: value for key, value in given.items() if value is not None}
-        )
+        options = replace(options, **{key: one for key, one in given.items() if one is not None})
         batches = translation_batches(
-            lines, self.tokenizer, max_tokens=max_tokens, max_length=self.max_positions()[0]
+            lines, self.tokenizer, max_tokens, self.max_positions()[0], on_truncated
         )
         return self.in_order(batches, lambda batch: self._search(batch.source, options), progress)
 
     def _search(self, source: Tensor, options: Search) -> list[list[Translation]]:
         with self.throughput.timed(self.device):
             found = search(foreign.check_decodable(self.model), source, options)
-        self.throughput.items += sum(
-            len(hypotheses[0].ids) + hypotheses[0].finished for hypotheses in found
-        )
-        texts = iter(
-            self.tokenizer.target.decode(
-                [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
-            )
-        )
+        self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
+        ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
+        texts = iter(self.tokenizer.target.decode(ids))
         return [
             [Translation(next(texts), hypothesis.score) for hypothesis in hypotheses]
             for hypotheses in found

@@ -1,0 +1,84 @@
+"""A text that is longer than a model reads is truncated, and whoever gives it is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.test_attention import saved
+from tests.serving.running import serving
+from tests.tasks.test_attention import classifier, translator
+from tfzoo.commands.main import main
+
+LINES = ["one", "one two three", "", "four five"]
+READ = ["one", "one two", "", "four fi"]
+"""What a model with 8 positions reads of each: 7 bytes and EOS."""
+TOLD = "{} longer than the 7 tokens that the model reads: the rest is ignored"
+TASKS = {"translate": translator, "classify": classifier}
+
+
+@pytest.fixture(params=TASKS)
+def task(request: pytest.FixtureRequest) -> Any:
+    make: Callable[..., Any] = TASKS[request.param]
+    return make(position="learned", max_length=8).eval()
+
+
+def test_a_call_counts_truncated_texts_in_one_warning(task: Any) -> None:
+    answer = getattr(task, task.command)
+    with pytest.warns(UserWarning, match=TOLD.format("2 texts are")) as caught:
+        found = answer(LINES)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert found == answer(READ)
+
+
+def test_who_asks_is_told_which_texts_are_truncated_instead(task: Any) -> None:
+    told: list[tuple[list[int], int]] = []
+    ask = task.translations if task.command == "translate" else task.classifications
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ask(LINES, on_truncated=lambda *given: told.append(given))
+        ask(READ, on_truncated=lambda *given: told.append(given))
+    assert told == [([1, 3], 7)]
+
+
+def test_the_attention_of_a_truncated_text_says_so(task: Any) -> None:
+    with pytest.warns(UserWarning, match=TOLD.format("1 text is")):
+        maps = task.attention("one two three")
+    assert maps.notes == [TOLD.format("1 text is")]
+    assert maps[0].keys == [*"one two", "<eos>"]
+    assert task.attention("one two").notes == []
+
+
+def test_a_server_says_which_texts_are_truncated(task: Any) -> None:
+    with serving(task) as client:
+        path = f"/{task.command}"
+        for text, truncated in ("one two", False), ("one two three", True):
+            assert json.loads(client.ask(path, {"text": text}).text)["truncated"] is truncated
+        several = json.loads(client.ask(path, {"texts": LINES}).text)["answers"]
+        assert [one["truncated"] for one in several] == [False, True, False, True]
+
+
+def test_a_command_says_how_many_lines_are_truncated(
+    task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    saved(task, Path("toy.ckpt"))
+    monkeypatch.setattr("tfzoo.commands.text_lines.CHUNK", 2)
+    for lines, told in (LINES, [TOLD.format("2 texts are")]), (READ, []):
+        stream = io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert main([task.command, "toy.ckpt"]) == 0
+        out, err = capsys.readouterr()
+        assert out.count("\n") == len(lines)
+        assert err.splitlines()[1:] == told  # after the checkpoint's name
+    assert main(["attention", "toy.ckpt", "one two three"]) == 0
+    assert f"toy.ckpt: {TOLD.format('1 text is')}" in capsys.readouterr().err
