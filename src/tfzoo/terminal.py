@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tfzoo.runs.folder import rank
@@ -25,6 +26,23 @@ def print_result(text: str) -> None:
     """Print a line of a result on stdout."""
     if not rank():
         print(text, flush=True)
+
+
+@contextmanager
+def notice_if_replaced(path: Path) -> Iterator[None]:
+    """Say on stderr that the ``with`` block has replaced a file by one with other content."""
+    before = content(path)
+    yield
+    if before is not None and content(path) != before:
+        notify(f"{relative_path(path)} replaced an earlier file; --output FILE writes another")
+
+
+def content(path: Path) -> bytes | None:
+    """The content of a file; None if there is none, or it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def print_error(error: object) -> None:

@@ -49,6 +49,23 @@ def test_a_translators_page_and_a_classifiers(
     assert "(probability 0." in page
 
 
+def test_a_page_or_a_picture_that_replaces_another_says_so(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, file in (
+        ("attention numbers.ckpt {}", "attention.html"),
+        ("attention numbers.ckpt {} --output map.svg", "map.svg"),
+        ("plot position rotary --dim {}", "position_rotary.png"),
+    ):
+        told = []
+        for value in ("4", "4", "8"):
+            assert main(command.format(value).split()) == 0
+            out, err = capsys.readouterr()
+            assert out == f"{file}\n"
+            told.append(f"{file} replaced an earlier file; --output FILE writes another\n" in err)
+        assert told == [False, False, True]
+
+
 def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from tfzoo.commands.text_lines import open_output, task_of
 from tfzoo.data.lines import decoded
 from tfzoo.errors import BadData, BadOption, TfzooError
 from tfzoo.runs import checkpoints
-from tfzoo.terminal import notify, print_result
+from tfzoo.terminal import notice_if_replaced, notify, print_result
 
 if TYPE_CHECKING:
     from tfzoo.pages.attention_maps import AttentionMaps
@@ -159,11 +159,15 @@ def write(runs: Sequence[AttentionMaps], suffix: str, output: str) -> None:
     from tfzoo.plots import attention_figure
     from tfzoo.plots.style import save
 
-    if suffix == PAGE:
-        page = attention_page(*runs)
-        with open_output(None if output == "-" else output) as out:
+    page = attention_page(*runs) if suffix == PAGE else ""
+    if output == "-":
+        with open_output(None) as out:
             out.write(page)
-    else:
-        save(attention_figure(*runs), Path(output))
-    if output != "-":
-        print_result(output)
+        return
+    with notice_if_replaced(Path(output)):
+        if page:
+            with open_output(output) as out:
+                out.write(page)
+        else:
+            save(attention_figure(*runs), Path(output))
+    print_result(output)

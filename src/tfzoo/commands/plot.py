@@ -11,7 +11,7 @@ from tfzoo.errors import TfzooError
 from tfzoo.kinds import KINDS
 from tfzoo.plots.style import check_suffix, save
 from tfzoo.registry import Spec, registry
-from tfzoo.terminal import print_result, relative_path
+from tfzoo.terminal import notice_if_replaced, print_result, relative_path
 from tfzoo.values import check_range
 
 EPILOG = """\
@@ -77,7 +77,8 @@ def run(args: list[str]) -> int:
     else:
         figure, default = draw_runs(given)
     path = Path(given.output) if given.output is not None else default
-    save(figure, path)
+    with notice_if_replaced(path):
+        save(figure, path)
     print_result(relative_path(path))
     return 0
 
