@@ -56,7 +56,7 @@ class Bar(ProgressBar):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.started, self.first_step = monotonic(), trainer.global_step
-        self.shown = 0.0 if sys.stderr.isatty() else monotonic()
+        self.shown = 0.0 if self._on_terminal() else monotonic()
         self._show("training", trainer.global_step, total_steps(trainer), "")
 
     def on_train_batch_end(
@@ -72,7 +72,7 @@ class Bar(ProgressBar):
             self._show_step(trainer)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if sys.stderr.isatty():  # a bar ends at the last step, however short ago it was drawn
+        if self._on_terminal():  # a bar ends at the last step, however short ago it was drawn
             self._show_step(trainer)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -121,15 +121,19 @@ class Bar(ProgressBar):
             left = time_left(self.scored, total, monotonic() - self.scoring_since)
             self._show(what, self.scored, total, f"{text}{left}")
 
+    def _on_terminal(self) -> bool:
+        """A bar, once begun, stands between; older versions of rich then say that it is none."""
+        return self.bar is not None or sys.stderr.isatty()
+
     def _is_due(self) -> bool:
-        return self.on and monotonic() - self.shown >= (REDRAW if sys.stderr.isatty() else EVERY)
+        return self.on and monotonic() - self.shown >= (REDRAW if self._on_terminal() else EVERY)
 
     def _show(self, what: str, done: int, total: float, text: str) -> None:
         """Show a row of the bar, or print a line if there is something to say."""
         if not self.on:
             return
         self.shown = monotonic()
-        if not sys.stderr.isatty():
+        if not self._on_terminal():
             if text:
                 notify(f"{self._elapsed()}  {what}  {text}")
             return

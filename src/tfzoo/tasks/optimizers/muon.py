@@ -19,9 +19,9 @@ class Muon:
     """Muon for the matrices of the layers: ``p - lr (s U V^T + weight_decay p)``, where ``U S V^T``
     is the singular value decomposition of the matrix's momentum; AdamW for all other parameters.
 
-    ``torch.optim.Muon`` (PyTorch 2.9 or newer) for the matrices of the layers: the parameters of
-    two dimensions in an ``nn.ModuleList``, except those of ``nn.Embedding``. Embeddings, output
-    projection, biases and norms have ``torch.optim.AdamW`` with ``optim.betas`` and ``optim.eps``.
+    ``torch.optim.Muon`` for the matrices of the layers: the parameters of two dimensions in an
+    ``nn.ModuleList``, except those of ``nn.Embedding``. Embeddings, output projection, biases and
+    norms have ``torch.optim.AdamW`` with ``optim.betas`` and ``optim.eps``.
     ``U V^T`` is computed in bf16 with five Newton-Schulz iterations (Jordan et al. 2024). A matrix
     ``(a b)`` has ``s = 0.2 sqrt(max(a, b))``, which gives its update the usual RMS of AdamW's.
 
@@ -33,8 +33,7 @@ class Muon:
             larger ``optim.lr``, such as 0.02.
 
     Raises:
-        BadOption: a number out of range, a PyTorch without Muon, or (:meth:`configure`) a module
-            without such matrices.
+        BadOption: a number out of range, or (:meth:`configure`) a module without such matrices.
 
     >>> layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
     >>> optimizer = Muon((0.9, 0.98), 1e-9, adamw_lr=1e-4).configure(layers, 1e-3, 0.0)
@@ -54,10 +53,6 @@ class Muon:
     ) -> None:
         check_range("optimizer 'muon': momentum", momentum, ge=0, lt=1)
         check_range("optimizer 'muon': adamw_lr", adamw_lr, gt=0, optional=True)
-        if not hasattr(torch.optim, "Muon"):
-            raise BadOption(
-                f"optimizer 'muon' needs PyTorch 2.9 or newer; here: {torch.__version__}"
-            )
         self.betas, self.eps, self.adamw_lr = betas, eps, adamw_lr
         self.options: dict[str, Any] = {
             "momentum": momentum,
