@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -29,7 +30,7 @@ from tfzoo.sweep.effects import axis_name
 from tfzoo.sweep.interactions import interactions
 from tfzoo.sweep.judge import Judged, judge
 from tfzoo.sweep.plan import Metric, Plan, parse
-from tfzoo.sweep.repeats import repeats
+from tfzoo.sweep.repeats import Repeats, repeats
 from tfzoo.sweep.report.heat import sign
 from tfzoo.sweep.report.numbers import format_interval, format_mean, format_memory
 from tfzoo.sweep.report.repeated import differences, summary
@@ -46,8 +47,6 @@ DIFFERENCES = re.compile(
     re.MULTILINE,
 )
 """A table of differences to the baseline of a sweep, by one metric: its first column names them."""
-AGAIN = re.compile(r"^again_|_again$")
-"""What the name of a repeat's folder adds to that of the sweep."""
 HEAD = """\
 # What the packaged sweeps showed
 
@@ -106,28 +105,38 @@ def capital(text: str) -> str:
 
 
 def again(plan: Plan, file: Path, rows: list[Row]) -> Iterator[str]:
-    """What a repeat with other seeds says of the verdicts, and a table of the sweep's metric."""
-    repeat = file.with_suffix(".again.csv")
-    if not repeat.exists():
+    """What repeats say of the verdicts, and a table of the sweep's metric for each."""
+    by_metric = [list(second_runs(plan, file, rows, one)) for one in (plan.metric, *plan.also)]
+    if not by_metric[0]:
         yield from ("**Again.** Not repeated with other seeds yet.", "")
-        return
-    others = read_csv(repeat)
+    for found in zip(*by_metric, strict=True):
+        where, own = found[0]
+        heads = ["first", where] if where else ["first", "again", "together"]
+        said = "; ".join(summary(one) for _, one in found)
+        yield f"**Again.** {f'{capital(where)}, not pooled: ' if where else ''}{said}."
+        yield ""
+        yield f"| {plan.metric.name}: difference | {' | '.join(heads)} | |"
+        yield f"|---|{'---|' * len(heads)}---|"
+        for one in own.all:
+            name = ", ".join(one.labels.values())
+            yield f"| {' | '.join([name, *differences(one)[: len(heads)], one.outcome])} |"
+        yield ""
+
+
+def second_runs(
+    plan: Plan, file: Path, rows: list[Row], metric: Metric
+) -> Iterator[tuple[str, Repeats]]:
+    """The repeats of a sweep, which are beside it as NAME.again.csv, with "". Those of other names
+    may have another number of steps, which is given in words: they are not pooled.
+    """
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
-    steps, same = steps_of(others), steps_of(others) == steps_of(rows)
-    found = [
-        repeats(rows, others, axes, plan.baseline, one.name, one.mode, pool=same)
-        for one in (plan.metric, *plan.also)
-    ]
-    where = "" if same else f"At {steps:,.0f} steps, not pooled: "
-    yield f"**Again.** {where}{'; '.join(summary(one) for one in found)}."
-    yield ""
-    heads = ["first", "again", "together"] if same else ["first", f"at {steps:,.0f} steps"]
-    yield f"| {plan.metric.name}: difference | {' | '.join(heads)} | |"
-    yield f"|---|{'---|' * len(heads)}---|"
-    for one in found[0].all:
-        name = ", ".join(one.labels.values())
-        yield f"| {' | '.join([name, *differences(one)[: len(heads)], one.outcome])} |"
-    yield ""
+    for path in sorted(SWEEPS.glob(f"{file.stem}.*.csv")):
+        others = read_csv(path)
+        same = steps_of(others) == steps_of(rows)
+        yield (
+            "" if same else f"at {steps_of(others):,.0f} steps",
+            repeats(rows, others, axes, plan.baseline, metric.name, metric.mode, pool=same),
+        )
 
 
 def steps_of(rows: list[Row]) -> float:
@@ -236,27 +245,24 @@ def against(plan: Plan) -> str:
 
 def verdict_groups(plan: Plan, file: Path) -> Iterator[str]:
     """The values of axes by verdict, each with what became of it in the repeat."""
-    rows, again = read_csv(file.with_suffix(".csv")), file.with_suffix(".again.csv")
+    rows = read_csv(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
-    given = axes, plan.baseline, plan.metric.name, plan.metric.mode
-    judged = [one for one in judge(rows, *given).axes if one.verdict != "baseline"]
-    outcomes: dict[str, str] = {}
-    if again.exists():
-        others = read_csv(again)
-        repeated = repeats(rows, others, *given, pool=steps_of(others) == steps_of(rows))
-        outcomes = {str(one.labels): one.outcome for one in repeated.axes}
+    judged = judge(rows, axes, plan.baseline, plan.metric.name, plan.metric.mode).axes
+    outcomes: dict[str, list[str]] = defaultdict(list)
+    for where, found in second_runs(plan, file, rows, plan.metric):
+        for one in found.axes:
+            outcomes[str(one.labels)].append(f"{one.outcome} {where}".strip())
     for verdict in ("better", "worse", "not distinguishable", "not judged"):
         names = []
-        for one in judged:
-            outcome = outcomes.get(str(one.labels), "")
-            if one.verdict == verdict:
-                kept = [*["a hint"] * one.is_hint, *[outcome] * (outcome not in ("", verdict))]
-                ((axis, label),) = one.labels.items()
-                label = label if len(axes) == 1 else f"{axis_name(axes, axis)} {label}"
-                names.append(f"{label} ({', '.join(kept)})" if kept else label)
+        for one in (one for one in judged if one.verdict == verdict):
+            kept = ["a hint"] * one.is_hint
+            kept += [outcome for outcome in outcomes[str(one.labels)] if outcome != verdict]
+            ((axis, label),) = one.labels.items()
+            label = label if len(axes) == 1 else f"{axis_name(axes, axis)} {label}"
+            names.append(f"{label} ({', '.join(kept)})" if kept else label)
         if names:
             yield f"{verdict}: {', '.join(names)}"
-    if not outcomes:
+    if not any(outcomes.values()):
         yield "not repeated yet"
 
 
@@ -268,6 +274,22 @@ def found(file: Path) -> str:
     return " ".join(re.split(r"^Measured: ", head, flags=re.MULTILINE)[1].split())
 
 
+def csv_name(folder: str) -> str:
+    """``norm.csv`` for the folder ``norm``, ``norm.again.csv`` for ``norm_again`` or
+    ``again_norm``, ``norm.longer.csv`` for ``norm_longer``.
+    """
+    names = sorted((file.stem for file in SWEEPS.glob("*.yaml")), key=len, reverse=True)
+    if folder in names:
+        return f"{folder}.csv"
+    for name in names:  # again_embedding_scale is no repeat of scale
+        for rest in (folder.removeprefix(f"{name}_"), folder.removesuffix(f"_{name}")):
+            if rest != folder:
+                return f"{name}.{rest}.csv"
+    raise SystemExit(
+        f"{folder} is not named like a packaged sweep, NAME, or its repeat, NAME_again"
+    )
+
+
 def main() -> None:
     """Copy the runs of the given folders, then write the pages."""
     parser = argparse.ArgumentParser(
@@ -275,9 +297,7 @@ def main() -> None:
     )
     parser.add_argument("folders", nargs="*", type=Path, help="of packaged sweeps that were run")
     for folder in parser.parse_args().folders:
-        name = AGAIN.sub("", folder.name)
-        kind = ".csv" if name == folder.name else ".again.csv"
-        shutil.copyfile(folder / FILE, SWEEPS / f"{name}{kind}")
+        shutil.copyfile(folder / FILE, SWEEPS / csv_name(folder.name))
     PAGE.write_text(page(), "utf-8")
     for idea in IDEAS.glob("*.md"):
         idea.write_text(with_differences(idea.read_text("utf-8")), "utf-8")

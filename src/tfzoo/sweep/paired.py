@@ -125,9 +125,8 @@ def detectable(seeds: int, comparisons: int = 1) -> float:
     >>> round(detectable(5), 2), round(detectable(10, 4), 2)
     (1.68, 1.28)
     """
-    from scipy.optimize import brentq
-
-    high = 1.0
-    while power(high, 1.0, seeds, comparisons) < POWER:
-        high *= 2
-    return float(brentq(lambda size: power(size, 1.0, seeds, comparisons) - POWER, 0.0, high))
+    steps = range(10**9)  # of a ten-thousandth
+    found = bisect_left(
+        steps, POWER, key=lambda step: power(step / 10_000, 1.0, seeds, comparisons)
+    )
+    return found / 10_000
