@@ -44,7 +44,7 @@ def sizes(name: str) -> dict[str, int]:
 
 def test_these_are_packaged() -> None:
     wanted = (
-        "embedding_scale feedforward heads mixer modern norm position "
+        "embedding_scale extrapolation feedforward heads hops mixer modern norm position "
         "query_key residual scale similarity temperature weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
@@ -57,7 +57,7 @@ def test_a_sweep_is_valid_and_says_what_it_is_about(name: str) -> None:
     assert len(made.seeds) >= 5
     assert made.threads == 1
     assert made.claim
-    assert made.metric.name == "test/loss"
+    assert made.metric.name.startswith("test/")
     steps = made.budget.steps
     for recipe in (cell.recipes[""] for cell in made.cells):
         assert recipe["explain"]
@@ -83,6 +83,30 @@ def test_position_varies_the_encoding_on_both_sides_where_it_can_stand() -> None
     assert {"test/exact_match", "test/long/loss"} <= {
         metric.name for metric in plan("position").also
     }
+
+
+def test_extrapolation_varies_the_encoding_at_one_distance_in_texts_up_to_eight_times_as_long() -> (
+    None
+):
+    cells = {cell.labels["position"]: cell.recipes[""] for cell in plan("extrapolation").cells}
+    named = {name: recipe["model"]["position"] for name, recipe in cells.items()}
+    assert {"sinusoidal", "none", "learned", "alibi", "rotary"} <= named.keys()
+    assert named["rotary with yarn"]["scaling"] == "yarn"
+    data = cells["rotary"]["data"]["dataset"]
+    assert data["distance"] == data["min_distance"]
+    longest = data["max_length"] + 1  # EOS
+    assert named["rotary with yarn"]["original_max_length"] == longest
+    assert cells["learned"]["model"]["max_length"] > 8 * longest, "its table has rows for all"
+    assert cells["learned"]["data"]["max_length"] >= 8 * data["max_length"], "nothing is cut"
+    assert {f"test/x{times}/accuracy" for times in (2, 4, 8)} <= {
+        metric.name for metric in (plan("extrapolation").metric, *plan("extrapolation").also)
+    }
+
+
+def test_hops_are_as_many_as_layers_or_fewer_or_more() -> None:
+    cells = [cell.recipes[""] for cell in plan("hops").cells]
+    assert {one["model"]["layers"] for one in cells} == {1, 2, 3, 4}
+    assert {one["data"]["dataset"]["hops"] for one in cells} == {3}
 
 
 def test_scale_starts_queries_and_keys_with_variance_one_at_every_width() -> None:
