@@ -5,20 +5,24 @@ Those that can be allowed are held to that in test_stacks.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 
 from tests.testing.covering import interactions
 from tests.testing.rules import STACK, refused_by, traits
-from tfzoo.blocks.clashes import check_clashes, parts_of
+from tfzoo.blocks.clashes import ATTENTION_OPTIONS, check_clashes, parts_of
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.decoder import Decoder
+from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import Clash
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
+from tfzoo.models.transformer import Transformer
 from tfzoo.registry import create, registry
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import SIZES, randomize
@@ -121,3 +125,46 @@ def test_queries_and_keys_may_have_any_norm_that_mixes_no_tokens(name: str) -> N
             check_clashes(parts_of(options, causal=False))
     else:
         check_clashes(parts_of(options, causal=False))
+
+
+ATTENTION = {
+    "cap": 2.0,
+    "gate": True,
+    "head_scale": True,
+    "kv_heads": 1,
+    "projections": "none",
+    "query_key_norm": {"norm": "rms"},
+    "share_query_key": True,
+    "temperature": 1.7,
+}
+WITHOUT = [name for name in registry("mixer").names() if "attends" not in traits("mixer", name)]
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_an_option_of_attention_changes_nothing_where_there_is_none(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ATTENTION.keys() == set(ATTENTION_OPTIONS)
+    parts: dict[str, Any] = {"mixer": name, "position": "none"}
+    build = partial(Encoder, SIZES["dim"], SIZES["heads"], layers=1, **parts)
+    build(attention_dropout=0.1, value_head_dim=3)  # other mixers read these
+    for option, value in ATTENTION.items():
+        with pytest.raises(Clash, match=f"nothing reads {option}: mixer '{name}' has no attention"):
+            build(**{option: value})
+    assert build(layers=0, gate=True).config["gate"]
+    monkeypatch.setattr("tfzoo.blocks.constructor.check_attention_options", lambda *args: None)
+    for option, value in ATTENTION.items():
+        with reproducible():
+            plain, other = build().eval(), build(**{option: value}).eval()
+            other.load_state_dict(plain.state_dict())
+            x = torch.randn(2, 5, SIZES["dim"])
+            torch.testing.assert_close(other(x), plain(x), rtol=0, atol=0)
+
+
+def test_an_option_of_attention_is_read_by_cross_attention_alone_too() -> None:
+    for name, value in ATTENTION.items():
+        options: dict[str, Any] = {"mixer": "gru", "position": "none", name: value}
+        Transformer(12, 8, 2, 1, **options)
+        Decoder(8, 2, 1, **options)
+        with pytest.raises(Clash, match=f"nothing reads {name}"):
+            Decoder(8, 2, 1, cross_attention=False, **options)

@@ -5,15 +5,27 @@ A clash raises an error, unless ``allow`` names its rule and the rule can be all
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
+from torch import nn
+
+from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.rules import RULES, Parts
+from tfzoo.blocks.traits import names_that_fit
+from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.registry import Spec, registry
 
 KINDS = ("attention", "weighting", "norm", "residual", "position", "feedforward", "mixer")
 """The kinds of components in a stack."""
+
+ATTENTION_OPTIONS = (
+    *("cap", "gate", "head_scale", "kv_heads", "projections", "query_key_norm"),
+    *("share_query_key", "temperature"),
+)
+"""The options of a stack that only self-attention and cross-attention read."""
 
 
 def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
@@ -42,6 +54,30 @@ def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
             else f"This cannot be allowed ({rule.name})"
         )
         raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(parts)}. {allow_hint}")
+
+
+def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> None:
+    """Check that a model, stack or layer has an attention, if ``config``, the arguments of its
+    constructor, has options of attention that are not the defaults.
+
+    Raises:
+        Clash: no sublayer reads these options.
+    """
+    inside = list(module.modules())
+    names = [key for key in ATTENTION_OPTIONS if config[key] != getattr(StackOptions, key)]
+    if (
+        not names
+        or any(isinstance(one, SelfOrCrossAttention) for one in inside)
+        or not any(isinstance(one, TransformerLayer) for one in inside)
+    ):
+        return
+    mixer = registry("mixer").options(config["mixer"])[0].name
+    others = names_that_fit("mixer", lambda one: "attends" in one.traits)
+    raise Clash(
+        "unread-option",
+        f"nothing reads {', '.join(names)}: mixer {mixer!r} has no attention.",
+        f"Leave it out, or use another mixer: {others}. This cannot be allowed (unread-option)",
+    )
 
 
 def parts_of(options: StackOptions, causal: bool, pooling: Spec | None = None) -> Parts:

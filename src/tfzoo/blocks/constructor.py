@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any, ParamSpec, cast, get_args, get_type_hints
 
 from tfzoo.architectures import options_like
+from tfzoo.blocks.clashes import check_attention_options
 from tfzoo.blocks.options import StackOptions, option_types
 from tfzoo.errors import did_you_mean
 
@@ -41,6 +42,7 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
         _, *given = call.arguments.items()
         cast(Callable[..., None], init)(self, **dict(given))
         self.config = dict(given)
+        check_attention_options(self, self.config)
 
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(construct, name, getattr(init, name))
