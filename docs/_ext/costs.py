@@ -10,14 +10,15 @@ import torch
 import tfzoo
 from docs._ext.tables import table
 from tfzoo.blocks.options import StackOptions
+from tfzoo.commands.cost import COLUMNS
 from tfzoo.costs.count import Cost, Counter
 from tfzoo.registry import Entry
 
 DIM, HEADS, TOKENS = 512, 8, 128
 NOTE = f"""\
 An encoder of one layer, width {DIM}, {HEADS} heads, one text of {TOKENS} tokens: parameters,
-operations of matrix products, numbers that other operations compute, and bytes that are kept for
-the backward pass ([what a model costs](../../cost.md))."""
+operations of matrix products, values that all other operations compute, and bytes that are saved
+for the backward pass ([what a model costs](../../cost.md))."""
 
 
 def section(entry: Entry) -> str:
@@ -27,8 +28,7 @@ def section(entry: Entry) -> str:
     usual = getattr(StackOptions, entry.kind, None)
     if usual not in (None, entry.name):
         rows.append(line(f"the encoder with `{usual}`", measured(entry.kind, str(usual))[1]))
-    headings = ["", "parameters", "products", "other values", "bytes kept"]
-    return f"{table(headings, rows, right=4)}\n\n{NOTE}"
+    return f"{table(['', *COLUMNS[1:5]], rows, right=4)}\n\n{NOTE}"
 
 
 def line(what: str, cost: Cost) -> list[str]:
