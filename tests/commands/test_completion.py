@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tfzoo.commands.completion import script
+from tfzoo.commands.completion import help_of, script, sections_in
 from tfzoo.commands.main import COMMANDS, main
 from tfzoo.config import packaged
+from tfzoo.config.sections import TASKS, sections, task_class
 from tfzoo.registry import registry
 
 
@@ -38,6 +39,9 @@ def test_what_can_follow_is_offered(tmp_path: Path) -> None:
     assert completed("tfzoo ", tmp_path) == set(COMMANDS)
     assert completed("tfzoo tran", tmp_path) == {"translate"}
     assert completed("tfzoo fit ", tmp_path) >= {*packaged.recipes(), "mine.yaml"}
+    assert completed("tfzoo cost ", tmp_path) >= {*packaged.recipes(), "mine.yaml"}
+    for command in ("plot", "predict", "serve"):
+        assert completed(f"tfzoo {command} ", tmp_path) >= {"runs/mine", "runs/numbers/1"}
     assert completed("tfzoo fit translation/n", tmp_path) == {
         name for name in packaged.recipes() if name.startswith("translation/n")
     }
@@ -48,6 +52,11 @@ def test_what_can_follow_is_offered(tmp_path: Path) -> None:
     assert completed("tfzoo translate ", tmp_path) == {"runs/mine", "runs/numbers/1"} | here
     assert completed("tfzoo report ", tmp_path) == {"runs/small"} | here
     assert completed("tfzoo translate x --n", tmp_path) == {"--n-best"}
+
+
+def test_the_sections_that_are_offered_are_those_of_all_tasks() -> None:
+    tasks = [sections(task_class(name)) for name in TASKS]
+    assert sorted(sections_in(help_of("fit"))) == sorted(set().union(*tasks))
 
 
 def test_zsh_takes_the_same_script(capsys: pytest.CaptureFixture[str]) -> None:

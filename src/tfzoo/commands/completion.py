@@ -15,19 +15,8 @@ from tfzoo.registry import registry
 from tfzoo.terminal import print_result
 
 SHELLS = ("bash", "zsh")
-OF_RUNS = (
-    "validate",
-    "test",
-    "predict",
-    "translate",
-    "classify",
-    "attention",
-    "plot",
-    "serve",
-    "export",
-)
-"""Commands whose first argument is a run."""
-SECTIONS = ("model", "data", "optim", "compute", "trainer", "checkpoint", "search", "loss")
+RUNS = ("RUN", "WHAT")
+"""What ``--help`` calls a first argument that is a run."""
 
 EPILOG = """\
   tfzoo completion bash > ~/.local/share/bash-completion/completions/tfzoo
@@ -54,7 +43,7 @@ _tfzoo() {
   elif [[ -z $found ]]; then
     files=yes
     case ${COMP_WORDS[1]} in
-      fit) found="%(recipes)s" ;;
+      %(of_recipes)s) found="%(recipes)s" ;;
       recipes) found="%(recipes)s %(sweeps)s" ;;
       architectures) found="%(architectures)s" ;;
       sweep) found="%(sweeps)s" ;;
@@ -97,7 +86,9 @@ def script() -> str:
     kinds = {kind: " ".join(registry(kind).names()) for kind in KINDS}
     values = [f'    --*.{kind} | {kind}) found="{names}" ;;' for kind, names in kinds.items()]
     values.append(f'    --model.like) found="{" ".join(architectures.names())}" ;;')
-    options = [f'      {name}) found="{" ".join(options_of(name))}" ;;' for name in COMMANDS]
+    helps = {name: help_of(name) for name in COMMANDS}
+    options = [f'      {name}) found="{" ".join(options_in(helps[name]))}" ;;' for name in COMMANDS]
+    first = {name: first_argument(text) for name, text in helps.items()}
     return SCRIPT % {
         "commands": " ".join(COMMANDS),
         "values": "\n".join(values),
@@ -107,17 +98,34 @@ def script() -> str:
         "sweeps": " ".join(packaged.sweeps()),
         "kinds": " ".join(KINDS),
         "shells": " ".join(SHELLS),
-        "of_runs": " | ".join(OF_RUNS),
+        "of_recipes": " | ".join(name for name in first if first[name] == "RECIPE"),
+        "of_runs": " | ".join(name for name in first if first[name] in RUNS),
     }
 
 
-def options_of(command: str) -> list[str]:
-    """The options that a command's ``--help`` lists, and the sections of a recipe for ``fit``."""
+def help_of(command: str) -> str:
+    """The text of a command's ``--help``."""
     if command == "completion":
-        return ["--help"]
+        return ""
     text = io.StringIO()
     with redirect_stdout(text):
         import_module(f"tfzoo.commands.{command}").run(["--help"])
-    found = {*re.findall(r"^\s+(--[a-z_-]+)\b(?!\.)", text.getvalue(), re.MULTILINE), "--help"}
-    sections = [f"--{name}." for name in SECTIONS] if command == "fit" else []
-    return [*sorted(found), *sections]
+    return text.getvalue()
+
+
+def first_argument(text: str) -> str:
+    """The name of the first positional argument in a ``--help``; "" if there is none."""
+    usage = re.sub(r"\[[^]]*\]", "", text.partition("\n\n")[0])
+    return next(iter(re.findall(r"\b[A-Z]+\b", usage)), "")
+
+
+def options_in(text: str) -> list[str]:
+    """The options that a ``--help`` lists, and the sections of a recipe."""
+    found = {*re.findall(r"^\s+(--[a-z_-]+)\b(?!\.)", text, re.MULTILINE), "--help"}
+    return [*sorted(found), *(f"--{name}." for name in sections_in(text))]
+
+
+def sections_in(text: str) -> list[str]:
+    """The sections of a recipe that the ``--help`` of ``fit`` lists; none for other commands."""
+    listed = re.search(r"sections: (.+?)\n  --", text, re.DOTALL)
+    return [] if listed is None else re.findall(r"\w+", re.sub(r"\([^)]*\)", "", listed[1]))
