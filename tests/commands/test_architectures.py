@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
+import tfzoo
 from tfzoo import architectures
 from tfzoo.commands.main import main
 from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.errors import BadRecipe
+from tfzoo.runs import config
 
 
 def test_the_command_lists_architectures_with_model_and_paper(
@@ -47,7 +50,17 @@ def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(
     assert found["norm"] == {"name": "rms", "eps": 1e-5}
     assert found["attention"] == "dot_product"
     assert found["feedforward"] == {"name": "relu", "bias": False}
-    assert (found["dim"], found["dropout"], found["like"]) == (128, 0.0, None)
+    assert (found["dim"], found["dropout"]) == (128, 0.0)
+
+
+def test_a_recipe_is_written_without_like_and_a_run_that_has_it_goes_on(tmp_path: Path) -> None:
+    """Earlier runs of 0.2 have ``like: null``."""
+    found = resolved(tmp_path, "{like: t5}")
+    assert "like" not in found
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"model": {**found, "like": None}}))
+    config.check(tmp_path, {"model": found})
+    assert resolved(tmp_path, json.dumps({**found, "like": None})) == found
+    assert "like" not in tfzoo.LanguageModel(8, 8, 2, 1, like="llama").config
 
 
 def test_like_on_the_command_line_comes_before_its_options(tmp_path: Path) -> None:

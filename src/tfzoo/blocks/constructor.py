@@ -24,8 +24,9 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
       and recipes are checked against it.
     - An argument ``like`` names an architecture. Its options replace the defaults of those that the
       call does not set.
-    - ``self.config`` is set to the arguments of the call, defaults included. Checkpoints store it;
-      ``type(self)(**self.config)`` builds a module of the same structure.
+    - ``self.config`` is set to the arguments of the call, defaults and the options of ``like``
+      included. Checkpoints store it; ``type(self)(**self.config)`` builds a module of the same
+      structure.
     """
     signature = _signature(init)
 
@@ -41,7 +42,7 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
         call.apply_defaults()
         _, *given = call.arguments.items()
         cast(Callable[..., None], init)(self, **dict(given))
-        self.config = dict(given)
+        self.config = {key: value for key, value in given if key != "like"}
         check_attention_options(self, self.config)
 
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):

@@ -137,6 +137,7 @@ def resolve(
         sys.path.insert(0, folder)
     use_folder_as_root(merged.values.get("data", {}), merged.origins)
     values = validate(merged)
+    values["model"].pop("like", None)  # its options have been merged
     values["data"] = absolute_data_paths(values["data"])
     from tfzoo.config import lightning
 
