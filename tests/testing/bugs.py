@@ -241,21 +241,21 @@ BUGS = (
         "blocks/cache.py",
         "            layer.reorder(rows)",
         "            layer.reorder(rows.sort().values)",
-        "stack translator a_cache_follows_its_rows",
+        "stack translator a_cache_can_be_reordered",
     ),
     Bug(
         "cross-attention keeps the wrong sentences",
         "blocks/cache.py",
         "            layer.reorder(sentences)",
         "            layer.reorder(sentences.flip(0))",
-        "stack translator a_cache_follows_its_rows",
+        "stack translator a_cache_can_be_reordered",
     ),
     Bug(
         "the source's padding stays with the first sentences",
         "masks.py",
         "keys[rows]",
         "keys[: len(rows)]",
-        "stack translator a_cache_follows_its_rows",
+        "stack translator a_cache_can_be_reordered",
     ),
     Bug(
         "padding of a prompt is seen by the tokens that follow",
@@ -354,7 +354,7 @@ BUGS = (
         "norm/batch.py",
         'self.register_buffer("running_mean", torch.empty(dim))',
         'self.register_buffer("running_mean", torch.empty(dim), persistent=False)',
-        "norm batch what_training_has_seen_is_saved",
+        "norm batch running_statistics_are_saved",
     ),
     Bug(
         "the final norm is missing",
@@ -560,7 +560,7 @@ BUGS = (
         "norm/layer.py",
         """check_range("norm 'layer': eps", eps, gt=0)""",
         "eps",
-        "norm layer a_value_that_cannot_be_is_refused",
+        "norm layer invalid_values_are_refused",
     ),
     # classifiers
     Bug(
@@ -1040,7 +1040,7 @@ BUGS = (
         "mixer/linear_attention.py",
         "q @ states[:, :, :-1]",
         "q @ states[:, :, 1:]",
-        "mixer linear_attention a_token_has_influence_where_it_may",
+        "mixer linear_attention each_token_influences_those_that_may_see_it",
     ),
     Bug(
         "the denominator counts padding",
@@ -1068,7 +1068,7 @@ BUGS = (
         "mixer/convolution.py",
         "self.earlier = kernel_size - 1 if causal else (kernel_size - 1) // 2",
         "self.earlier = (kernel_size - 1) // 2",
-        "mixer convolution a_token_has_influence_where_it_may",
+        "mixer convolution each_token_influences_those_that_may_see_it",
     ),
     Bug(
         "the cache of a convolution has one token too few",
@@ -1118,7 +1118,7 @@ BUGS = (
         "blocks/cache.py",
         "for name, one in self.tensors.items():",
         'for name, one in [item for item in self.tensors.items() if item[0] in "kv"]:',
-        "mixer gru a_cache_follows_its_rows",
+        "mixer gru a_cache_can_be_reordered",
     ),
     # options of layers
     Bug(

@@ -98,7 +98,7 @@ def order_matters_if_and_only_if_there_are_positions_or_an_ordered_part(subject:
         )
 
 
-def turned_scores_depend_on_distance_alone(subject: Subject) -> None:
+def rotated_scores_depend_on_distance_alone(subject: Subject) -> None:
     """With rotary angles alone, moving all positions by one distance changes nothing."""
     if hooks(subject.position.name) == {"angles"}:
         before = subject(TEXT)
@@ -138,7 +138,7 @@ CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (
     a_text_does_not_see_the_others_of_its_batch,
     every_token_has_influence,
     order_matters_if_and_only_if_there_are_positions_or_an_ordered_part,
-    turned_scores_depend_on_distance_alone,
+    rotated_scores_depend_on_distance_alone,
     texts_of_nothing_but_padding_are_harmless,
     gradients_reach_every_parameter,
     the_state_dict_holds_all,

@@ -24,7 +24,7 @@ every_component = contract(*COMPONENT_KINDS)
 
 
 @every_component
-def what_it_is_given_stays_as_it_was(entry: Entry) -> None:
+def inputs_are_not_changed(entry: Entry) -> None:
     """It changes none of its inputs in place."""
     probe(entry.kind, build_randomized(entry), watch=True)
 
@@ -78,7 +78,7 @@ def every_option_changes_something(entry: Entry) -> None:
 
 
 @every_component
-def a_value_that_cannot_be_is_refused(entry: Entry) -> None:
+def invalid_values_are_refused(entry: Entry) -> None:
     """A value of the wrong type, NaN, infinity and an unknown option raise BadOption, which names
     the option. So does 0 or a negative number, unless it computes something finite of its own.
     """

@@ -56,7 +56,7 @@ def no_sentence_is_in_two_splits(entry: Entry) -> None:
 
 
 @contract("dataset")
-def all_follows_from_the_seed(entry: Entry) -> None:
+def the_seed_determines_the_data(entry: Entry) -> None:
     """One seed gives one data set, another seed another."""
     if build(entry).splits(1) != splits_of(entry.name, 1):
         raise Violation("one seed gives two data sets")

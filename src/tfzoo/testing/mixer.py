@@ -117,7 +117,7 @@ def no_padding_given_is_no_padding_at_all(entry: Entry) -> None:
 
 
 @contract("mixer")
-def a_token_has_influence_where_it_may(entry: Entry) -> None:
+def each_token_influences_those_that_may_see_it(entry: Entry) -> None:
     """In a decoder, no token has influence on earlier ones; elsewhere every token has, unless the
     mixer has a ``reach``.
     """
@@ -169,7 +169,7 @@ def a_prompt_may_be_padded(entry: Entry) -> None:
 
 
 @contract("mixer")
-def a_cache_follows_its_rows(entry: Entry) -> None:
+def a_cache_can_be_reordered(entry: Entry) -> None:
     """After rows of the cache are reordered, dropped and repeated, each goes on as if alone."""
     for module in decoders(entry):
         text, cache = torch.randn(B, 2, D), module.init_cache()

@@ -175,7 +175,7 @@ def running_statistics_become_those_of_the_real_tokens(entry: Entry) -> None:
 
 
 @contract("norm")
-def what_training_has_seen_is_saved(entry: Entry) -> None:
+def running_statistics_are_saved(entry: Entry) -> None:
     """The state dict holds the running statistics."""
     norm, other, x = build_randomized(entry), build_randomized(entry), 3 * torch.randn(B, N, D) + 1
     norm(x, RIGHT)

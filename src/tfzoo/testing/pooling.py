@@ -110,7 +110,7 @@ def averages_says_the_truth(entry: Entry) -> None:
 
 
 @contract("pooling")
-def a_text_of_one_token_is_that_token_for_all_that_is_not_trained(entry: Entry) -> None:
+def without_parameters_one_token_is_its_own_vector(entry: Entry) -> None:
     """Without parameters, a text of one token gives that token."""
     pooling, x = build_randomized(entry), torch.randn(B, 1, D)
     if not list(pooling.parameters()):

@@ -96,7 +96,7 @@ def shapes_and_types_stay(entry: Entry) -> None:
 
 
 @contract("position")
-def what_it_does_to_a_token_depends_on_that_token_and_its_place_alone(entry: Entry) -> None:
+def hooks_act_on_each_token_by_itself(entry: Entry) -> None:
     """What a hook does to a token depends on that token and its position alone, as in a cached
     step.
     """
@@ -119,7 +119,7 @@ def what_it_does_to_a_token_depends_on_that_token_and_its_place_alone(entry: Ent
 
 
 @contract("position")
-def rows_may_stand_at_places_of_their_own(entry: Entry) -> None:
+def rows_may_have_their_own_positions(entry: Entry) -> None:
     """Each row may have positions of its own, ``(b n)``."""
     for position in both(entry):
         x, pos = torch.randn(B, N, D), torch.stack([torch.arange(N) + by for by in (0, 3, 20)])
@@ -132,7 +132,7 @@ def rows_may_stand_at_places_of_their_own(entry: Entry) -> None:
 
 
 @contract("position")
-def places_are_told_apart(entry: Entry) -> None:
+def positions_are_distinguished(entry: Entry) -> None:
     """Two positions differ in at least one hook; a bias differs between the first few distances."""
     if not hooks(entry.name):
         return
@@ -204,7 +204,7 @@ def bounded_says_the_truth(entry: Entry) -> None:
 
 
 @contract("position")
-def turning_keeps_lengths_and_makes_products_depend_on_distance_alone(entry: Entry) -> None:
+def rotation_keeps_lengths_and_makes_products_depend_on_distance_alone(entry: Entry) -> None:
     """Rotation keeps lengths, and products of rotated queries and keys depend on the distance
     alone.
     """

@@ -40,7 +40,7 @@ def the_same_update_has_the_same_factor(entry: Entry) -> None:
 
 
 @contract("schedule")
-def a_schedule_that_is_told_its_end_heeds_it(entry: Entry) -> None:
+def a_schedule_that_takes_max_steps_depends_on_it(entry: Entry) -> None:
     """A schedule that takes ``max_steps`` depends on it."""
     if "max_steps" in entry.supplied:
         near, far = build(entry), build(entry, max_steps=2 * SIZES["max_steps"])

@@ -132,7 +132,7 @@ def one_token_at_a_time_equals_all_at_once(subject: Subject) -> None:
     )
 
 
-def a_cache_follows_its_rows(subject: Subject) -> None:
+def a_cache_can_be_reordered(subject: Subject) -> None:
     """After reordering beams and keeping some sentences, each row goes on as if it were alone."""
     if not subject.causal:
         return
@@ -185,7 +185,7 @@ def order_matters_if_and_only_if_there_are_positions(subject: Subject) -> None:
             assert_differs(after, before, f"{what}, although order matters here")
 
 
-def turned_scores_depend_on_distance_alone(subject: Subject) -> None:
+def rotated_scores_depend_on_distance_alone(subject: Subject) -> None:
     """With rotary angles alone, moving all positions by one distance changes nothing."""
     if hooks(subject.position.name) == {"angles"}:
         before = subject(TEXT)
@@ -258,9 +258,9 @@ STACK_CONTRACTS: tuple[StackContract, ...] = (
     a_token_has_influence_on_itself_and_whatever_may_look_at_it,
     later_tokens_have_no_influence_while_training,
     one_token_at_a_time_equals_all_at_once,
-    a_cache_follows_its_rows,
+    a_cache_can_be_reordered,
     order_matters_if_and_only_if_there_are_positions,
-    turned_scores_depend_on_distance_alone,
+    rotated_scores_depend_on_distance_alone,
     the_source_is_read,
     texts_of_nothing_but_padding_are_harmless,
     gradients_reach_every_parameter,

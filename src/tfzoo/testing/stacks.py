@@ -24,7 +24,7 @@ from tfzoo.testing.stack_contracts import (
     STACK_CONTRACTS,
     StackContract,
     later_tokens_have_no_influence_while_training,
-    turned_scores_depend_on_distance_alone,
+    rotated_scores_depend_on_distance_alone,
 )
 from tfzoo.testing.subject import VOCABULARY, Subject
 
@@ -39,7 +39,7 @@ PLAIN: Mapping[str, str] = {
 
 GUARDS: Mapping[str, StackContract] = {
     "leaky-norm": later_tokens_have_no_influence_while_training,
-    "unrotatable-attention": turned_scores_depend_on_distance_alone,
+    "unrotatable-attention": rotated_scores_depend_on_distance_alone,
 }
 """What would break if a clash that can be allowed were not refused."""
 

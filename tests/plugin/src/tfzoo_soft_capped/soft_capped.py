@@ -1,4 +1,4 @@
-"""Scores that cannot run away."""
+"""Scores with a soft cap."""
 
 import math
 
@@ -11,7 +11,7 @@ from tfzoo.contracts import Attention
 
 @register("attention", "soft_capped", paper="arXiv:2408.00118, section 2", traits={"rotatable"})
 class SoftCapped(Attention):
-    """Scaled products that level off at a cap: ``softmax(cap * tanh(q k^T / (cap * sqrt(c)))) v``.
+    """Scaled products with a soft cap: ``softmax(cap * tanh(q k^T / (cap * sqrt(c)))) v``.
 
     Options:
         cap: no score is larger.
