@@ -1201,8 +1201,8 @@ BUGS = (
     Bug(
         "layers of a pattern have the position of the stack",
         "blocks/stack.py",
-        "self.views.append((names[key], one.window))",
-        'self.views.append(("", one.window))',
+        "self.positions_and_windows.append((names[key], one.window))",
+        'self.positions_and_windows.append(("", one.window))',
         WINDOW + "test_layers_of_a_pattern_are_the_layers_that_it_names",
     ),
 )

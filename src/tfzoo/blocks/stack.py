@@ -140,7 +140,7 @@ class Stack(WithCache):
             Clash: components that cannot work together.
         """
         self.layer_positions = nn.ModuleDict()
-        self.views: list[tuple[str, int | None]] = []
+        self.positions_and_windows: list[tuple[str, int | None]] = []
         """For each layer, its window and the name of its positional encoding in
         ``layer_positions``; ``""`` is that of the stack.
         """
@@ -161,16 +161,16 @@ class Stack(WithCache):
             if key not in names:
                 names[key] = str(layer)
                 self.layer_positions[names[key]] = create_position(dim, one, self.causal)
-            self.views.append((names[key], one.window))
+            self.positions_and_windows.append((names[key], one.window))
 
     def contexts(self, context: Context) -> list[Context]:
         """The context of each layer; each distinct one is computed once."""
         computed: dict[tuple[str, int | None], Context] = {}
-        for layer, (name, window) in enumerate(self.views):
+        for layer, (name, window) in enumerate(self.positions_and_windows):
             if (name, window) not in computed:
                 position = self.layer_positions[name] if name else self.position
                 computed[name, window] = layer_context(context, position, window, layer)  # type: ignore[arg-type]  # a ModuleDict of positions
-        return [computed[one] for one in self.views]
+        return [computed[one] for one in self.positions_and_windows]
 
     def forward(
         self,

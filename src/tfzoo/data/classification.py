@@ -134,9 +134,9 @@ class ClassificationData(TextData):
         self.text = TextSource(
             dataset, name, root, train, val, test, delimiter, header=True, val_required=False
         )
-        self.dataset, self.made = dataset or "", self.text.made
-        if self.made is not None and not hasattr(self.made, "labels"):
-            raise BadOption(f"dataset {self.made.entry.name!r} is for translation; no labels")
+        self.dataset, self.built_in = dataset or "", self.text.built_in
+        if self.built_in is not None and not hasattr(self.built_in, "labels"):
+            raise BadOption(f"dataset {self.built_in.entry.name!r} is for translation; no labels")
         self.columns = text_column, label_column
         self.val_fraction = val_fraction
         self._vocabulary: Vocabulary | None = None
@@ -287,7 +287,7 @@ class ClassificationData(TextData):
 
     def _examples(self) -> dict[str, Examples]:
         """The rows of each split. Finds files, or copies those at an address; reads none."""
-        if self.made is not None:
+        if self.built_in is not None:
             return dict(generated(self.dataset, self.seed, self.columns))
         splits = self.text.external(self.columns, self.columns)
         if "val" in splits:

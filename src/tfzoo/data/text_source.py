@@ -27,8 +27,8 @@ class TextSource:
     Finds the text only when :meth:`external` is called; the options are checked at once.
 
     Args:
-        dataset: spec of a built-in data set, :attr:`made` is then the data set; or splits by name,
-            such as a ``datasets.DatasetDict``; or a folder, the same as ``root``.
+        dataset: spec of a built-in data set, then :attr:`built_in`; or splits by name, such
+            as a ``datasets.DatasetDict``; or a folder, the same as ``root``.
         name: name of a data set on the hub.
         root: folder of the files, or one that ``save_to_disk`` wrote.
         train, val, test: rows; or paths of files, relative to ``root``; or, where a data set has
@@ -82,7 +82,7 @@ class TextSource:
             raise BadOption(
                 "data.train, data.val and data.test are paths; data.dataset has its own splits"
             )
-        self.made: Any = create("dataset", given) if built_in else None
+        self.built_in: Any = create("dataset", given) if built_in else None
         self.name, self.val_required = name, val_required
         self.tables: dict[str, Any] = {"header": header, "delimiter": delimiter}
         self.root = None if root is None else Path(root).expanduser()

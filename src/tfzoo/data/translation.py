@@ -97,12 +97,12 @@ class TranslationData(TextData):
         self.text = TextSource(
             dataset, name, root, train, val, test, delimiter, header=False, val_required=True
         )
-        self.made = self.text.made
-        if self.made is not None and not hasattr(self.made, "languages"):
+        self.built_in = self.text.built_in
+        if self.built_in is not None and not hasattr(self.built_in, "languages"):
             raise BadOption(
-                f"dataset {self.made.entry.name!r} is for classification; it has no translations"
+                f"dataset {self.built_in.entry.name!r} is for classification: no translations"
             )
-        own = None if self.made is None else self.made.languages
+        own = None if self.built_in is None else self.built_in.languages
         self.direction = direction(own, source, target)
         self.columns = source_column or self.direction[0], target_column or self.direction[1]
         self.joint = joint
@@ -175,14 +175,14 @@ class TranslationData(TextData):
 
     def _examples(self) -> dict[str, Examples]:
         """The rows of each split. Finds files, or copies those at an address; reads none."""
-        if self.made is None:
+        if self.built_in is None:
             found = self.text.external(self.columns, self.direction)
             if "val" not in found:
                 name = self.text.name or "the data set"
                 raise BadOption(f"data.val is not given, and {name} has no split of that name")
             return found
-        made: dict[str, list[tuple[str, str]]] = self.made.splits(self.seed)
-        if self.made.languages == self.direction:
+        made: dict[str, list[tuple[str, str]]] = self.built_in.splits(self.seed)
+        if self.built_in.languages == self.direction:
             return dict(made)
         return {name: [(b, a) for a, b in pairs] for name, pairs in made.items()}
 

@@ -151,9 +151,9 @@ def check_options(stack: Stack) -> None:
         raise no_counterpart("a stack without layers")
     if stack.embedding_projection is not None:
         raise no_counterpart("embedding_projection")
-    if any(window is not None for _, window in stack.views):
+    if any(window is not None for _, window in stack.positions_and_windows):
         raise no_counterpart("window")
-    if any(name for name, _ in stack.views):
+    if any(name for name, _ in stack.positions_and_windows):
         raise no_counterpart("layers with different positions")
 
 

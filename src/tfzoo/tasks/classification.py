@@ -188,8 +188,8 @@ class ClassificationTask(Task):
         name = "test" if "test" in data.test_names else data.test_names[0]
         majority = counts(data.sets["train"], len(self.labels)).argmax()
         accuracies = {"majority": float((data.sets[name].classes == majority).mean())}
-        if hasattr(data.made, "baselines"):
-            accuracies |= data.made.baselines(data.splits["train"], data.splits[name])
+        if hasattr(data.built_in, "baselines"):
+            accuracies |= data.built_in.baselines(data.splits["train"], data.splits[name])
         return "  ".join(
             f"{who} {share:.1%}".replace("%", " %")
             for who, share in {**accuracies, "accuracy": scores["test/accuracy"]}.items()
