@@ -1,8 +1,8 @@
-"""Merge the layers of a configuration. Later layers override earlier ones.
+"""Merge the sources of a configuration. Later ones override earlier ones.
 
 The order is: defaults of constructors, the recipe, ``--config`` files, command-line options.
 Components are merged by name: an option without a name (``--model.norm.eps 1e-6``) is added to the
-component of the earlier layers; another name replaces the component together with its options.
+component of the earlier sources; another name replaces the component together with its options.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ DATASET_KEYS = ("data.name", "data.root", "data.dataset")
 
 
 @dataclass(frozen=True)
-class Layer:
-    """One file of a configuration: its nested values, its name for messages, its path, and its
-    bases in the order in which they are merged.
+class ConfigSource:
+    """A file or a checkpoint with values of a configuration: the nested values, its name for
+    messages, its path, and its bases in the order in which they are merged.
     """
 
     values: Mapping[str, Any]
     origin: str
     path: Path | None = None
-    bases: tuple[Layer, ...] = ()
+    bases: tuple[ConfigSource, ...] = ()
 
 
 class Origins(dict[str, str]):
@@ -55,7 +55,7 @@ class Origins(dict[str, str]):
 
 @dataclass
 class Merged:
-    """Merged layers: nested values, and the origin of each key."""
+    """Merged sources: nested values, and the origin of each key."""
 
     sections: Mapping[str, Section]
     values: dict[str, Any] = field(default_factory=dict)

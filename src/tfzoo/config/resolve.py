@@ -13,7 +13,7 @@ from tfzoo.config import help, packaged
 from tfzoo.config.arguments import Arguments
 from tfzoo.config.data_paths import absolute_data_paths, use_folder_as_root
 from tfzoo.config.loader import read_yaml
-from tfzoo.config.merge import Layer, Merged
+from tfzoo.config.merge import ConfigSource, Merged
 from tfzoo.config.sections import LIGHTNING, Section, sections, task_class
 from tfzoo.config.security import check_values
 from tfzoo.config.validation import validate
@@ -50,7 +50,7 @@ class Config:
     data: Any = None
 
 
-def load_recipe(name: str) -> Layer:
+def load_recipe(name: str) -> ConfigSource:
     """Load a recipe by its packaged name or its path, and the recipes that it is based on.
 
     Raises:
@@ -62,7 +62,7 @@ def load_recipe(name: str) -> Layer:
     return replace(recipe, bases=tuple(bases))
 
 
-def read_with_bases(path: Path, origin: str) -> list[Layer]:
+def read_with_bases(path: Path, origin: str) -> list[ConfigSource]:
     """Read a recipe, its base, the base of that, and so on. Return the last base first and the
     recipe last, so that later ones override earlier ones.
 
@@ -71,15 +71,15 @@ def read_with_bases(path: Path, origin: str) -> list[Layer]:
     Raises:
         BadRecipe: no such file, a file that is not a YAML mapping, or bases that form a cycle.
     """
-    layers: list[Layer] = []
+    sources: list[ConfigSource] = []
     seen: list[Path] = []
     while True:
         values = read_yaml(path)
         base = values.pop(BASE, None)
-        layers.insert(0, Layer(values, origin, path))
+        sources.insert(0, ConfigSource(values, origin, path))
         seen.append(path.resolve())
         if base is None:
-            return layers
+            return sources
         path, origin = find_base(base, path, origin)
         if path.resolve() in seen:
             chain = " -> ".join(str(one) for one in [*seen, path.resolve()])
@@ -104,7 +104,7 @@ def find_base(base: Any, path: Path, origin: str) -> tuple[Path, str]:
 
 
 def resolve(
-    recipe: Layer,
+    recipe: ConfigSource,
     arguments: Arguments,
     trust: bool = False,
     make_data: bool = True,
@@ -121,16 +121,16 @@ def resolve(
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
     files = [*recipe.bases, recipe, *map(read_config, arguments.configs)]
-    for layer in files:
-        check_values(layer.values, layer.origin, trust)
+    for source in files:
+        check_values(source.values, source.origin, trust)
     for option in arguments.options:
         check_values(option.value, f"--{option.key}", trust, option.key.split("."))
     if make_data and "lightning" not in sys.modules:  # importing it takes seconds
         notify(f"loading: PyTorch and Lightning, for {recipe.origin}")
     task = find_task(files, [one.text for one in arguments.options if one.key == "task"])
     merged = Merged(sections(task))
-    for layer in files:
-        merged.add(layer.values, layer.origin)
+    for source in files:
+        merged.add(source.values, source.origin)
     merged.add_options(arguments.options)
     path = recipe.path or Path(recipe.origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
@@ -147,17 +147,17 @@ def resolve(
     return Config(path.stem, task, merged.sections, {**values, **parsed.recipe}, parsed, data)
 
 
-def help_text(recipe: Layer, arguments: Arguments) -> str:
+def help_text(recipe: ConfigSource, arguments: Arguments) -> str:
     """Return every key of a recipe's task with its type, default and description."""
     typed = [option.text for option in arguments.options if option.key == "task"]
     return help.help_text(sections(find_task([*recipe.bases, recipe], typed)))
 
 
-def find_task(files: Sequence[Layer], typed: Sequence[str | None]) -> Any:
+def find_task(files: Sequence[ConfigSource], typed: Sequence[str | None]) -> Any:
     """Return the class of the task: the last one ``typed`` after ``--task``, else that of the last
     file that has the key ``task``.
     """
-    named = [(layer.values["task"], layer.origin) for layer in files if "task" in layer.values]
+    named = [(source.values["task"], source.origin) for source in files if "task" in source.values]
     named += [(name, "--task") for name in typed]
     name, origin = named[-1] if named else (None, files[-1].origin)
     try:
@@ -166,7 +166,7 @@ def find_task(files: Sequence[Layer], typed: Sequence[str | None]) -> Any:
         raise BadRecipe(f"{origin}: {error}") from None
 
 
-def read_config(text: str | None) -> Layer:
+def read_config(text: str | None) -> ConfigSource:
     """Read the file of ``--config``. A URL is an error."""
     if not text:
         raise BadRecipe("--config needs the path of a YAML file")
@@ -175,7 +175,7 @@ def read_config(text: str | None) -> Layer:
         raise BadRecipe(
             f"--config reads files only, not {text!r}: download it, look at it, then give its path"
         )
-    return Layer(read_yaml(Path(text)), text)
+    return ConfigSource(read_yaml(Path(text)), text)
 
 
 def call_constructors(

@@ -13,7 +13,7 @@ from typing import Any
 
 from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.loader import read_yaml
-from tfzoo.config.merge import Layer
+from tfzoo.config.merge import ConfigSource
 from tfzoo.config.packaged import find
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.config.sections import task_class
@@ -84,7 +84,7 @@ def cell_index(plan: Plan, number: int) -> int:
 
 
 def resolve_cell(
-    plan: Plan, recipe: Layer | None, cell: Cell
+    plan: Plan, recipe: ConfigSource | None, cell: Cell
 ) -> tuple[str, dict[str, dict[str, Any]]]:
     """Why a cell is refused (``""`` if it is not), and its resolved recipes by the label of the
     tuned value.
@@ -101,7 +101,7 @@ def resolve_cell(
         return str(clash), {}
 
 
-def resolve_recipe(plan: Plan, recipe: Layer, cell: Cell, tuned: str) -> dict[str, Any]:
+def resolve_recipe(plan: Plan, recipe: ConfigSource, cell: Cell, tuned: str) -> dict[str, Any]:
     """The configuration, without the seed, with which ``tfzoo fit`` will train a cell."""
     _, *options = plan.fit_arguments(cell, tuned)
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.config.arguments import Arguments, parse_arguments
-from tfzoo.config.merge import Layer
+from tfzoo.config.merge import ConfigSource
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRun, TfzooError
@@ -96,7 +96,7 @@ def open_run(
     own = {**kept, "trainer": trainer, "checkpoint": {}}
     check_data(command, path, kept, arguments)
     changed = {option.key for option in arguments.options}
-    recipe = Layer({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
+    recipe = ConfigSource({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
     config = resolve(recipe, arguments, "trust" in arguments.own)
     for section, key in (
         key.split(".")[:2]
