@@ -79,15 +79,15 @@ BUGS = (
     Bug(
         "what is hidden is only made 1000 smaller",
         "masks.py",
-        'added[..., :k].masked_fill_(~visible, float("-inf"))',
-        "added[..., :k].masked_fill_(~visible, -1000.0)",
+        'scores.masked_fill(~shown, float("-inf"))',
+        "scores.masked_fill(~shown, -1000.0)",
         "attention scaled_dot_product hidden_keys_have_no_influence",
     ),
     Bug(
         "a query that may look at nothing is forgotten",
         "masks.py",
-        "added[..., k : k + 1].masked_fill_(empty, 0.0)",
-        "pass",
+        "weights if empty is None else weights.masked_fill(empty, 0.0)",
+        "weights",
         "attention scaled_dot_product a_query_that_may_look_at_nothing_gets_zeros",
     ),
     # positions
@@ -724,8 +724,8 @@ BUGS = (
     Bug(
         "embeddings are tied, whatever was asked for",
         "models/transformer.py",
-        "shared if joint else Embedding(",
-        "shared if True else Embedding(",
+        "self.target_embedding if joint else embedding(",
+        "self.target_embedding if True else embedding(",
         OPTIONS + "test_embeddings_are_tied_as_told",
     ),
     Bug(
