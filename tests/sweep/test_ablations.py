@@ -45,7 +45,7 @@ def sizes(name: str) -> dict[str, int]:
 def test_these_are_packaged() -> None:
     wanted = (
         "embedding_scale extrapolation feedforward heads hops mixer modern norm position "
-        "query_key residual scale similarity temperature weighting"
+        "projections query_key residual scale similarity temperature weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
