@@ -59,11 +59,11 @@ Mean over the seeds ± half the width of its 95 % confidence interval; ▲ bette
 baseline, which is bold, after Holm's correction ([how a sweep is judged](judging.md)); △ and ▽ are
 hints, with a corrected p from 0.01 to 0.05. *As claimed* is said of the first runs of a sweep. A
 verdict that **held** in a repeat with other seeds is confirmed: its difference has the same sign
-there, and the differences of both, pooled, have the same verdict. One that **weakened** is not
-distinguishable any more ([what is pooled](judging.md#repeats)). The **smallest effect** is what the
-first runs detect [with a probability of 0.8](judging.md#the-smallest-effect). Tokens per second and
-memory are medians. Other work shared the machine, more at one time than at another, so that the
-speeds do not compare the parts.
+there, and the differences of both, pooled, have the same verdict, and not as a hint. One that
+**weakened** is not distinguishable, or a hint, by both ([what is pooled](judging.md#repeats)). The
+**smallest effect** is what the first runs detect [with a probability of
+0.8](judging.md#the-smallest-effect). Tokens per second and memory are medians. Other work shared
+the machine, more at one time than at another, so that the speeds do not compare the parts.
 """
 
 

@@ -13,7 +13,7 @@ from scipy.stats import ttest_1samp, ttest_rel
 
 from tfzoo.sweep import sentences
 from tfzoo.sweep.judge import Judged, Verdicts, judge
-from tfzoo.sweep.paired import holm
+from tfzoo.sweep.paired import detectable, holm, seeds_needed
 
 AXES = {"model.norm": ["layer", "rms", "batch"]}
 SCORES = {
@@ -94,6 +94,29 @@ def test_sentences_say_how_much_or_how_many_seeds_it_would_take() -> None:
     assert of(alone, "rms").sentence.endswith(
         "; a difference of 0.11 (1 % of layer's mean) would have been detected"
     )
+
+
+def test_the_smallest_effect_is_that_of_the_middle_comparison() -> None:
+    verdicts = judge(rows(SCORES), AXES, {}, "val/loss", "min")
+    spreads = sorted(
+        np.std(np.subtract(SCORES[name], SCORES["layer"]), ddof=1) for name in ("rms", "batch")
+    )
+    low, high = (detectable(4, 2) * float(spread) for spread in spreads)
+    middle, mean = (low + high) / 2, float(np.mean(SCORES["layer"]))
+    seeds = seeds_needed(0.01 * mean, float(np.mean(spreads)), 2)
+    assert verdicts.smallest == (
+        f"4 seeds detect a difference of {middle:.2g} ({100 * middle / mean:.2g} % of the "
+        f"baseline's mean), from {low:.2g} to {high:.2g} by comparison; "
+        f"1 % takes about {seeds} seeds"
+    )
+    alone = {"layer": [10.0, 11.0, 12.0], "rms": [10.01, 11.02, 11.98]}
+    spread = float(np.std([0.01, 0.02, -0.02], ddof=1))
+    assert judge(rows(alone), AXES, {}, "val/loss", "min").smallest == (
+        "3 seeds detect a difference of "
+        f"{detectable(3) * spread:.2g} ({100 * detectable(3) * spread / 11:.2g} % of the "
+        "baseline's mean)"
+    ), "which is less than 1 %"
+    assert judge(rows({"layer": [1.0]}), AXES, {}, "val/loss", "min").smallest == ""
 
 
 def test_an_interval_without_0_beside_not_distinguishable_is_explained_in_its_sentence() -> None:

@@ -49,6 +49,8 @@ def only(found: Repeats) -> Repeat:
     [
         (-0.05, -0.04, "held"),
         (-0.012, 0.0, "weakened"),
+        (-0.012, -0.005, "still a hint"),
+        (-0.03, -0.001, "weakened"),
         (-0.05, 0.05, "turned round"),
         (-0.009, -0.009, "appeared"),
         (0.001, 0.002, "not distinguishable"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,10 +14,17 @@ from tfzoo.sweep.judge import Judged, Mode, judge
 from tfzoo.sweep.scores import gather, parse_seed
 
 Outcome = Literal[
-    "held", "weakened", "turned round", "appeared", "not distinguishable", "not judged"
+    "held",
+    "still a hint",
+    "weakened",
+    "turned round",
+    "appeared",
+    "not distinguishable",
+    "not judged",
 ]
 DIRECTIONS = {"better", "worse"}
-VERDICTS: tuple[Outcome, ...] = ("held", "weakened", "turned round", "appeared")
+OF_VERDICTS: tuple[Outcome, ...] = ("held", "still a hint", "weakened", "turned round")
+"""What can become of a verdict."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +34,10 @@ class Repeat:
     Attributes:
         labels: those of the comparison.
         first, again, pooled: its three judgements; the last is of all paired differences.
-        outcome: ``held`` if the pooled verdict is the first one and the repeat's difference has its
-            sign; ``weakened`` if there was a verdict that does not hold so; ``turned round`` if one
-            of the three is better and another worse; ``appeared`` if there is a verdict by the pool
-            alone.
+        outcome: ``held`` if the pooled verdict is the first one, is no hint, and the repeat's
+            difference has its sign; ``still a hint`` if both are hints; ``weakened`` if a verdict
+            does not hold so, or is a hint now; ``turned round`` if one of the three is better and
+            another worse; ``appeared`` if there is a verdict by the pool alone.
     """
 
     labels: dict[str, str]
@@ -45,8 +53,12 @@ class Repeat:
         if {first, self.again.verdict, pooled} >= DIRECTIONS:
             return "turned round"
         same_sign = (self.first.difference < 0) == (self.again.difference < 0)
+        if first in DIRECTIONS and first == pooled and same_sign:
+            if self.pooled.is_hint:
+                return "still a hint" if self.first.is_hint else "weakened"
+            return "held"
         if first in DIRECTIONS:
-            return "held" if first == pooled and same_sign else "weakened"
+            return "weakened"
         return "appeared" if pooled in DIRECTIONS else "not distinguishable"
 
 
@@ -66,10 +78,9 @@ class Repeats:
     @property
     def sentence(self) -> str:
         """How many verdicts held: ``of 4 verdicts 2 held, 2 weakened; 1 appeared``."""
-        outcomes = [one.outcome for one in self.all]
-        count = {outcome: outcomes.count(outcome) for outcome in VERDICTS}
-        before = sum(count[outcome] for outcome in VERDICTS[:3])
-        parts = [f"{count[outcome]} {outcome}" for outcome in VERDICTS[:3] if count[outcome]]
+        count = Counter(one.outcome for one in self.all)
+        before = sum(count[outcome] for outcome in OF_VERDICTS)
+        parts = [f"{count[outcome]} {outcome}" for outcome in OF_VERDICTS if count[outcome]]
         text = f"of {before} verdict{'s' * (before != 1)} {', '.join(parts)}" if before else ""
         new = f"{count['appeared']} appeared" if count["appeared"] else ""
         return "; ".join(filter(None, (text, new))) or "nothing was or is distinguishable"
