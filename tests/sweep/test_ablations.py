@@ -44,8 +44,8 @@ def sizes(name: str) -> dict[str, int]:
 
 def test_these_are_packaged() -> None:
     wanted = (
-        "embedding_scale extrapolation feedforward heads hops mixer modern norm position "
-        "projections query_key residual scale similarity temperature weighting"
+        "additive_start embedding_scale extrapolation feedforward heads hops mixer modern norm "
+        "position projections query_key residual scale similarity temperature weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
@@ -166,6 +166,18 @@ def test_embeddings_are_tied_and_keys_are_shared() -> None:
         True,
         False,
     }
+
+
+def test_additive_attention_starts_from_scores_of_three_sizes() -> None:
+    found = set()
+    for cell in plan("additive_start").cells:
+        options = cell.recipes[""]["model"]
+        width = options["dim"] // options["heads"]
+        assert options["temperature"] in (1.0, width**0.5)
+        if isinstance(options["attention"], dict):
+            assert options["attention"]["std"] ** 2 == 1 / width
+            found.add((options["attention"]["score_std"] ** 2, options["temperature"] > 1.0))
+    assert found == {(1 / width, False), (1.0, False), (1.0, True)}
 
 
 def test_sweeps_are_listed_apart_and_no_recipes(capsys: pytest.CaptureFixture[str]) -> None:
