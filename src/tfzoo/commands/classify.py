@@ -57,5 +57,5 @@ def run(args: list[str]) -> int:
 
     header = "\t".join(map(tsv_cell, task.labels)) if given.probabilities else None
     process_lines(given, classify, header)
-    truncated.tell()
+    truncated.notify()
     return 0

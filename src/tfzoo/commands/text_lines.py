@@ -113,8 +113,8 @@ class Truncated:
         """Count the lines of a chunk of which only the first ``tokens`` are read."""
         self.count, self.tokens = self.count + len(rows), tokens
 
-    def tell(self) -> None:
-        """Say on stderr how many lines there were, if any."""
+    def notify(self) -> None:
+        """Print on stderr how many lines there were, if any."""
         from tfzoo.data.inference_batches import truncation
 
         if self.count:

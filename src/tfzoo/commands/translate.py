@@ -55,5 +55,5 @@ def run(args: list[str]) -> int:
                 yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text
 
     process_lines(given, translate)
-    truncated.tell()
+    truncated.notify()
     return 0

@@ -21,7 +21,7 @@ read of each.
 
 
 def truncation(count: int, tokens: int) -> str:
-    """Says how many texts are truncated.
+    """A sentence that says how many texts are truncated.
 
     >>> truncation(1, 63)
     '1 text is longer than the 63 tokens that the model reads: the rest is ignored'
@@ -47,8 +47,8 @@ def translation_batches(
 
     Every line is in one batch: an empty one as EOS alone, one with more than ``max_tokens`` in a
     batch of its own. ``index`` is its position among the lines, ``target`` is BOS alone. A line is
-    truncated to ``max_length`` tokens, EOS included (None: no limit); ``on_truncated`` is told,
-    by default :func:`warn_truncated`.
+    truncated to ``max_length`` tokens, EOS included (None: no limit); ``on_truncated`` is then
+    called, by default :func:`warn_truncated`.
     """
     lines = checked_lines(lines)
     if not lines:

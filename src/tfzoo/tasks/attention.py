@@ -80,8 +80,10 @@ def translation_attention(task: TranslationTask, text: str) -> AttentionMaps:
         return [page_of(task, found, text, {"translation": translation}, notes)]
 
     check(task, text)
-    limit, tell = task.max_positions()[0], tell_truncated(notes)
-    batches = translation_batches([text], task.tokenizer, max_length=limit, on_truncated=tell)
+    limit, on_truncated = task.max_positions()[0], add_note(notes)
+    batches = translation_batches(
+        [text], task.tokenizer, max_length=limit, on_truncated=on_truncated
+    )
     return task.in_order(batches, maps)[0]
 
 
@@ -111,19 +113,21 @@ def classification_attention(task: ClassificationTask, text: str) -> AttentionMa
         return [page_of(task, found, text, {"label": label}, notes)]
 
     check(task, text)
-    limit, tell = task.max_length(), tell_truncated(notes)
-    batches = classification_batches([text], task.tokenizer, max_length=limit, on_truncated=tell)
+    limit, on_truncated = task.max_length(), add_note(notes)
+    batches = classification_batches(
+        [text], task.tokenizer, max_length=limit, on_truncated=on_truncated
+    )
     return task.in_order(batches, maps)[0]
 
 
-def tell_truncated(notes: list[str]) -> OnTruncated:
-    """Warn of a truncated text, and add the same to the notes of its page."""
+def add_note(notes: list[str]) -> OnTruncated:
+    """Return a function that warns of a truncated text, and adds the same to ``notes``."""
 
-    def tell(rows: list[int], tokens: int) -> None:
+    def on_truncated(rows: list[int], tokens: int) -> None:
         warn_truncated(rows, tokens)
         notes.append(truncation(len(rows), tokens))
 
-    return tell
+    return on_truncated
 
 
 def check(task: Task, text: str) -> None:
