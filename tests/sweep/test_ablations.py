@@ -45,7 +45,7 @@ def sizes(name: str) -> dict[str, int]:
 def test_these_are_packaged() -> None:
     wanted = (
         "additive_start embedding_scale extrapolation feedforward heads hops mixer modern norm "
-        "position projections query_key residual scale similarity temperature weighting"
+        "position projections query_key recall residual scale similarity temperature weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
@@ -101,6 +101,15 @@ def test_extrapolation_varies_the_encoding_at_one_distance_in_texts_up_to_eight_
     assert {f"test/x{times}/accuracy" for times in (2, 4, 8)} <= {
         metric.name for metric in (plan("extrapolation").metric, *plan("extrapolation").also)
     }
+
+
+def test_recall_varies_the_distance_and_not_the_length() -> None:
+    found = set()
+    for cell in plan("recall").cells:
+        data = cell.recipes[""]["data"]["dataset"]
+        assert data["distance"] == data["min_distance"] == int(cell.labels["distance"])
+        found.add((data["min_length"], data["max_length"]))
+    assert len(found) == 1
 
 
 def test_hops_are_as_many_as_layers_or_fewer_or_more() -> None:
