@@ -37,8 +37,8 @@ napoleon_custom_sections = [("Options", "params_style")]
 # There is no network when the site is built, so names of other projects have no link; nor do those
 # that no user meets.
 INTERNAL = (
-    *("blocks.options.StackKeywords", "blocks.transformer_layer", "kinds", "plots.metrics"),
-    *("registry", "search.K", "special_ids", "values"),
+    *("blocks.constructor.StackKeywords", "blocks.rules.Parts", "blocks.transformer_layer"),
+    *("kinds", "plots.metrics", "registry", "search.K", "special_ids", "values"),
 )
 nitpick_ignore_regex = [
     ("py:.*", r"(?!tfzoo\.).*"),

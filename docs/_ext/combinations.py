@@ -11,7 +11,6 @@ from typing import Any
 
 from docs._ext.docstrings import one_line
 from docs._ext.tables import code, table
-from tfzoo.blocks.clashes import parts_of
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.rules import RULES, Rule
 from tfzoo.registry import registry
@@ -44,7 +43,7 @@ def broken(choices: Mapping[str, str], causal: bool) -> dict[str, tuple[Rule, st
     allowed; other parts are the defaults.
     """
     named: dict[str, Any] = {kind: name for kind, name in choices.items() if kind != "pooling"}
-    parts = parts_of(StackOptions(**named), causal, choices.get("pooling"))
+    parts = StackOptions(**named).parts(causal, choices.get("pooling"))
     found = {rule: rule.reason(parts) for rule in RULES}
     return {
         rule.name: (rule, reason, rule.allowable(parts)) for rule, reason in found.items() if reason

@@ -10,14 +10,9 @@ import pytest
 from torch import nn
 
 import tfzoo
+from tfzoo.blocks.constructor import LayerKeywords, StackKeywords
 from tfzoo.blocks.multihead import CrossAttention
-from tfzoo.blocks.options import (
-    STACK_KEYS,
-    LayerKeywords,
-    StackKeywords,
-    StackOptions,
-    option_types,
-)
+from tfzoo.blocks.options import STACK_KEYS, StackOptions, option_types
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
 from tfzoo.mixer.multihead import SelfAttention

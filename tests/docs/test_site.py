@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docs._ext import combinations, docstrings, reference
-from tfzoo.blocks.clashes import check_clashes, parts_of
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import Clash
 from tfzoo.kinds import KINDS
@@ -58,7 +58,7 @@ def test_what_the_table_refuses_is_what_a_model_refuses() -> None:
             choices = (("attention", attention), ("position", position))
             listed = {(choices, "decoder"), (choices[:1], "decoder"), (choices[1:], "decoder")}
             try:
-                check_clashes(parts_of(options, causal=True))
+                check_clashes(options.parts(causal=True))
             except Clash:
                 assert listed & refused, choices
             else:

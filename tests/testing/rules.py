@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import cache
 
 from tests.testing.covering import Columns, Row, covering
-from tfzoo.blocks.clashes import check_clashes, parts_of
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import Clash
 from tfzoo.registry import registry
@@ -96,7 +96,7 @@ def refusals(row: Row) -> tuple[list[str], bool]:
     while True:
         try:
             for one in causal[row.get("side", "encoder")]:
-                check_clashes(parts_of(options, one, row.get("pooling")), allow)
+                check_clashes(options.parts(one, row.get("pooling")), allow)
         except Clash as clash:
             if clash.rule in allow:
                 return allow, False

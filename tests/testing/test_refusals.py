@@ -14,7 +14,7 @@ import torch
 
 from tests.testing.covering import interactions
 from tests.testing.rules import STACK, refused_by, traits
-from tfzoo.blocks.clashes import ATTENTION_OPTIONS, check_clashes, parts_of
+from tfzoo.blocks.clashes import ATTENTION_OPTIONS, check_clashes
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.encoder import Encoder
@@ -122,9 +122,9 @@ def test_queries_and_keys_may_have_any_norm_that_mixes_no_tokens(name: str) -> N
     options = StackOptions(query_key_norm={"norm": name})
     if name in MIXING:
         with pytest.raises(Clash, match="mixing-query-key-norm"):
-            check_clashes(parts_of(options, causal=False))
+            check_clashes(options.parts(causal=False))
     else:
-        check_clashes(parts_of(options, causal=False))
+        check_clashes(options.parts(causal=False))
 
 
 ATTENTION = {

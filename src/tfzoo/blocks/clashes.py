@@ -16,10 +16,7 @@ from tfzoo.blocks.rules import RULES, Parts
 from tfzoo.blocks.traits import names_that_fit
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.registry import Spec, registry
-
-KINDS = ("attention", "weighting", "norm", "residual", "position", "feedforward", "mixer")
-"""The kinds of components in a stack."""
+from tfzoo.registry import registry
 
 ATTENTION_OPTIONS = (
     *("cap", "gate", "head_scale", "kv_heads", "projections", "query_key_norm"),
@@ -77,23 +74,4 @@ def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> Non
         "unread-option",
         f"nothing reads {', '.join(names)}: mixer {mixer!r} has no attention.",
         f"Leave it out, or use another mixer: {others}. This cannot be allowed (unread-option)",
-    )
-
-
-def parts_of(options: StackOptions, causal: bool, pooling: Spec | None = None) -> Parts:
-    """The components of a stack, or of a layer, and of the pooling after it.
-
-    Raises:
-        BadOption, UnknownName: an option that does not exist or has a wrong value.
-    """
-    entries = {kind: registry(kind).options(getattr(options, kind))[0] for kind in KINDS}
-    norm, traits = options.query_key_norm, entries["residual"].traits
-    return Parts(
-        **entries,
-        query_key_norm=None if norm is None else registry("norm").options(norm["norm"])[0],
-        causal=causal,
-        window=options.window is not None,
-        ends_with_norm="final_norm" in traits
-        or ("ends_with_norm" in traits and options.layers > 0),
-        pooling=None if pooling is None else registry("pooling").options(pooling)[0],
     )

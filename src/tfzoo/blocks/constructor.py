@@ -1,24 +1,74 @@
-"""A decorator that adds the options of a stack to the constructor of a layer, stack or model."""
+"""The options of a stack as keyword arguments of the constructor of a layer, stack or model."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ParamSpec, cast, get_args, get_type_hints
+from typing import Any, Literal, ParamSpec, TypedDict, cast, get_args, get_type_hints
 
 from tfzoo.architectures import options_like
 from tfzoo.blocks.clashes import check_attention_options
 from tfzoo.blocks.options import StackOptions, option_types
 from tfzoo.errors import did_you_mean
+from tfzoo.registry import (
+    AttentionSpec,
+    FeedForwardSpec,
+    MixerSpec,
+    NormSpec,
+    PositionSpec,
+    ResidualSpec,
+    WeightingSpec,
+)
 
 P = ParamSpec("P")
 
 
+class LayerKeywords(TypedDict, total=False):
+    """The options of one layer as keyword arguments of a constructor, except ``heads`` and
+    ``position``, which it declares itself. Defaults are those of :class:`StackOptions`.
+    """
+
+    attention: AttentionSpec
+    weighting: WeightingSpec
+    norm: NormSpec
+    feedforward: FeedForwardSpec
+    head_dim: int | None
+    value_head_dim: int | None
+    kv_heads: int | None
+    share_query_key: bool
+    projections: Literal["linear", "none"]
+    bias: bool
+    temperature: float
+    cap: float | None
+    window: int | None
+    query_key_norm: dict[str, Any] | None
+    gate: bool
+    head_scale: bool
+    dropout: float
+    attention_dropout: float
+    feedforward_dropout: float
+    mixer: MixerSpec
+    residual: ResidualSpec
+    parallel: Literal["one_norm", "two_norms"] | None
+    max_length: int
+
+
+class StackKeywords(LayerKeywords, total=False):
+    """The options of a stack as keyword arguments of a constructor, except ``heads`` and
+    ``layers``, which it declares itself.
+    """
+
+    position: PositionSpec
+    pattern: list[dict[str, Any]] | None
+    embedding_norm: NormSpec | None
+    embedding_projection: bool
+    first_norm: bool
+
+
 def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
-    """Decorate an ``__init__`` that ends with ``**stack: Unpack[...]`` of
-    :class:`~tfzoo.blocks.options.StackKeywords` or
-    :class:`~tfzoo.blocks.options.LayerKeywords`.
+    """Decorate an ``__init__`` that ends with ``**stack: Unpack[...]`` of :class:`StackKeywords` or
+    :class:`LayerKeywords`.
 
     - The decorated signature lists each of these options with type and default. ``help`` shows it,
       and recipes are checked against it.

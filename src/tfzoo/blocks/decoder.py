@@ -7,9 +7,9 @@ from typing import Any, Unpack
 from torch import Tensor
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.constructor import LayerKeywords, StackKeywords, with_stack_options
 from tfzoo.blocks.context import Padding
-from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions
+from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack, WithCache
 from tfzoo.blocks.standalone_layer import StandaloneLayer
 from tfzoo.blocks.transformer_layer import TransformerLayer

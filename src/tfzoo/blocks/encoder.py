@@ -6,10 +6,10 @@ from typing import Any, Unpack
 
 from torch import Tensor
 
-from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.constructor import LayerKeywords, StackKeywords, with_stack_options
 from tfzoo.blocks.context import Padding
 from tfzoo.blocks.inputs import check_tokens
-from tfzoo.blocks.options import LayerKeywords, StackKeywords, StackOptions
+from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.standalone_layer import StandaloneLayer
 from tfzoo.masks import Mask

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, TypedDict, get_type_hints
+from typing import Any, Literal, get_type_hints
 
+from tfzoo.blocks.rules import Parts
 from tfzoo.errors import BadOption, did_you_mean, listing, within
 from tfzoo.registry import (
     AttentionSpec,
@@ -15,10 +16,14 @@ from tfzoo.registry import (
     NormSpec,
     PositionSpec,
     ResidualSpec,
+    Spec,
     WeightingSpec,
     registry,
 )
 from tfzoo.values import check_range, convert, is_plain
+
+KINDS = ("attention", "weighting", "norm", "residual", "position", "feedforward", "mixer")
+"""The kinds of components in a stack."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,24 @@ class StackOptions:
         """The options of the last layer, or those of the stack if it has no layers."""
         return (self.each_layer() or [self])[-1]
 
+    def parts(self, causal: bool, pooling: Spec | None = None) -> Parts:
+        """The components of a stack or layer with these options, and the pooling after it.
+
+        Raises:
+            BadOption, UnknownName: an option that does not exist or has a wrong value.
+        """
+        entries = {kind: registry(kind).options(getattr(self, kind))[0] for kind in KINDS}
+        norm, traits = self.query_key_norm, entries["residual"].traits
+        return Parts(
+            **entries,
+            query_key_norm=None if norm is None else registry("norm").options(norm["norm"])[0],
+            causal=causal,
+            window=self.window is not None,
+            ends_with_norm="final_norm" in traits
+            or ("ends_with_norm" in traits and self.layers > 0),
+            pooling=None if pooling is None else registry("pooling").options(pooling)[0],
+        )
+
     def width_of_head(self, dim: int) -> int:
         """The width of one head in a model of width ``dim``: ``head_dim``, or ``dim / heads``.
 
@@ -231,45 +254,3 @@ def check_pattern(pattern: object) -> None:
 def option_types() -> Mapping[str, Any]:
     """The type of each option of :class:`StackOptions`."""
     return get_type_hints(StackOptions, include_extras=True)
-
-
-class LayerKeywords(TypedDict, total=False):
-    """The options of one layer as keyword arguments of a constructor, except ``heads`` and
-    ``position``, which it declares itself. Defaults are those of :class:`StackOptions`.
-    """
-
-    attention: AttentionSpec
-    weighting: WeightingSpec
-    norm: NormSpec
-    feedforward: FeedForwardSpec
-    head_dim: int | None
-    value_head_dim: int | None
-    kv_heads: int | None
-    share_query_key: bool
-    projections: Literal["linear", "none"]
-    bias: bool
-    temperature: float
-    cap: float | None
-    window: int | None
-    query_key_norm: dict[str, Any] | None
-    gate: bool
-    head_scale: bool
-    dropout: float
-    attention_dropout: float
-    feedforward_dropout: float
-    mixer: MixerSpec
-    residual: ResidualSpec
-    parallel: Literal["one_norm", "two_norms"] | None
-    max_length: int
-
-
-class StackKeywords(LayerKeywords, total=False):
-    """The options of a stack as keyword arguments of a constructor, except ``heads`` and
-    ``layers``, which it declares itself.
-    """
-
-    position: PositionSpec
-    pattern: list[dict[str, Any]] | None
-    embedding_norm: NormSpec | None
-    embedding_projection: bool
-    first_norm: bool

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.clashes import check_clashes, parts_of
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.context import Context, Padding
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.rules import Parts, norm_ignores_mask
@@ -44,7 +44,7 @@ class Positioned(nn.Module):
         self.dim, self.causal, self.window = dim, causal, options.window
         self.reads_valid, self.takes_any_mask = False, True
         self.leaky_norm: str | None = None
-        self.check_layer(parts_of(options, causal), allow)
+        self.check_layer(options.parts(causal), allow)
         self.position = create_position(dim, options, causal)
         traits = self.position.entry.traits
         self.needs_length = "needs_length" in traits

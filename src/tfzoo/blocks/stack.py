@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.clashes import parts_of
 from tfzoo.blocks.context import Context, Padding
 from tfzoo.blocks.inputs import check_cache, check_memory, check_tokens
 from tfzoo.blocks.linear import Linear
@@ -147,7 +146,7 @@ class Stack(WithCache):
         names: dict[tuple[object, ...], str] = {}
         for layer, one in enumerate([options, *each], -1):
             with within(f"pattern[{layer}]"):
-                parts = parts_of(one, self.causal)
+                parts = one.parts(self.causal)
                 if one != options and one not in each[:layer]:
                     self.check_layer(parts, allow)
                 if one.position != options.position:

@@ -6,11 +6,11 @@ from typing import Any, Unpack
 
 from torch import Tensor, nn
 
-from tfzoo.blocks.clashes import check_clashes, parts_of
-from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.clashes import check_clashes
+from tfzoo.blocks.constructor import StackKeywords, with_stack_options
 from tfzoo.blocks.context import Padding
 from tfzoo.blocks.linear import Linear
-from tfzoo.blocks.options import StackKeywords, StackOptions
+from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Pooling
 from tfzoo.dropout import dropout
@@ -84,7 +84,7 @@ class TransformerClassifier(nn.Module):
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
-        check_clashes(parts_of(options.last_layer(), False, pooling), allow or ())
+        check_clashes(options.last_layer().parts(False, pooling), allow or ())
         self.embedding = Embedding(
             vocab_size,
             dim,

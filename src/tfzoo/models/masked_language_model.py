@@ -7,10 +7,10 @@ from typing import Any, Literal, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.constructor import StackKeywords, with_stack_options
 from tfzoo.blocks.context import Padding
 from tfzoo.blocks.linear import Linear
-from tfzoo.blocks.options import StackKeywords, StackOptions
+from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption

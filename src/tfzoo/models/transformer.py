@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.constructor import with_stack_options
+from tfzoo.blocks.constructor import StackKeywords, with_stack_options
 from tfzoo.blocks.context import Padding
-from tfzoo.blocks.options import StackKeywords, StackOptions
+from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask

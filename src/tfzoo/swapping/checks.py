@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from torch import nn
 
 from tfzoo.blocks import traits
-from tfzoo.blocks.clashes import check_clashes, parts_of
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import BadOption, listing
 from tfzoo.registry import Spec, registry
@@ -53,7 +53,7 @@ def check_norm_fits(
             )
     if any(huggingface.within(one, decoder) for decoder in decoders(model) for one in names):
         options = StackOptions(norm=norm if isinstance(norm, str) else dict(norm), position="none")
-        check_clashes(parts_of(options, causal=True), allow)
+        check_clashes(options.parts(causal=True), allow)
 
 
 def check_attention_fits(model: nn.Module, attention: Spec, allow: Collection[str]) -> None:
@@ -66,7 +66,7 @@ def check_attention_fits(model: nn.Module, attention: Spec, allow: Collection[st
     if any(re.search("(?i)rotary|rope", type(module).__name__) for module in model.modules()):
         spec = attention if isinstance(attention, str) else dict(attention)
         options = StackOptions(attention=spec, position="rotary")
-        check_clashes(parts_of(options, causal=False), allow)
+        check_clashes(options.parts(causal=False), allow)
 
 
 def decoders(model: nn.Module) -> Iterator[str]:

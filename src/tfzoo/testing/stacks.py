@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, get_args
 
 import torch
 
-from tfzoo.blocks.clashes import check_clashes, parts_of
+from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.options import StackOptions
@@ -132,7 +132,7 @@ def fits(combination: Any) -> bool:
     side = parts.get("side", "encoder")
     options = StackOptions(**{kind: parts[kind] for kind in PLAIN})
     try:
-        check_clashes(parts_of(options, side != "encoder", parts.get("pooling")))
+        check_clashes(options.parts(side != "encoder", parts.get("pooling")))
     except Clash:
         return False
     return (
