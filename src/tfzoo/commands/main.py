@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 
+from tfzoo import __version__
 from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.terminal import print_error, print_result
 
@@ -61,7 +61,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if name in ("", "--help", "-h", "help"):
             print_result(usage())
         elif name == "--version":
-            print_result(f"tfzoo {_version()}")
+            print_result(f"tfzoo {__version__}")
         elif name in COMMANDS:
             run = import_module(f"tfzoo.commands.{name}").run
             code = int(run(["--help" if word == "-h" else word for word in words[1:]]))
@@ -82,15 +82,6 @@ def main(args: Sequence[str] | None = None) -> int:
 def run() -> None:
     """The console script."""
     sys.exit(main())
-
-
-def _version() -> str:
-    try:
-        return version("tfzoo")
-    except PackageNotFoundError:
-        import tfzoo
-
-        return str(getattr(tfzoo, "__version__", "unknown"))
 
 
 def _close_stdout() -> None:

@@ -57,6 +57,8 @@ class TransformerClassifier(nn.Module):
 
     config: dict[str, Any]
     """The arguments of the constructor."""
+    pad: int = PAD
+    """The id of padding."""
 
     @with_stack_options
     def __init__(
@@ -78,8 +80,6 @@ class TransformerClassifier(nn.Module):
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
-        check_range("dim", dim, ge=1, whole=True)
-        check_range("vocab_size", vocab_size, ge=1, whole=True)
         check_range("classes", classes, ge=2, whole=True)
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
         check_range("init_std", init_std, gt=0, optional=True)
@@ -103,11 +103,6 @@ class TransformerClassifier(nn.Module):
         """Apply ``init_std``. Submodules initialise their parameters themselves."""
         if self.init_std is not None:
             rescale(self, self.init_std)
-
-    @property
-    def pad(self) -> int:
-        """The id of padding."""
-        return PAD
 
     @property
     def max_positions(self) -> int | None:

@@ -19,7 +19,7 @@ class Embedding(nn.Embedding):
     output layer initially have variance 1 if the components of the hidden states have variance 1.
 
     Raises:
-        BadOption: ``token_types`` under 0, or ``std`` not over 0.
+        BadOption: ``vocab_size`` or ``dim`` under 1, ``token_types`` under 0, or ``std`` not over 0.
     """
 
     def __init__(
@@ -31,6 +31,8 @@ class Embedding(nn.Embedding):
         token_types: int = 0,
         std: float | None = None,
     ) -> None:
+        check_range("vocab_size", vocab_size, ge=1, whole=True)
+        check_range("dim", dim, ge=1, whole=True)
         check_range("token_types", token_types, ge=0, whole=True)
         check_range("embedding_std", std, gt=0, optional=True)
         self.std = std  # which the constructor of nn.Embedding reads, through reset_parameters

@@ -56,6 +56,8 @@ class LanguageModel(nn.Module):
 
     config: dict[str, Any]
     """The arguments of the constructor."""
+    pad: int = PAD
+    """The id of padding."""
 
     @with_stack_options
     def __init__(
@@ -76,8 +78,6 @@ class LanguageModel(nn.Module):
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
-        check_range("dim", dim, ge=1, whole=True)
-        check_range("vocab_size", vocab_size, ge=1, whole=True)
         check_range("logit_cap", logit_cap, gt=0, optional=True)
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
@@ -99,11 +99,6 @@ class LanguageModel(nn.Module):
             nn.init.zeros_(self.output_bias)
         if self.init_std is not None:
             rescale(self, self.init_std)
-
-    @property
-    def pad(self) -> int:
-        """The id of padding."""
-        return PAD
 
     @property
     def max_positions(self) -> int | None:

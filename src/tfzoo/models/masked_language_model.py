@@ -57,6 +57,8 @@ class MaskedLanguageModel(nn.Module):
 
     config: dict[str, Any]
     """The arguments of the constructor."""
+    pad: int = PAD
+    """The id of padding."""
 
     @with_stack_options
     def __init__(
@@ -76,8 +78,6 @@ class MaskedLanguageModel(nn.Module):
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
-        check_range("dim", dim, ge=1, whole=True)
-        check_range("vocab_size", vocab_size, ge=1, whole=True)
         check_range("init_std", init_std, gt=0, optional=True)
         if approximate not in get_args(Approximate):
             raise BadOption(f"approximate must be {type_name(Approximate)}, not {approximate!r}")
@@ -102,11 +102,6 @@ class MaskedLanguageModel(nn.Module):
         nn.init.zeros_(self.output_bias)
         if self.init_std is not None:
             rescale(self, self.init_std)
-
-    @property
-    def pad(self) -> int:
-        """The id of padding."""
-        return PAD
 
     @property
     def max_positions(self) -> int | None:

@@ -57,6 +57,8 @@ class Transformer(nn.Module):
 
     config: dict[str, Any]
     """The arguments of the constructor."""
+    pad: int = PAD
+    """The id of padding."""
 
     @with_stack_options
     def __init__(
@@ -78,8 +80,6 @@ class Transformer(nn.Module):
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
-        check_range("dim", dim, ge=1, whole=True)
-        check_range("vocab_size", vocab_size, ge=1, whole=True)
         check_range("source_vocab_size", source_vocab_size, ge=1, whole=True, optional=True)
         check_range("init_std", init_std, gt=0, optional=True)
         if tie not in get_args(Tie):
@@ -115,11 +115,6 @@ class Transformer(nn.Module):
             nn.init.normal_(self.projection, std=self.init_std or self.projection.shape[1] ** -0.5)
         if self.init_std is not None:
             rescale(self, self.init_std)
-
-    @property
-    def pad(self) -> int:
-        """The id of padding."""
-        return PAD
 
     @property
     def max_positions(self) -> int | None:
