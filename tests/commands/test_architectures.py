@@ -13,7 +13,7 @@ from tfzoo import architectures
 from tfzoo.commands.main import main
 from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.resolve import load_recipe, resolve
-from tfzoo.errors import BadRecipe
+from tfzoo.errors import UnknownName
 from tfzoo.runs import config
 
 
@@ -71,5 +71,5 @@ def test_like_on_the_command_line_comes_before_its_options(tmp_path: Path) -> No
 
 
 def test_an_unknown_architecture_in_a_recipe_names_the_file(tmp_path: Path) -> None:
-    with pytest.raises(BadRecipe, match=r"mine.yaml: model.like: no architecture named 'lama'"):
+    with pytest.raises(UnknownName, match=r"mine.yaml: model.like: no architecture named 'lama'"):
         resolved(tmp_path, "{like: lama}")

@@ -17,7 +17,7 @@ from tfzoo.config.arguments import Option
 from tfzoo.config.data_paths import SPLITS, absolute_path, splits_have_names
 from tfzoo.config.sections import TOP, Section, misplaced, union_members
 from tfzoo.config.security import CLASS_KEYS
-from tfzoo.errors import BadRecipe, TfzooError
+from tfzoo.errors import BadRecipe, within
 from tfzoo.values import is_plain
 
 DATASET_KEYS = ("data.name", "data.root", "data.dataset")
@@ -140,11 +140,8 @@ class Merged:
         """Set the options of ``like: NAME`` in the section ``model``."""
         if name is None:
             return
-        try:
+        with within(origin if origin == "--model.like" else f"{origin}: model.like"):
             options = options_like(name, self.sections["model"].cls)
-        except TfzooError as error:
-            where = origin if origin == "--model.like" else f"{origin}: model.like"
-            raise BadRecipe(f"{where}: {error}") from None
         self.values.setdefault("model", {}).update(options)
         self.origins.update({f"model.{key}": f"{origin} (like: {name})" for key in options})
 

@@ -51,26 +51,16 @@ class Config:
 
 
 def load_recipe(name: str) -> ConfigSource:
-    """Load a recipe by its packaged name or its path, and the recipes that it is based on.
-
-    Raises:
-        BadRecipe: no such recipe, or a file that is not a YAML mapping.
-    """
-    path = packaged.find(name)
-    origin = str(path) if Path(name).is_file() else f"{name.removesuffix('.yaml')}.yaml"
-    *bases, recipe = read_with_bases(path, origin)
-    return replace(recipe, bases=tuple(bases))
-
-
-def read_with_bases(path: Path, origin: str) -> list[ConfigSource]:
-    """Read a recipe, its base, the base of that, and so on. Return the last base first and the
-    recipe last, so that later ones override earlier ones.
+    """Load a recipe by its packaged name or its path, and its bases: the recipe that it is based
+    on, the base of that, and so on.
 
     ``base`` is a path, relative to the folder of the file that holds it, or a packaged name.
 
     Raises:
         BadRecipe: no such file, a file that is not a YAML mapping, or bases that form a cycle.
     """
+    path = packaged.find(name)
+    origin = str(path) if Path(name).is_file() else f"{name.removesuffix('.yaml')}.yaml"
     sources: list[ConfigSource] = []
     seen: list[Path] = []
     while True:
@@ -79,7 +69,7 @@ def read_with_bases(path: Path, origin: str) -> list[ConfigSource]:
         sources.insert(0, ConfigSource(values, origin, path))
         seen.append(path.resolve())
         if base is None:
-            return sources
+            return replace(sources.pop(), bases=tuple(sources))
         path, origin = find_base(base, path, origin)
         if path.resolve() in seen:
             chain = " -> ".join(str(one) for one in [*seen, path.resolve()])
@@ -160,10 +150,8 @@ def find_task(files: Sequence[ConfigSource], typed: Sequence[str | None]) -> Any
     named = [(source.values["task"], source.origin) for source in files if "task" in source.values]
     named += [(name, "--task") for name in typed]
     name, origin = named[-1] if named else (None, files[-1].origin)
-    try:
+    with within(origin):
         return task_class(name)
-    except BadRecipe as error:
-        raise BadRecipe(f"{origin}: {error}") from None
 
 
 def read_config(text: str | None) -> ConfigSource:

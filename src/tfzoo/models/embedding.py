@@ -19,7 +19,7 @@ class Embedding(nn.Embedding):
     output layer initially have variance 1 if the components of the hidden states have variance 1.
 
     Raises:
-        BadOption: ``vocab_size`` or ``dim`` under 1, ``token_types`` under 0, or ``std`` not over 0.
+        BadOption: ``vocab_size`` or ``dim`` under 1, ``token_types`` under 0; ``std`` not over 0.
     """
 
     def __init__(
