@@ -45,7 +45,8 @@ def sizes(name: str) -> dict[str, int]:
 def test_these_are_packaged() -> None:
     wanted = (
         "additive_start embedding_scale extrapolation feedforward heads hops mixer modern norm "
-        "position projections query_key recall residual scale similarity temperature weighting"
+        "position projections query_key recall residual scale similarity temperature trained_scale "
+        "weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
