@@ -29,13 +29,16 @@ from tfzoo.runs.summary import processor
 
 LENGTHS, DIMS = (14, 128, 512, 2048, 8192, 32768), (64, 512, 2048)
 """Of the table of shares."""
-TIMED = (256, 512, 1024, 2048, 4096)
+TIMED = (256, 512, 1024, 2048)
 WIDTHS = (64, 128, 256, 512)
 """Lengths and widths that are measured."""
 HEAD = 64
 KINDS: Mapping[str, Mapping[str, Any]] = {"fused kernel": {}, "weights kept": {"cap": 50.0}}
 """A soft cap needs the whole matrix of scores, which the kernel of PyTorch never holds."""
 BOTH = "encoder layer and decoder layer"
+PROCESSES = multiprocessing.get_context("forkserver")
+PAGE_SIZE = 4096 / 2**30
+"""In GB: what cannot be seen is not 0, which has no logarithm."""
 Costs = dict[tuple[int, int], float]
 """By length and width."""
 
@@ -102,7 +105,7 @@ def shares() -> list[list[str]]:
 
 
 class Step:
-    """Forward and backward of one encoder layer, or of its attention without projections."""
+    """Forward and backward of one encoder layer, as a text of a batch of its own."""
 
     def __init__(self, length: int, dim: int, kind: str) -> None:
         torch.manual_seed(0)
@@ -129,14 +132,13 @@ def report_peak(length: int, dim: int, kind: str, report: multiprocessing.Queue[
     Step(16, dim, kind)()  # what the first call of any size needs
     before = highest()
     step()
-    report.put(highest() - before)
+    report.put(max(highest() - before, PAGE_SIZE))
 
 
 def memory_of(length: int, dim: int, kind: str) -> float:
     """GB that a step needs beyond what stands before it."""
-    context = multiprocessing.get_context("spawn")
-    report: multiprocessing.Queue[float] = context.Queue()
-    process = context.Process(target=report_peak, args=(length, dim, kind, report))
+    report: multiprocessing.Queue[float] = PROCESSES.Queue()
+    process = PROCESSES.Process(target=report_peak, args=(length, dim, kind, report))
     process.start()
     needed = report.get()
     process.join()
@@ -172,6 +174,7 @@ def measure(
 ) -> tuple[dict[str, Costs], dict[str, Costs]]:
     """Seconds and GB by kind, length and width."""
     torch.set_num_threads(1)
+    PROCESSES.set_forkserver_preload([__spec__.name])
     sizes = [(length, dim) for length in lengths for dim in dims]
     times = {kind: {size: time_of(*size, kind, repeats) for size in sizes} for kind in KINDS}
     memory = {kind: {size: memory_of(*size, kind) for size in sizes} for kind in KINDS}

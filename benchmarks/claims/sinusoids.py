@@ -86,6 +86,7 @@ def scored(task: TranslationTask, side: str) -> tuple[Any, Any, Any]:
     return stack, stack.layers[0].self_attention.norm, stack.layers[0].self_attention.inner
 
 
+@torch.no_grad()
 def score_parts(
     task: TranslationTask, batch: ParallelBatch, side: str
 ) -> tuple[dict[tuple[str, str], Tensor], Tensor]:
@@ -146,6 +147,7 @@ def shares(terms: dict[tuple[str, str], Tensor], visible: Tensor) -> dict[tuple[
     return {pair: float((one * total).sum() / total.square().sum()) for pair, one in alone.items()}
 
 
+@torch.no_grad()
 def position_scores(task: TranslationTask) -> Tensor:
     """What positions alone add to the scores of the encoder's first layer, up to a factor: ``(h q
     k)``.
@@ -206,7 +208,6 @@ def part_rows(found: Sequence[Sequence[dict[tuple[str, str], float]]]) -> list[l
     ]
 
 
-@torch.no_grad()
 def look(runs: Path, seeds: Sequence[int]) -> tuple[dict[str, list[list[str]]], TranslationTask]:
     """The rows of the tables of trained and untrained models, and the model of the first seed."""
     tasks = [trained(runs, "separate", seed, {}) for seed in seeds]
