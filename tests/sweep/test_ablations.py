@@ -44,9 +44,9 @@ def sizes(name: str) -> dict[str, int]:
 
 def test_these_are_packaged() -> None:
     wanted = (
-        "additive_start embedding_scale extrapolation feedforward heads hops mixer modern norm "
-        "position projections query_key recall residual scale similarity temperature trained_scale "
-        "weighting"
+        "additive_start batch_norm embedding_scale extrapolation feedforward heads hops mixer "
+        "modern norm position projections query_key recall residual scale similarity temperature "
+        "trained_scale weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
@@ -188,6 +188,13 @@ def test_additive_attention_starts_from_scores_of_three_sizes() -> None:
             assert options["attention"]["std"] ** 2 == 1 / width
             found.add((options["attention"]["score_std"] ** 2, options["temperature"] > 1.0))
     assert found == {(1 / width, False), (1.0, False), (1.0, True)}
+
+
+def test_batch_norm_meets_one_length_and_many() -> None:
+    for cell in plan("batch_norm").cells:
+        data = cell.recipes[""]["data"]["dataset"]
+        lengths = range(data["min_length"] + 1, data["max_length"])
+        assert (len(lengths) == 1) == (cell.labels["lengths"] == "equal")
 
 
 def test_sweeps_are_listed_apart_and_no_recipes(capsys: pytest.CaptureFixture[str]) -> None:
