@@ -131,6 +131,8 @@ def test_text_without_spaces_is_cut_as_the_task_cuts_it() -> None:
     assert tokenizer(("他有三本 WMT 的书",)) == "zh"
     assert tokenizer(("これは本です",)) == "ja-mecab"
     assert tokenizer(("ein Haus", "Straße 東京")) == "13a"
+    assert tokenizer(("WMTs书",)) == "13a", "a fifth of the letters"
+    assert tokenizer(("WMT书",)) == "zh"
 
 
 def test_the_sentence_tells_which_way_and_how_much(tmp_path: Path) -> None:
@@ -177,6 +179,7 @@ def test_equal_translations_are_not_told_apart(tmp_path: Path) -> None:
     (one,) = bootstrap(table, AXES, {}).compared
     assert (one.difference, one.low, one.high, one.p) == (0, 0, 0, 1)
     assert one.sentence.startswith("rms: not distinguishable from layer ")
+    assert one.sentence.endswith("p = 1")
 
 
 def test_what_the_correction_decides_is_explained() -> None:
@@ -184,7 +187,9 @@ def test_what_the_correction_decides_is_explained() -> None:
     text = with_sentence(one, 0.09, 3, AXES, ("layer",)).sentence
     assert text.startswith("rms: not distinguishable from layer ")
     assert text.endswith("the verdict is (uncorrected p = 0.03)")
-    assert "uncorrected" not in with_sentence(one, 0.03, 1, AXES, ("layer",)).sentence
+    better = with_sentence(one, 0.001, 1, AXES, ("layer",)).sentence
+    assert better.startswith("rms: better than layer ")
+    assert "uncorrected" not in better
     at_the_limit = with_sentence(one, 0.05, 2, AXES, ("layer",)).sentence
     assert at_the_limit.startswith("rms: not distinguishable from layer ")
     assert at_the_limit.endswith("the verdict is (uncorrected p = 0.03)")

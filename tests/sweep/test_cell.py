@@ -207,3 +207,13 @@ def test_values_tried_before_are_not_mixed_with_others(
     other = load(sweep_file(tmp_path, tune={"key": "optim.lr", "values": [1e-3, 9e-3]}))
     with pytest.raises(BadRun, match=r"was tuned with optim.lr \['0.001', '0.003'\]"):
         cell.execute(state.planned_runs(other, tmp_path)[2], other)
+
+
+def test_no_value_is_chosen_after_a_signal_and_trials_of_another_process_are_waited_for(
+    tuning: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tune, "POLL_SECONDS", 0.0)
+    run = state.planned_runs(tuning, tmp_path)[0]
+    ends: list[state.Status] = ["running", "completed", "running", "stopped"]
+    assert tune.choose(run, tuning, lambda trial: ends.pop(0)) is None
+    assert ends == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
+from statistics import stdev
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from scipy.stats import t, ttest_1samp, ttest_rel
 from tests.sweep.test_judge import AXES, GRID, SCORES, grid, of, rows
 from tfzoo.sweep.effects import axis_name, cells
 from tfzoo.sweep.judge import decide, judge
-from tfzoo.sweep.paired import holm, interval
+from tfzoo.sweep.paired import detectable, holm, interval, seeds_needed
 from tfzoo.sweep.scores import gather
 
 
@@ -41,6 +43,7 @@ def test_axes_whose_keys_end_alike_are_named_in_full() -> None:
 def test_the_baselines_value_of_each_axis_is_judged_as_the_baseline() -> None:
     verdicts = judge(grid(), GRID, {"position": "rotary"}, "val/loss", "min")
     assert (verdicts.metric, verdicts.mode, verdicts.notes) == ("val/loss", "min", [])
+    assert [one.notes for one in verdicts.axes] == [[]] * 5
     baselines = [one.labels for one in verdicts.axes if one.verdict == "baseline"]
     assert baselines == [{"norm": "layer"}, {"position": "rotary"}]
 
@@ -100,6 +103,11 @@ def test_a_pruned_cell_has_no_scores_even_if_a_seed_was_completed() -> None:
     assert rms.sentence == "rms: not judged: pruned"
 
 
+def test_labels_that_the_sweep_file_lacks_are_said() -> None:
+    verdicts = judge(rows(SCORES), {"model.norm": ["layer", "rms"]}, {}, "val/loss", "min")
+    assert verdicts.notes == ["model.norm: batch has runs but is not a value of this axis"]
+
+
 def test_a_run_without_a_seed_is_omitted_and_said() -> None:
     table = [*rows(SCORES), {"model.norm": "rms", "seed": "", "val/loss": 9.0}]
     rms = of(judge(table, AXES, {}, "val/loss", "min"), "rms")
@@ -112,6 +120,9 @@ def test_a_verdict_needs_a_corrected_p_below_5_percent() -> None:
     test = interval(rms.differences)
     found = [decide(rms, test, corrected, "min") for corrected in (0.0499, 0.05)]
     assert found == ["better", "not distinguishable"]
+    one = of(judge(rows(SCORES), AXES, {}, "val/loss", "min"), "rms")
+    hints = [replace(one, p_corrected=p).is_hint for p in (0.0099, 0.01, 0.0499, 0.05)]
+    assert hints == [False, True, True, False]
 
 
 def test_two_seeds_have_an_interval_and_one_has_none() -> None:
@@ -131,6 +142,46 @@ def test_two_seeds_have_an_interval_and_one_has_none() -> None:
 def test_one_seed_that_is_equal_is_not_judged_and_a_baseline_without_scores_has_no_partners() -> (
     None
 ):
-    table = rows({"layer": [2.0, 2.5], "rms": [2.0]})
-    assert of(judge(table, AXES, {}, "val/loss", "min"), "rms").verdict == "not judged"
+    table = rows({"layer": [2.0, 2.5], "rms": [2.0], "batch": [2.0, 2.5]})
+    verdicts = judge(table, AXES, {}, "val/loss", "min")
+    assert of(verdicts, "rms").verdict == "not judged"
+    batch = of(verdicts, "batch")
+    assert batch.verdict == "not distinguishable"
+    assert batch.sentence.startswith("batch: equal to layer with each of 2 seeds; ")
     assert of(judge(rows({"rms": SCORES["rms"]}), AXES, {}, "val/loss", "min"), "rms").notes == []
+
+
+def test_what_a_sweep_could_detect_is_said_with_the_seeds_that_one_percent_takes() -> None:
+    found = judge(rows(SCORES), AXES, {}, "val/loss", "min").smallest
+    spreads = [
+        stdev(one - other for one, other in zip(SCORES[name], SCORES["layer"], strict=True))
+        for name in ("rms", "batch")
+    ]
+    mean, (small, large) = 2.425, sorted(detectable(4, 2) * spread for spread in spreads)
+    size, needed = (small + large) / 2, seeds_needed(0.01 * mean, sum(spreads) / 2, 2)
+    assert found == (
+        f"4 seeds detect a difference of {size:.2g} ({100 * size / mean:.2g} % of the baseline's "
+        f"mean), from {small:.2g} to {large:.2g} by comparison; 1 % takes about {needed} seeds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "base", "said"),
+    [
+        ([100.0, 101.0, 102.0], [100.0, 101.01, 102.01], " mean)"),
+        ([0.5, -1.5, 1.5], [0.0, -1.0, 1.0], "3 seeds detect a difference of 1.9"),
+        (
+            [1.0, 9.0, 2.0],
+            [2.0, 1.0, 3.0],
+            "(848 % of the baseline's mean); 1 % takes more than 1,000 seeds",
+        ),
+        ([1.0, 2.0], [1.0, 2.0], ""),
+    ],
+)
+def test_what_one_comparison_could_detect_names_only_what_exists(
+    own: list[float], base: list[float], said: str
+) -> None:
+    found = judge(rows({"layer": base, "rms": own}), AXES, {}, "val/loss", "min").smallest
+    assert found.endswith(said)
+    assert bool(found) == bool(said)
+    assert "by comparison" not in found

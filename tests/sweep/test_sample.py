@@ -38,6 +38,7 @@ def test_values_are_spread_over_the_whole_range(log: bool) -> None:
     assert -1e-9 <= places[0] < 0.1
     assert 0.9 < places[-1] <= 1 + 1e-9
     assert max(b - a for a, b in pairwise(places)) < 0.12
+    assert [float(f"{one:.3g}") for one in found] == found, "three digits"
 
 
 def test_whole_bounds_give_whole_numbers_each_once() -> None:
@@ -51,6 +52,7 @@ def test_whole_bounds_give_whole_numbers_each_once() -> None:
     ("change", "said"),
     [
         ({"low": 1.0}, "low is below high, not 1.0 and 0.1"),
+        ({"low": 0.1}, "low is below high, not 0.1 and 0.1"),
         ({"low": 0}, "low is above 0 where log is true, not 0"),
         ({"high": "much"}, "high is a number, not 'much'"),
         ({"high": math.inf}, "high is a number, not inf"),

@@ -39,9 +39,10 @@ def test_a_p_is_not_rounded_across_five_percent() -> None:
 
 
 def test_sizes_have_two_digits_and_no_exponent() -> None:
-    assert [format_size(size) for size in (0.01234, 1.55, 43.21, 1234.5)] == [
+    assert [format_size(size) for size in (0.01234, 1.55, 43.21, 99.6, 1234.5)] == [
         "0.012",
         "1.6",
         "43",
+        "100",
         "1,234",
     ]

@@ -179,6 +179,22 @@ def test_too_many_in_a_row_end_the_training_and_are_explained(
     assert all(value.isfinite().all() for value in task.state_dict().values())
 
 
+@pytest.mark.parametrize(
+    "bad", ["the gradient of model.decoder.final_norm.bias", "the norm of the gradients"]
+)
+def test_a_value_that_is_finite_when_computed_again_is_named_by_its_gradient(
+    bad: str, data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = task_of(data, max_skipped=1)
+    parameters = dict(task.named_parameters())
+    if (name := bad.removeprefix("the gradient of ")) in parameters:
+        parameters[name].grad = torch.full_like(parameters[name], torch.inf)
+    task.skipped_steps.add(torch.tensor(True))
+    monkeypatch.setattr(task, "_first_not_finite", lambda: "")
+    with pytest.raises(NotFinite, match=f"first not finite: {bad}"):
+        task._check_skipped()
+
+
 class Stop(L.Callback):
     """Breaks off a training after its first batch."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tfzoo.tasks.translation_scores import CorpusScores
+from tfzoo.tasks.translation_scores import CorpusScores, TranslationScores
 
 REFERENCES = [
     "eine Gruppe von Leuten wartet, bis der Bus kommt.",
@@ -121,3 +122,12 @@ def test_bleu_is_left_out_where_references_have_no_four_words() -> None:
     assert scored("de", numbers, numbers).compute().keys() == {"chrf", "exact_match"}
     four = ["eins zwei drei vier"]
     assert scored("de", four, four).compute().keys() == {"bleu", "chrf", "exact_match"}
+
+
+def test_loss_and_perplexity_are_means_over_tokens_and_not_over_batches() -> None:
+    scores = TranslationScores("de", decodes=False)
+    for loss, nll, tokens in ((9.0, 8.0, 4), (4.0, 2.0, 1)):
+        scores.update([], [], torch.tensor(loss), torch.tensor(nll), tokens)
+    found = scores.compute()
+    assert found["loss"] == pytest.approx(13 / 5)
+    assert found["perplexity"] == pytest.approx(math.exp(10 / 5))

@@ -79,7 +79,7 @@ def smallest_effect(tested: Sequence[Comparison], comparisons: int) -> str:
     seeds = round(median(len(one.pairs) for one in tested))
     mean = abs(median(fmean(one.base[seed] for seed in one.pairs) for one in tested))
     size, spread = median(sizes), median(stdev(one.differences) for one in tested)
-    share = f" ({100 * size / mean:.2g} % of the baseline's mean)" if mean else ""
+    share = f" ({format_size(100 * size / mean)} % of the baseline's mean)" if mean else ""
     between = (
         f", from {format_size(sizes[0])} to {format_size(sizes[-1])} by comparison"
         if len(sizes) > 1
