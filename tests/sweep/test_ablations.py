@@ -44,9 +44,9 @@ def sizes(name: str) -> dict[str, int]:
 
 def test_these_are_packaged() -> None:
     wanted = (
-        "additive_start batch_norm embedding_scale extrapolation feedforward heads hops mixer "
-        "modern norm position projections query_key recall residual scale similarity temperature "
-        "trained_scale weighting"
+        "additive_start batch_norm embedding_scale embedding_start extrapolation feedforward heads "
+        "hops mixer modern norm position projections query_key recall residual scale similarity "
+        "temperature trained_scale weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
@@ -176,6 +176,14 @@ def test_embeddings_are_tied_and_keys_are_shared() -> None:
         True,
         False,
     }
+
+
+def test_what_embeddings_start_from_is_what_the_labels_say() -> None:
+    for cell in plan("embedding_start").cells:
+        recipe = cell.recipes[""]
+        d, v = recipe["model"]["dim"], recipe["data"]["tokenizer"]["vocab_size"]
+        said = {"1 over d": 1 / d, "Xavier": 2 / (v + d), "1": 1.0}[cell.labels["start"]]
+        assert recipe["model"]["embedding_std"] ** 2 == pytest.approx(said, rel=0.01)
 
 
 def test_additive_attention_starts_from_scores_of_three_sizes() -> None:
