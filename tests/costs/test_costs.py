@@ -92,6 +92,13 @@ def test_every_part_is_counted(kind: str, name: str) -> None:
     part = found.get(f"encoder {kind} {name}")
     assert part is None or part.values + part.products > 0
     assert found[BACKWARD].products > 0
+    assert found[BACKWARD].saved == 0
+
+
+def test_parts_are_listed_in_the_order_of_the_model() -> None:
+    parts = list(count(small, SIZES))
+    listed = ("encoder attention scaled_dot_product", "encoder feedforward relu", "decoder")
+    assert sorted(map(parts.index, listed)) == [parts.index(part) for part in listed]
 
 
 def test_nothing_is_computed_where_shapes_suffice() -> None:

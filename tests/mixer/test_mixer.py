@@ -65,6 +65,15 @@ def test_a_gru_is_that_of_pytorch_on_packed_sequences() -> None:
         equal(out[VALID], mixer.output(states)[VALID])
 
 
+def test_a_gru_starts_with_orthogonal_recurrent_weights_and_without_bias() -> None:
+    made: Any = Encoder(DIM, HEADS, 1, mixer={"name": "gru", "hidden": 5}).double()
+    gru = mixer_of(made).ahead
+    for gate in gru.weight_hh_l0.split(5):
+        equal(gate @ gate.mT, torch.eye(5))
+    assert not gru.bias_hh_l0.any()
+    assert not gru.bias_ih_l0.any()
+
+
 def test_a_fourier_transform_is_that_of_fnet() -> None:
     from transformers import FNetConfig
     from transformers.models.fnet.modeling_fnet import FNetFourierTransform
@@ -134,6 +143,7 @@ def test_a_convolution_drops_weights_of_its_kernel_in_training() -> None:
 def test_an_average_is_its_formula(causal: bool, hidden: int | None) -> None:
     made, x = stack(causal, {"name": "average", "hidden": hidden}), torch.randn(2, 7, DIM)
     mixer, out = mixer_of(made), made(x)
+    assert bool(list(mixer.ffn.parameters())) == (hidden is not None), "FFN may be the identity"
     for t in range(7):
         mean = mixer.ffn((x[:, : t + 1] if causal else x).mean(1))
         keep, take = mixer.gate(torch.cat([x[:, t], mean], -1)).sigmoid().chunk(2, -1)

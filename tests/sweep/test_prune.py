@@ -16,10 +16,12 @@ from benchmarks.pruning import WORLDS, measure
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, BadRecipe
+from tfzoo.sweep import prune, tune
 from tfzoo.sweep.load import load
-from tfzoo.sweep.plan import Prune
+from tfzoo.sweep.plan import Metric, Prune
 from tfzoo.sweep.results import gather
 from tfzoo.sweep.start import start
+from tfzoo.sweep.state import planned_runs
 
 FOLDER = Path("runs/tiny")
 RATES = [1e-3, 2e-3, 3e-3, 4e-3, 5e-3]
@@ -125,11 +127,12 @@ def pruned_names() -> list[str]:
 
 
 def test_a_sweep_that_was_stopped_before_a_rung_decides_later_and_alike(
-    trainings: Trainings,
+    trainings: Trainings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trainings.codes["lr=0.004/seed-2"] = 130
     trainings.codes["lr=0.003/seed-1"] = -9
     assert sweep() == 1
+    assert "0 of 10 runs completed" in capsys.readouterr().out
     assert pruned() == {}
     assert not [word for word in trainings.paused if word[1] == 4]
     trainings.codes.clear()
@@ -157,6 +160,31 @@ def test_a_cell_without_a_score_is_the_worst_and_a_failed_seed_is_left_out(
     trainings.codes["lr=0.003/seed-1"] = 1
     assert sweep(prune={"after": 2, "keep": 2}) == 1
     assert pruned() == {"lr=0.004": 2, "lr=0.005": 2}
+
+
+def test_nothing_is_pruned_by_a_score_that_no_run_has(
+    trainings: Trainings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prune, "score", lambda *given: None)
+    assert sweep() == 0
+    assert pruned() == {}
+    assert "nothing is pruned after 2 steps: no run has a val/loss by then" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "used"),
+    [
+        (Metric("val/chrf", "max"), Metric("val/chrf", "max")),
+        (Metric("test/long/exact_match", "max"), Metric("val/exact_match", "max")),
+    ],
+)
+def test_cells_are_compared_by_a_score_of_validation(
+    tmp_path: Path, metric: Metric, used: Metric
+) -> None:
+    plan = load(written(metric=vars(metric)))
+    assert tune.metric(planned_runs(plan, tmp_path)[0], plan) == used
 
 
 def test_once_cells_are_pruned_the_others_they_were_compared_with_are_fixed(
