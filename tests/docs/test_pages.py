@@ -68,7 +68,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new working folder that holds trained runs, some text to translate, a sweep in two
-    folders, and each recipe of a page that begins with its name, ``# NAME.yaml``.
+    folders, another and its repeat, and each recipe of a page that begins with its name, ``# NAME.yaml``.
     """
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     (tmp_path / "small.yaml").write_text(
@@ -87,6 +87,8 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     shutil.copytree(tmp_path / "runs/numbers/1", tmp_path / "runs/sparsemax")
     make(tmp_path / "runs/position", (1, 2))
     make(tmp_path / "elsewhere/position", (3, 4))
+    make(tmp_path / "runs/small", (1, 2, 3))
+    make(tmp_path / "runs/small_again", (4, 5, 6))
     (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
