@@ -68,7 +68,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new working folder that holds trained runs, some text to translate, a sweep in two
-    folders, another and its repeat, and each recipe of a page that begins with its name, ``# NAME.yaml``.
+    folders, another and its repeat, and each recipe of a page that begins with its name,
+    ``# NAME.yaml``.
     """
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     (tmp_path / "small.yaml").write_text(
