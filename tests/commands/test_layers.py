@@ -15,6 +15,7 @@ from tfzoo.commands.main import main
 from tfzoo.config.lightning import check_class
 from tfzoo.config.packaged import find
 from tfzoo.errors import BadRecipe
+from tfzoo.training.make_trainer import best_checkpoint
 
 Resolved = Callable[..., dict[str, Any]]
 
@@ -230,6 +231,16 @@ def test_every_default_that_is_printed_is_the_models_own(resolved: Resolved) -> 
     own = inspect.signature(Transformer.__init__).parameters
     assert set(model) == set(own) - {"self", "vocab_size", "source_vocab_size", "like"}
     assert all(model[key] == own[key].default for key in set(model) - set(said))
+
+
+def test_the_checkpoint_of_the_least_score_is_kept_where_that_is_asked_for(
+    resolved: Resolved, recipe: str, tmp_path: Path
+) -> None:
+    """``min`` is Lightning's default, and not the one here."""
+    given = "--checkpoint.monitor", "val/loss", "--checkpoint.mode", "min"
+    settings = resolved(recipe, *given)["checkpoint"]
+    assert best_checkpoint(settings, "val/chrf", tmp_path).mode == "min"
+    assert best_checkpoint({}, "val/chrf", tmp_path).mode == "max"
 
 
 def test_a_class_of_ones_own_is_not_taken_for_lightnings_of_the_same_name() -> None:

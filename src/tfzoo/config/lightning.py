@@ -77,6 +77,8 @@ def parse(
     except BadRecipe as error:
         raise BadRecipe(explain_error(parser, given, origins, str(error))) from None
     recipe = plain_values(parser, found)
+    if "mode" in given["checkpoint"]:  # without one it is max here, and min for Lightning
+        recipe["checkpoint"]["mode"] = found["checkpoint"]["mode"]
     # `typing` caches `int | float` and `float | int` as one type, so jsonargparse may convert 1 to
     # 1.0: limit_val_batches=1 is one batch, 1.0 is all of them.
     for name, section in lightning_sections().items():
