@@ -12,6 +12,8 @@ from tfzoo.values import check_range
 
 LARGEST = 10_000_000
 """The largest size of a split."""
+MOST_HOPS = (len(ascii_lowercase) - 1) // 2
+"""As many as 26 names allow."""
 
 
 @register("dataset", "hops", paper="arXiv:2402.09268")
@@ -49,7 +51,7 @@ class Hops:
         each: int = 500,
     ) -> None:
         option = "dataset 'hops', option"
-        check_range(f"{option} 'hops'", hops, ge=1, whole=True)
+        check_range(f"{option} 'hops'", hops, ge=1, le=MOST_HOPS, whole=True)
         check_range(f"{option} 'names'", names, gt=2 * hops, le=len(ascii_lowercase), whole=True)
         sizes = {"train": train, "val": val, "test": test, "each": each}
         for name, size in sizes.items():
