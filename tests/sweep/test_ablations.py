@@ -45,8 +45,8 @@ def sizes(name: str) -> dict[str, int]:
 def test_these_are_packaged() -> None:
     wanted = (
         "additive_start batch_norm depth embedding_scale embedding_start extrapolation feedforward "
-        "heads hops mixer modern modern_wide norm position projections query_key recall residual scale "
-        "similarity temperature trained_scale weighting"
+        "heads hops mixer modern modern_wide norm position projections query_key recall residual "
+        "scale similarity temperature trained_scale weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
