@@ -14,7 +14,7 @@ from tfzoo.custom_autograd import custom_functions_apply
 from tfzoo.precision import compute_dtype
 
 
-@dataclass  # not frozen: PyTorch 2.9 does not compile what makes a frozen one
+@dataclass  # not frozen: PyTorch 2.10 does not compile what makes a frozen one
 class Rotation:
     """The rotation of each position, as ``cos`` and ``sin`` of its angles: ``(b|1 1 n c/2)``, in
     fp32 or float64.
