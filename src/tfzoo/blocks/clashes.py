@@ -60,13 +60,12 @@ def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> Non
     Raises:
         Clash: no sublayer reads these options.
     """
-    inside = list(module.modules())
     names = [key for key in ATTENTION_OPTIONS if config[key] != getattr(StackOptions, key)]
-    if (
-        not names
-        or any(isinstance(one, SelfOrCrossAttention) for one in inside)
-        or not any(isinstance(one, TransformerLayer) for one in inside)
-    ):
+    if not names:
+        return
+    inside = list(module.modules())
+    attends = any(isinstance(one, SelfOrCrossAttention) for one in inside)
+    if attends or not any(isinstance(one, TransformerLayer) for one in inside):
         return
     mixer = registry("mixer").options(config["mixer"])[0].name
     others = names_that_fit("mixer", lambda one: "attends" in one.traits)

@@ -36,7 +36,6 @@ def run(args: list[str]) -> int:
     if given is None:
         return 0
     from tfzoo.sweep.report import repeated, save
-    from tfzoo.sweep.report.dependences import dependences
     from tfzoo.sweep.report.quote import quote
     from tfzoo.sweep.results import gather
 
@@ -53,7 +52,7 @@ def run(args: list[str]) -> int:
             print_result(f"  {verdicts.smallest}")
         for note in verdicts.notes:
             print_result(f"  note: {note}")
-    for metric, pairs in dependences(results):
+    for metric, pairs in results.dependences.items():
         for pair in pairs:
             print_result(f"{metric}: {pair.sentence}")
     for found in results.repeats:

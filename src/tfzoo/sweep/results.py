@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tfzoo.renamed import metric_name
 from tfzoo.sweep import effects
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.folder import differences
+from tfzoo.sweep.interactions import Dependence, interactions
 from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
 from tfzoo.sweep.layout import STATUS_COLUMNS
 from tfzoo.sweep.repeats import Repeats, repeats
@@ -96,6 +98,13 @@ class Results:
     def name(self) -> str:
         """The name of the first folder."""
         return self.folders[0].path.resolve().name
+
+    @cached_property
+    def dependences(self) -> dict[str, list[Dependence]]:
+        """The interactions of axes by metric; empty unless the sweep is a grid."""
+        metrics = [one.metric for one in self.verdicts]
+        found = {one: interactions(self.rows, self.axes, self.baseline, one) for one in metrics}
+        return {metric: own for metric, own in found.items() if own}
 
     def axis_name(self, axis: str) -> str:
         """The last part of an axis's key, or the key if another axis ends the same."""

@@ -7,11 +7,25 @@ from random import Random
 
 from tfzoo.data.progress import watched
 from tfzoo.errors import BadOption
+from tfzoo.values import check_range
+
+LARGEST = 10_000_000
+"""The largest size of a split."""
 
 TRIES = 10_000
 """Texts that are rejected in a row before a split is given up."""
 
 Row = tuple[str, str]
+
+
+def check_sizes(option: str, **sizes: int) -> None:
+    """Check the sizes of splits. ``option`` stands before their names in a message.
+
+    Raises:
+        BadOption: a size is out of its range.
+    """
+    for name, size in sizes.items():
+        check_range(f"{option} {name!r}", size, ge=1, le=LARGEST, whole=True)
 
 
 def draw_splits(

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from string import ascii_lowercase
 
-from tfzoo.data.sets._drawn import Row, draw_splits
+from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
 from tfzoo.registry import register
 from tfzoo.values import check_range
 
-LARGEST = 10_000_000
-"""The largest size of a split."""
 MOST_HOPS = (len(ascii_lowercase) - 1) // 2
 """As many as 26 names allow."""
 
@@ -53,9 +51,7 @@ class Hops:
         option = "dataset 'hops', option"
         check_range(f"{option} 'hops'", hops, ge=1, le=MOST_HOPS, whole=True)
         check_range(f"{option} 'names'", names, gt=2 * hops, le=len(ascii_lowercase), whole=True)
-        sizes = {"train": train, "val": val, "test": test, "each": each}
-        for name, size in sizes.items():
-            check_range(f"{option} {name!r}", size, ge=1, le=LARGEST, whole=True)
+        check_sizes(option, train=train, val=val, test=test, each=each)
         self.names, self.hops = ascii_lowercase[:names], hops
         self.by_split = {f"hops{arrows}": arrows for arrows in range(1, hops + 1)}
         self.sizes = {

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from random import Random
 
-from tfzoo.data.sets._drawn import Row, draw_splits
+from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
 from tfzoo.registry import register
 from tfzoo.values import check_range
 
@@ -14,9 +14,6 @@ LETTERS = "abcdefghij"
 
 LONGER = {"x2": 2, "x4": 4, "x8": 8}
 """Test splits of texts so many times as long as those of training."""
-
-LARGEST = 10_000_000
-"""The largest size of a split."""
 
 LONGEST = 100_000
 """The longest text of training."""
@@ -67,9 +64,7 @@ class Recall:
         check_range(f"{option} 'min_distance'", min_distance, ge=1, le=distance, whole=True)
         check_range(f"{option} 'min_length'", min_length, gt=distance, le=LONGEST, whole=True)
         check_range(f"{option} 'max_length'", max_length, ge=min_length, le=LONGEST, whole=True)
-        sizes = {"train": train, "val": val, "test": test, "longer": longer}
-        for name, size in sizes.items():
-            check_range(f"{option} {name!r}", size, ge=1, le=LARGEST, whole=True)
+        check_sizes(option, train=train, val=val, test=test, longer=longer)
 
     @property
     def labels(self) -> list[str]:

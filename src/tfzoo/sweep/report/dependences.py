@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfzoo.sweep.interactions import Dependence, interactions
+from tfzoo.sweep.interactions import Dependence
 from tfzoo.sweep.report.numbers import NONE, format_interval, format_signed
 from tfzoo.sweep.results import Results
 from tfzoo.sweep.sentences import format_p
-
-
-def dependences(results: Results) -> list[tuple[str, list[Dependence]]]:
-    """By metric; empty unless the sweep is a grid."""
-    found = [
-        (one.metric, interactions(results.rows, results.axes, results.baseline, one.metric))
-        for one in results.verdicts
-    ]
-    return [(metric, own) for metric, own in found if own]
 
 
 def heads(results: Results, one: Dependence) -> list[str]:

@@ -8,10 +8,11 @@ from statistics import median
 
 import numpy as np
 
-from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
+from tfzoo.sweep.judge import Mode, judge
+from tfzoo.sweep.repeats import of
 from tfzoo.sweep.report.curves import Curve, choose, read_curves
-from tfzoo.sweep.report.heat import sign
-from tfzoo.sweep.report.numbers import NONE, format_duration, format_interval
+from tfzoo.sweep.report.heat import difference
+from tfzoo.sweep.report.numbers import format_duration
 from tfzoo.sweep.results import CellResult, Results
 from tfzoo.sweep.runs import Row
 
@@ -68,7 +69,7 @@ def equal_time(results: Results) -> EqualTime:
             [
                 cell.title,
                 f"{then[cell.name]:,.0f}",
-                *(difference(find(cell.labels, one)) for one in verdicts),
+                *(difference(of(cell.labels, one.cells)) for one in verdicts),
             ]
             for cell in results.cells
             if cell.name in then and cell.labels != results.baseline
@@ -106,16 +107,3 @@ def read(curve: Curve, after: float) -> float | None:
     done, values = [1 + step for step in steps], [curve[step] for step in steps]
     found = np.interp(round(after, 6), done, values, left=np.nan, right=np.nan)
     return None if np.isnan(found) else float(found)
-
-
-def find(labels: Mapping[str, str], verdicts: Verdicts) -> Judged | None:
-    """The judgement of a cell."""
-    return next((one for one in verdicts.cells if one.labels == labels), None)
-
-
-def difference(one: Judged | None) -> str:
-    """``−0.12 (−0.20 to −0.04) ▲``."""
-    if one is None or one.difference is None:
-        return NONE
-    text = format_interval(one.difference, one.difference_low, one.difference_high)
-    return f"{text} {sign(one)}".strip()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tfzoo.sweep.judge import Judged, Verdicts
-from tfzoo.sweep.report.numbers import format_mean, format_value
+from tfzoo.sweep.report.numbers import format_interval, format_mean, format_value
 from tfzoo.sweep.report.svg import limits
 from tfzoo.sweep.results import CellResult, Results
 
@@ -145,3 +145,9 @@ def field(cell: CellResult, index: int, shade: Shade) -> Field:
 def sign(one: Judged) -> str:
     """``▲`` better, ``▼`` worse, hollow if it is a hint; ``""`` for other verdicts."""
     return (HINTS if one.is_hint else SIGNS).get(one.verdict, "")
+
+
+def difference(one: Judged) -> str:
+    """``−0.12 (−0.20 to −0.04) ▲``."""
+    text = format_interval(one.difference, one.difference_low, one.difference_high)
+    return f"{text} {sign(one)}".strip()

@@ -91,11 +91,10 @@ def repeats(results: Results) -> Iterator[str]:
 
 def interactions(results: Results) -> Iterator[str]:
     """Whether the effect of one axis depends on another."""
-    found = dependences.dependences(results)
-    if not found:
+    if not results.dependences:
         return
     yield from ("### Does the effect of one axis depend on another?", "")
-    for metric, pairs in found:
+    for metric, pairs in results.dependences.items():
         for one in pairs:
             yield from (f"{escape(f'{metric}: {one.sentence}')}.", "")
             yield from table(dependences.heads(results, one), dependences.lines(one), NUMERIC)

@@ -34,7 +34,7 @@ def page(results: Results) -> str:
         quote=quote(results),
         dependences=[
             (metric, one.sentence, dependences.heads(results, one), list(dependences.lines(one)))
-            for metric, pairs in dependences.dependences(results)
+            for metric, pairs in results.dependences.items()
             for one in pairs
         ],
         equal_time=equal_time(results),

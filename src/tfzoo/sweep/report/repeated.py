@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tfzoo.sweep.judge import Judged
 from tfzoo.sweep.repeats import Repeat, Repeats
-from tfzoo.sweep.report.heat import sign
-from tfzoo.sweep.report.numbers import format_interval
+from tfzoo.sweep.report.heat import difference
 
 HEADS = ("first", "again", "together", "outcome")
 
@@ -29,12 +28,6 @@ def rows(found: Repeats, title: Callable[[Judged], str]) -> Iterator[list[str]]:
 def differences(one: Repeat) -> list[str]:
     """The difference with its interval and mark, by the first runs, the repeat, and together."""
     return [difference(judged) for judged in (one.first, one.again, one.pooled)]
-
-
-def difference(one: Judged) -> str:
-    """``−0.12 (−0.20 to −0.04) ▲``."""
-    text = format_interval(one.difference, one.difference_low, one.difference_high)
-    return f"{text} {sign(one)}".strip()
 
 
 def spans(seeds: Sequence[int]) -> str:
