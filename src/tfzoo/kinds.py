@@ -114,6 +114,7 @@ KINDS: Mapping[str, Kind] = {
         {
             "ordered": "the output depends on the order of the tokens",
             "averages": "the output depends on nothing but the mean and the number of the tokens",
+            "reads_first": "the output depends on nothing but the first token",
         },
     ),
     "schedule": Kind("tfzoo.tasks.schedules", supplied=frozenset({"max_steps"})),

@@ -36,9 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("apart", [pytest.param(1, marks=pytest.mark.nightly), 13])
-def test_a_classifier_is_one_file_for_all_lengths(apart: int, tmp_path: Path) -> None:
-    task = classifier(layers=1, attention="additive", position="alibi")
+def test_a_classifier_is_one_file_for_all_lengths(apart: int, causal: bool, tmp_path: Path) -> None:
+    task = classifier(layers=1, attention="additive", position="alibi", causal=causal)
     export(task, tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
         *("model.onnx", "tokenizer.json")

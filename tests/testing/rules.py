@@ -18,7 +18,10 @@ from tfzoo.testing.subject import hooks
 ALWAYS, TRAINING = "mixes_tokens:always", "mixes_tokens:training"
 STACK: Columns = {"side": SIDES, **{kind: registry(kind).names() for kind in PLAIN}}
 """What a stack is chosen from."""
-CHOSEN: Columns = {kind: registry(kind).names() for kind in CLASSIFIER}
+CHOSEN: Columns = {
+    "side": ("encoder", "decoder"),
+    **{kind: registry(kind).names() for kind in CLASSIFIER},
+}
 """What a classifier is chosen from."""
 
 
@@ -39,7 +42,7 @@ def refused_by(row: Row) -> set[str]:
         return kind in row and not has(kind, trait)
 
     decoder = row.get("side") in ("decoder", "translator")
-    encoder = row.get("side") in ("encoder", "translator") or "pooling" in row
+    encoder = row.get("side") in ("encoder", "translator")
     acts = hooks(row["position"]) if "position" in row else set()
     rules = {
         "leaky-norm": decoder and has("norm", ALWAYS, TRAINING),
@@ -48,6 +51,7 @@ def refused_by(row: Row) -> set[str]:
         "constant-pooling": has("residual", "final_norm", "ends_with_norm")
         and has("pooling", "averages")
         and has("norm", "centres_texts"),
+        "first-token-pooling": decoder and has("pooling", "reads_first"),
         "bidirectional-mixer": decoder and has("mixer", "bidirectional"),
         "unread-position": bool(acts & {"angles", "bias"})
         and (lacks("mixer", "attends") or has("weighting", "ignores_scores")),
@@ -79,7 +83,7 @@ def reads_all(row: Row, columns: Columns) -> bool:
         if "ignores_scores" in traits("weighting", weighting):
             return False
     return (
-        (row.get("side", "translator") == "translator" and "side" in columns)
+        (row.get("side", "translator") == "translator" and "translator" in columns["side"])
         or "mixer" not in row
         or "attends" in traits("mixer", row["mixer"])
         or all(row.get(kind) in (None, PLAIN[kind]) for kind in ("attention", "weighting"))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tests.testing.covering import covering, interactions
-from tests.testing.rules import CHOSEN, classifiers, refused_by
+from tests.testing.rules import CHOSEN, classifiers, refused_by, traits
 from tests.testing.test_stacks import assert_refused_as_the_traits_say
 from tfzoo.contracts import Pooling
 from tfzoo.errors import Clash
@@ -29,6 +29,7 @@ from tfzoo.testing.stacks import build_allowing, violations
 from tfzoo.testing.subject import FULL, TEXT
 
 PLAIN = Choice()
+READING_FIRST = [name for name in CHOSEN["pooling"] if "reads_first" in traits("pooling", name)]
 
 
 def problems(classifier: Choice) -> dict[str, str]:
@@ -77,6 +78,22 @@ def test_a_classifier_is_refused_only_where_every_text_would_get_one_class(
     monkeypatch.setattr("tfzoo.models.classifier.check_clashes", lambda *args, **named: None)
     with reproducible():
         out = clashing.build()(FULL)
+    torch.testing.assert_close(out, out[:1].expand_as(out), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("reader", READING_FIRST)
+def test_a_pooling_of_the_first_token_is_refused_where_it_sees_no_other(
+    reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the refusal, all texts that begin alike get the same logits."""
+    clashing = Choice("decoder", pooling=reader)
+    with pytest.raises(Clash, match=r"read all tokens: convolution, max.*cannot be allowed"):
+        clashing.module(["first-token-pooling"])
+    monkeypatch.setattr("tfzoo.models.classifier.check_clashes", lambda *args, **named: None)
+    text = FULL.clone()
+    text[:, 0] = FULL[0, 0]
+    with reproducible():
+        out = clashing.build()(text)
     torch.testing.assert_close(out, out[:1].expand_as(out), rtol=1e-9, atol=1e-9)
 
 
@@ -162,6 +179,7 @@ OTHER: dict[str, Any] = {
     "attention_dropout": 0.3,
     "feedforward_dropout": 0.3,
     "pooled_dropout": 0.3,
+    "causal": True,
     "cap": 2.0,
     "window": 3,
     "query_key_norm": {"norm": "rms"},

@@ -173,6 +173,7 @@ def test_every_rule_that_can_be_allowed_guards_a_contract() -> None:
     assert others == {
         "unknown-length",
         "constant-pooling",
+        "first-token-pooling",
         "bidirectional-mixer",
         "unread-position",
         "equal-tokens",

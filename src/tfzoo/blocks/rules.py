@@ -117,6 +117,18 @@ def constant_pooling(parts: Parts) -> str | None:
     return None
 
 
+def first_token_pooling(parts: Parts) -> str | None:
+    """In a causal model, the first token depends on no other."""
+    if parts.pooling is None or not parts.causal:
+        return None
+    if "reads_first" in parts.pooling.traits:
+        return (
+            f"pooling {parts.pooling.name!r} reads the first token of a text, which in a causal "
+            "model depends on no other token"
+        )
+    return None
+
+
 def bidirectional_mixer(parts: Parts) -> str | None:
     """A decoder must not read later tokens."""
     if parts.causal and "bidirectional" in parts.mixer.traits:
@@ -218,6 +230,15 @@ RULES = (
         lambda parts: (
             "Poolings that depend on more than the mean: "
             + names_that_fit("pooling", lambda pooling: "averages" not in pooling.traits)
+        ),
+        lambda parts: False,
+    ),
+    Rule(
+        "first-token-pooling",
+        first_token_pooling,
+        lambda parts: (
+            "Poolings that read all tokens: "
+            + names_that_fit("pooling", lambda pooling: "reads_first" not in pooling.traits)
         ),
         lambda parts: False,
     ),

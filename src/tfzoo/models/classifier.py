@@ -1,4 +1,4 @@
-"""A Transformer encoder that classifies texts, built from components."""
+"""A Transformer encoder or decoder that classifies texts, built from components."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ class TransformerClassifier(nn.Module):
         pooling: the pooling over a text's tokens, by name or with options; see ``tfzoo list
             pooling``.
         pooled_dropout: dropout probability of the pooled vector.
+        causal: a token attends to itself and earlier tokens alone, as in a decoder (Radford et al.
+            2018, section 3.2).
         token_types: number of types of tokens, such as 2 for the two texts of a pair; a vector of
             the type is added to the embedding (BERT). 0: none.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
@@ -72,6 +74,7 @@ class TransformerClassifier(nn.Module):
         like: str | None = None,
         pooling: PoolingSpec = "mean",
         pooled_dropout: float = 0.0,
+        causal: bool = False,
         token_types: int = 0,
         scale_embeddings: bool = True,
         init_std: float | None = None,
@@ -84,7 +87,7 @@ class TransformerClassifier(nn.Module):
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
-        check_clashes(options.last_layer().parts(False, pooling), allow or ())
+        check_clashes(options.last_layer().parts(causal, pooling), allow or ())
         self.embedding = Embedding(
             vocab_size,
             dim,
@@ -92,7 +95,7 @@ class TransformerClassifier(nn.Module):
             token_types=token_types,
             std=embedding_std,
         )
-        self.encoder = Stack(dim, options, causal=False, cross=False, allow=allow or ())
+        self.encoder = Stack(dim, options, causal=causal, cross=False, allow=allow or ())
         self.pooling: Pooling = create("pooling", pooling, dim=dim)
         self.pooled_dropout = pooled_dropout
         self.head = Linear(dim, classes)

@@ -9,7 +9,9 @@ from tfzoo.contracts import Pooling
 from tfzoo.registry import register
 
 
-@register("pooling", "first", paper="arXiv:1810.04805, section 3", traits={"ordered"})
+@register(
+    "pooling", "first", paper="arXiv:1810.04805, section 3", traits={"ordered", "reads_first"}
+)
 class First(Pooling):
     """The first real token: ``x_1``.
 

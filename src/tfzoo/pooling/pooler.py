@@ -11,7 +11,12 @@ from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
 
 
-@register("pooling", "pooler", paper="arXiv:1810.04805, section 3; its code", traits={"ordered"})
+@register(
+    "pooling",
+    "pooler",
+    paper="arXiv:1810.04805, section 3; its code",
+    traits={"ordered", "reads_first"},
+)
 class Pooler(Pooling):
     """A layer on the first real token (BERT): ``tanh(W x_1 + b)``.
 

@@ -75,14 +75,16 @@ def every_token_has_influence(subject: Subject) -> None:
         raise Violation(f"a token has no influence: {off.item():.2g}")
 
 
-def order_matters_if_and_only_if_there_are_positions_or_an_ordered_part(subject: Subject) -> None:
-    """Logits depend on the order of tokens exactly where the position acts, or the mixer or the
-    pooling is ``ordered``. They may not with a weighting that is ``sparse`` or ``ignores_scores``,
-    where a pooling reads one token alone of an ``ordered`` mixer, or where layers are empty.
+def order_matters_if_and_only_if_something_reads_it(subject: Subject) -> None:
+    """Logits depend on the order of tokens exactly where the position acts, the mixer or the
+    pooling is ``ordered``, or the mixer is causal. They may not with a weighting that is ``sparse``
+    or ``ignores_scores``, where a pooling reads one token alone of an ``ordered`` mixer, or where
+    layers are empty.
     """
     text = FULL[:1]
     moved = text[:, [3, 0, 4, 2, 1, 5]]
-    positions, mixed = hooks(subject.position.name), "ordered" in subject.traits("mixer")
+    mixed = "ordered" in subject.traits("mixer") or (subject.causal and subject.parts("mixer"))
+    positions = hooks(subject.position.name)
     one = mixed and not positions and any(map(reads_one_token, subject.parts("pooling")))
     empty = not subject.parts("mixer") and not subject.parts("feedforward")
     unsure = subject.traits("weighting") & {"sparse", "ignores_scores"}
@@ -137,7 +139,7 @@ CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (
     padding_has_no_influence_while_training,
     a_text_does_not_see_the_others_of_its_batch,
     every_token_has_influence,
-    order_matters_if_and_only_if_there_are_positions_or_an_ordered_part,
+    order_matters_if_and_only_if_something_reads_it,
     rotated_scores_depend_on_distance_alone,
     texts_of_nothing_but_padding_are_harmless,
     gradients_reach_every_parameter,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.registry import Entry
@@ -25,8 +26,9 @@ CLASSIFIER: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Choice:
-    """One choice of components for a classifier."""
+    """One choice of components for a classifier, whose stack is an encoder or a decoder."""
 
+    side: Literal["encoder", "decoder"] = "encoder"
     attention: str = CLASSIFIER["attention"]
     norm: str = CLASSIFIER["norm"]
     position: str = CLASSIFIER["position"]
@@ -37,7 +39,7 @@ class Choice:
     mixer: str = CLASSIFIER["mixer"]
 
     def __str__(self) -> str:
-        return name_of(self, CLASSIFIER) or "plain"
+        return name_of(self, {**CLASSIFIER, "side": "encoder"}) or "plain"
 
     def module(self, allow: Collection[str] = (), layers: int = 1) -> TransformerClassifier:
         """A small model of it without dropout; raises Clash where it is refused. Of one layer:
@@ -50,6 +52,7 @@ class Choice:
             SIZES["heads"],
             layers,
             **{kind: getattr(self, kind) for kind in CLASSIFIER},
+            causal=self.side == "decoder",
             max_length=SIZES["max_length"],
             dropout=0.0,
             allow=list(allow),
@@ -62,9 +65,10 @@ class Choice:
 
 def neighbours(entry: Entry, partners: str = "own") -> Iterator[Choice]:
     """Those in which a component meets each other one."""
-    base = replace(Choice(), **{entry.kind: entry.name})
-    yield base
-    yield from together(base, others(entry, CLASSIFIER, partners))
+    for side in ("encoder", "decoder"):
+        base = replace(Choice(), **{"side": side, entry.kind: entry.name})
+        yield base
+        yield from together(base, others(entry, CLASSIFIER, partners))
 
 
 def in_classifiers(entry: Entry, partners: str = "own") -> Iterator[Result]:

@@ -110,6 +110,26 @@ def averages_says_the_truth(entry: Entry) -> None:
 
 
 @contract("pooling")
+def reads_first_says_the_truth(entry: Entry) -> None:
+    """Tokens after the first have no influence exactly where ``reads_first`` is declared."""
+    pooling, x = build_randomized(entry), torch.randn(B, N, D)
+    for valid in (None, RIGHT, LEFT):
+        real = torch.ones(B, N, dtype=torch.bool) if valid is None else valid
+        later = real & (real.cumsum(1) > 1)
+        changed = torch.where(later[..., None], torch.randn(B, N, D), x)
+        if "reads_first" in entry.traits:
+            assert_same(
+                pooling(changed, valid), pooling(x, valid), "claims to read the first token alone"
+            )
+        else:
+            assert_differs(
+                pooling(changed, valid),
+                pooling(x, valid),
+                "only the first token matters, but that is not claimed",
+            )
+
+
+@contract("pooling")
 def without_parameters_one_token_is_its_own_vector(entry: Entry) -> None:
     """Without parameters, a text of one token gives that token."""
     pooling, x = build_randomized(entry), torch.randn(B, 1, D)
