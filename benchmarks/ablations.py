@@ -20,8 +20,8 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 
@@ -30,7 +30,7 @@ from tfzoo.sweep.effects import axis_name
 from tfzoo.sweep.interactions import interactions
 from tfzoo.sweep.judge import Judged, judge
 from tfzoo.sweep.plan import Metric, Plan, parse
-from tfzoo.sweep.repeats import Repeats, repeats
+from tfzoo.sweep.repeats import OF_VERDICTS, Repeats, repeats
 from tfzoo.sweep.report.heat import sign
 from tfzoo.sweep.report.numbers import format_interval, format_mean, format_memory
 from tfzoo.sweep.report.repeated import differences, summary
@@ -69,8 +69,25 @@ the machine, more at one time than at another, so that the speeds do not compare
 
 def page() -> str:
     """The text of the page."""
-    return "\n".join(
-        [HEAD, *(line for file in sorted(SWEEPS.glob("*.yaml")) for line in section(file))]
+    files = sorted(SWEEPS.glob("*.yaml"))
+    return "\n".join([HEAD, repeated(files), "", *(line for one in files for line in section(one))])
+
+
+def repeated(files: list[Path]) -> str:
+    """How many verdicts of all sweeps held in their repeats, by the metric of each sweep."""
+    outcomes: Counter[str] = Counter()
+    count = 0
+    for file in files:
+        plan, rows = parse(file, read_yaml(file)), read_csv(file.with_suffix(".csv"))
+        pooled = [one for where, one in second_runs(plan, file, rows, plan.metric) if not where]
+        outcomes.update(one.outcome for found in pooled for one in found.all)
+        count += bool(pooled)
+    before = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OF_VERDICTS)
+    total = sum(outcomes[outcome] for outcome in OF_VERDICTS)
+    return (
+        f"{count} of {len(files)} sweeps were run again with other seeds. Of the {total} verdicts "
+        f"of their first runs, each by the metric of its sweep: {before}; "
+        f"{outcomes['appeared']} appeared."
     )
 
 
@@ -118,9 +135,17 @@ def again(plan: Plan, file: Path, rows: list[Row]) -> Iterator[str]:
         yield f"| {plan.metric.name}: difference | {' | '.join(heads)} | |"
         yield f"|---|{'---|' * len(heads)}---|"
         for one in own.all:
-            name = ", ".join(one.labels.values())
+            name = row_name(plan, one.labels)
             yield f"| {' | '.join([name, *differences(one)[: len(heads)], one.outcome])} |"
         yield ""
+
+
+def row_name(plan: Plan, labels: Mapping[str, str]) -> str:
+    """``batch, small`` for a cell, ``norm batch, on average`` for a main effect."""
+    if len(labels) == len(plan.axes):
+        return ", ".join(labels.values())
+    ((axis, label),) = labels.items()
+    return f"{axis_name(plan.axes, axis)} {label}, on average"
 
 
 def second_runs(
