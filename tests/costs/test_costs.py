@@ -133,3 +133,17 @@ def test_bad_input_is_one_line(
 ) -> None:
     assert main(["cost", *args]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_the_texts_that_are_counted_have_no_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A padding mask is held as long as the layers that read it."""
+    sides: list[str] = []
+    valid = TransformerClassifier.valid
+
+    def recorded(self: Any, ids: Any, padding: Any) -> Any:
+        sides.append(padding)
+        return valid(self, ids, padding)
+
+    monkeypatch.setattr(TransformerClassifier, "valid", recorded)
+    count(lambda: TransformerClassifier(VOCABULARY, 3, DIM, 4, LAYERS), SIZES)
+    assert {*sides} == {"none"}

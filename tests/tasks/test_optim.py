@@ -10,6 +10,7 @@ from typing import Any
 import lightning.pytorch as L
 import pytest
 import torch
+from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import nn
 from torch.testing import assert_close
 from torch.utils.data import DataLoader
@@ -82,6 +83,21 @@ def test_two_steps_are_those_of_torch(optimizer: Any, theirs: Any) -> None:
                 each.step()
     # Orthogonalisation is in bf16 on both sides; the rest differs by the order of operations.
     assert_close(dict(one.named_parameters()), dict(other.named_parameters()), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", list_components()["optimizer"])
+def test_lightning_clips_the_gradients_of_every_optimiser_in_mixed_precision(
+    optimizer: str,
+) -> None:
+    """It refuses to, for fused optimisers as PyTorch makes them."""
+    precision = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))
+    module = model()
+    configured = tfzoo.Optim(optimizer=optimizer).configure(module, max_steps=9)["optimizer"]
+    for parameter in module.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    precision.clip_gradients(configured, 0.1)
+    norm = torch.nn.utils.get_total_norm([one.grad for one in module.parameters()])
+    assert norm.item() <= 0.1 + 1e-5
 
 
 def test_muon_takes_the_matrices_of_the_layers_alone() -> None:
