@@ -85,7 +85,7 @@ def order_matters_if_and_only_if_something_reads_it(subject: Subject) -> None:
     moved = text[:, [3, 0, 4, 2, 1, 5]]
     mixed = "ordered" in subject.traits("mixer") or (subject.causal and subject.parts("mixer"))
     positions = hooks(subject.position.name)
-    one = mixed and not positions and any(map(reads_one_token, subject.parts("pooling")))
+    one = mixed and any(map(reads_one_token, subject.parts("pooling")))
     empty = not subject.parts("mixer") and not subject.parts("feedforward")
     unsure = subject.traits("weighting") & {"sparse", "ignores_scores"}
     if not (positions or mixed or "ordered" in pooling_of(subject).traits):

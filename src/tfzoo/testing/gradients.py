@@ -22,7 +22,8 @@ relative rounding error of 1e-16.
 def gradients_reach_every_parameter(subject: Subject) -> None:
     """In training, every parameter has a gradient, except where it provably has no influence. With
     a ``sparse`` weighting, those that make scores may have none; where a pooling reads one token,
-    so may those of positions and of mixers other than attention.
+    so may those of positions, and of the sublayers of mixers with such a weighting or without
+    attention.
     """
     with subject.training(), torch.enable_grad():
         out = subject(TEXT)
@@ -54,19 +55,16 @@ def gradients_reach_every_parameter(subject: Subject) -> None:
 def unsure(subject: Subject) -> set[str]:
     """Parameters that may have a gradient or none, as the text will have it."""
     found = set[str]()
-    if "sparse" in subject.traits("weighting"):
+    sparse = "sparse" in subject.traits("weighting")
+    if sparse:
         found |= {name for name, _ in score_parameters(subject.module)}
-    if "attends" in subject.traits("mixer") or not any(
-        map(reads_one_token, subject.parts("pooling"))
-    ):
+    certain = "attends" in subject.traits("mixer") and not sparse
+    if certain or not any(map(reads_one_token, subject.parts("pooling"))):
         return found
     parts = {*subject.parts("mixer"), *subject.parts("position")}
-    return found | {
-        f"{name}.{parameter}"
-        for name, part in subject.module.named_modules()
-        if part in parts
-        for parameter, _ in part.named_parameters()
-    }
+    inside = {sublayer(f"{name}.") for name, one in subject.module.named_modules() if one in parts}
+    names = [name for name, _ in subject.module.named_parameters()]
+    return found | {name for name in names if name.startswith(tuple(inside))}
 
 
 def reads_one_token(pooling: nn.Module) -> bool:
