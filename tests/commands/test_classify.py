@@ -259,7 +259,7 @@ def test_validating_scores_as_training_said(here: Path) -> None:
             ["fit", "toy.yaml", "--data.test", "{../../evil: test.tsv}"],
             ["cannot be named '../../evil'"],
         ),
-        (["fit", "toy.yaml", "--model.norm", "instance"], ["constant-pooling", "first, max"]),
+        (["fit", "toy.yaml", "--model.norm", "instance"], ["constant-pooling", "first, last, max"]),
     ],
 )
 def test_a_mistake_is_named_with_its_fix(

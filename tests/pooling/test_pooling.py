@@ -24,6 +24,7 @@ VALID = torch.tensor([[True, True, False], [True, False, False]])
         ("mean", [[2.0, -6.0], [2.0, 8.0]]),
         ("sum", [[4.0, -12.0], [2.0, 8.0]]),
         ("first", [[1.0, -5.0], [2.0, 8.0]]),
+        ("last", [[3.0, -7.0], [2.0, 8.0]]),
         ("max", [[3.0, -5.0], [2.0, 8.0]]),
     ],
 )
@@ -52,6 +53,13 @@ def test_the_first_token_stands_behind_padding_on_the_left() -> None:
     assert tfzoo.create("pooling", "first")(TEXT, ~VALID)[:, 0].tolist() == [99.0, 99.0]
     assert tfzoo.create("pooling", "first")(
         TEXT, torch.tensor([[False, True, True], [False, False, False]])
+    )[:, 0].tolist() == [3.0, 0.0]
+
+
+def test_the_last_token_stands_before_padding_on_the_right() -> None:
+    assert tfzoo.create("pooling", "last")(TEXT, ~VALID)[:, 0].tolist() == [99.0, 99.0]
+    assert tfzoo.create("pooling", "last")(
+        TEXT, torch.tensor([[True, True, False], [False, False, False]])
     )[:, 0].tolist() == [3.0, 0.0]
 
 

@@ -578,6 +578,13 @@ BUGS = (
         "pooling max padding_has_no_influence",
     ),
     Bug(
+        "the last token is the last place",
+        "pooling/last.py",
+        "place = valid.shape[1] - 1 - valid.flip(1).to(torch.uint8).argmax(1)",
+        "place = valid.shape[1] - 1 - valid.flip(1).to(torch.uint8).argmax(1) * 0",
+        "pooling last padding_has_no_influence",
+    ),
+    Bug(
         "the first token is the first place",
         "pooling/first.py",
         "        place = valid.to(torch.uint8).argmax(1)  # of the first True\n",

@@ -1,0 +1,31 @@
+"""The last token of a sequence."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tfzoo.contracts import Pooling
+from tfzoo.registry import register
+
+
+@register("pooling", "last", paper="arXiv:1910.13461, section 3.1", traits={"ordered"})
+class Last(Pooling):
+    """The last real token: ``x_n``; in a causal model, the one that sees all others (BART, GPT-2).
+
+    Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A sequence of no token
+    gives zeros. Options: none.
+
+    >>> import torch
+    >>> from tfzoo.registry import create
+    >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
+    >>> create("pooling", "last")(x, valid)
+    tensor([[3.]])
+    """
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        if valid is None:
+            return x[:, -1]
+        place = valid.shape[1] - 1 - valid.flip(1).to(torch.uint8).argmax(1)  # of the last True
+        token = x.gather(1, place[:, None, None].expand(-1, 1, x.shape[2]))[:, 0]
+        return token.masked_fill(~valid.any(1, keepdim=True), 0.0)
