@@ -57,10 +57,12 @@ files, from which `python benchmarks/ablations.py` generates this page.
 
 Mean over the seeds ± half the width of its 95 % confidence interval; ▲ better and ▼ worse than the
 baseline, which is bold, after Holm's correction ([how a sweep is judged](judging.md)); △ and ▽ are
-hints, with a corrected p from 0.01 to 0.05. *As claimed* is said of the first runs of a sweep. A
-verdict that **held** in a repeat with other seeds is confirmed: its difference has the same sign
-there, and the differences of both, pooled, have the same verdict, and not as a hint. One that
-**weakened** is not distinguishable, or a hint, by both ([what is pooled](judging.md#repeats)). The
+hints, with a corrected p from 0.01 to 0.05. What was **found** is said of the first runs
+of a sweep. A verdict **held** in a repeat with other seeds if its difference has the same sign
+there, and the differences of both, pooled, have the same verdict, and not as a hint. One that **weakened** has
+another sign there, or is not distinguishable or only a hint by both ([what is
+pooled](judging.md#repeats)); one that **appeared** is a verdict of both together alone. Sweeps with
+the same recipe and seeds share some runs, so that their verdicts are not independent. The
 **smallest effect** is what the first runs detect [with a probability of
 0.8](judging.md#the-smallest-effect). Tokens per second and memory are medians. Other work shared
 the machine, more at one time than at another, so that the speeds do not compare the parts.
@@ -107,13 +109,28 @@ def section(file: Path) -> Iterator[str]:
         "",
     )
     steps = steps_of(rows)
-    yield f"`tfzoo sweep ablations/{file.stem} --jobs 2`: {len(rows)} runs of {steps:,.0f} steps."
+    yield (
+        f"`tfzoo sweep ablations/{file.stem} --jobs 2`: {len(rows)} runs of {steps:,.0f} steps of "
+        f"{setting(file)}."
+    )
     yield ""
     yield from table(plan, rows, metrics, [one.cells for one in verdicts])
     yield from ("", f"**Smallest effect.** {plan.metric.name}: {verdicts[0].smallest}.", "")
     for one in interactions(rows, axes, plan.baseline, plan.metric.name):
         yield from (f"**Interaction.** {capital(one.sentence)}.", "")
     yield from again(plan, file, rows)
+
+
+def setting(file: Path) -> str:
+    """The recipe, and what the sweep overrides of model, data set and optimiser."""
+    made = read_yaml(file)
+    changed = [
+        f"{key} {value}"
+        for key, value in made.get("overrides", {}).items()
+        if key.startswith(("model.", "data.dataset.", "data.max_tokens", "optim."))
+        and not key.endswith((".val", ".test", ".long", ".longer", ".each"))
+    ]
+    return f"`{made['recipe']}`" + (f" with {', '.join(changed)}" if changed else "")
 
 
 def capital(text: str) -> str:
@@ -245,7 +262,8 @@ def claim(file: Path) -> Iterator[str]:
     yield from (f"**People say:** {plan.claim}", "")
     yield from (f"**What happens:** {found(file)}", "")
     groups = "; ".join(verdict_groups(plan, file))
-    yield f"Verdicts by {plan.metric.name}, {against(plan)}: {groups}."
+    average = ", each on average over the other axes" if len(plan.axes) > 1 else ""
+    yield f"Verdicts by {plan.metric.name}, {against(plan)}{average}: {groups}."
     yield from (
         "",
         f"`tfzoo sweep ablations/{file.stem} --jobs 2`, [all numbers](ablations.md#{file.stem})",
@@ -276,7 +294,9 @@ def verdict_groups(plan: Plan, file: Path) -> Iterator[str]:
     outcomes: dict[str, list[str]] = defaultdict(list)
     for where, found in second_runs(plan, file, rows, plan.metric):
         for one in found.axes:
-            outcomes[str(one.labels)].append(f"{one.outcome} {where}".strip())
+            new = f": {one.pooled.verdict}{', a hint' * one.pooled.is_hint}"
+            said = f"{one.outcome}{new * (one.outcome == 'appeared')}"
+            outcomes[str(one.labels)].append(f"{said} {where}".strip())
     for verdict in ("better", "worse", "not distinguishable", "not judged"):
         names = []
         for one in (one for one in judged if one.verdict == verdict):
