@@ -59,8 +59,8 @@ Mean over the seeds ± half the width of its 95 % confidence interval; ▲ bette
 baseline, which is bold, after Holm's correction ([how a sweep is judged](judging.md)); △ and ▽ are
 hints, with a corrected p from 0.01 to 0.05. What was **found** is said of the first runs
 of a sweep. A verdict **held** in a repeat with other seeds if its difference has the same sign
-there, and the differences of both, pooled, have the same verdict, and not as a hint. One that **weakened** has
-another sign there, or is not distinguishable or only a hint by both ([what is
+there, and the differences of both, pooled, have the same verdict, and not as a hint. One that
+**weakened** has another sign there, or is not distinguishable or only a hint by both ([what is
 pooled](judging.md#repeats)); one that **appeared** is a verdict of both together alone. Sweeps with
 the same recipe and seeds share some runs, so that their verdicts are not independent. The
 **smallest effect** is what the first runs detect [with a probability of

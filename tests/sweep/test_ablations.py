@@ -44,9 +44,10 @@ def sizes(name: str) -> dict[str, int]:
 
 def test_these_are_packaged() -> None:
     wanted = (
-        "additive_start batch_norm depth embedding_scale embedding_start extrapolation feedforward "
-        "heads hops mixer modern modern_wide norm position projections query_key recall residual "
-        "scale similarity temperature trained_scale weighting"
+        "additive_start additive_start_tuned batch_norm depth embedding_scale embedding_start "
+        "extrapolation extrapolation_decoder feedforward heads hops mixer modern modern_wide norm "
+        "position projections query_key recall residual scale similarity temperature trained_scale "
+        "weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 
@@ -60,7 +61,7 @@ def test_a_sweep_is_valid_and_says_what_it_is_about(name: str) -> None:
     assert made.claim
     assert made.metric.name.startswith("test/")
     steps = made.budget.steps
-    for recipe in (cell.recipes[""] for cell in made.cells):
+    for recipe in (recipe for cell in made.cells for recipe in cell.recipes.values()):
         assert recipe["explain"]
         assert recipe["trainer"]["val_check_interval"] == recipe["trainer"]["max_steps"] == steps, (
             "validated once, at the end"
@@ -102,6 +103,24 @@ def test_extrapolation_varies_the_encoding_at_one_distance_in_texts_up_to_eight_
     assert {f"test/x{times}/accuracy" for times in (2, 4, 8)} <= {
         metric.name for metric in (plan("extrapolation").metric, *plan("extrapolation").also)
     }
+
+
+def test_extrapolation_in_a_decoder_differs_in_the_mask_alone() -> None:
+    encoder = {cell.name: cell.recipes[""] for cell in plan("extrapolation").cells}
+    for cell in plan("extrapolation_decoder").cells:
+        decoder = cell.recipes[""]
+        assert decoder["model"]["causal"]
+        model = {**decoder["model"], "causal": False}
+        assert {**decoder, "model": model} == encoder[cell.name]
+
+
+def test_the_start_of_additive_attention_is_tuned_in_the_cells_that_are_not() -> None:
+    plain, tuned = plan("additive_start"), plan("additive_start_tuned")
+    assert [cell.name for cell in plain.cells] == [cell.name for cell in tuned.cells]
+    rate = plain.cells[0].recipes[""]["optim"]["lr"]
+    assert tuned.tune is not None
+    assert rate in tuned.tune.values.values(), "its own rate is one of those tried"
+    assert tuned.tune.seed not in tuned.seeds
 
 
 def test_recall_varies_the_distance_and_not_the_length() -> None:
