@@ -59,9 +59,11 @@ Mean over the seeds ± half the width of its 95 % confidence interval; ▲ bette
 baseline, which is bold, after Holm's correction ([how a sweep is judged](judging.md)); △ and ▽ are
 hints, with a corrected p from 0.01 to 0.05. What was **found** is said of the first runs
 of a sweep. A verdict **held** in a repeat with other seeds if its difference has the same sign
-there, and the differences of both, pooled, have the same verdict, and not as a hint. One that
-**weakened** has another sign there, or is not distinguishable or only a hint by both ([what is
-pooled](judging.md#repeats)); one that **appeared** is a verdict of both together alone. Sweeps with
+there, and the differences of both, pooled, have the same verdict, and not as a hint; it is **still
+a hint** if it is one before and by both. One that **weakened** has another sign there, or is not
+distinguishable by both, or a hint where it was none; one that **turned round** is better once and
+worse once; one that **appeared** is a verdict of both together alone ([what is
+pooled](judging.md#repeats)). Sweeps with
 the same recipe and seeds share some runs, so that their verdicts are not independent. The
 **smallest effect** is what the first runs detect [with a probability of
 0.8](judging.md#the-smallest-effect). Tokens per second and memory are medians. Other work shared
@@ -130,6 +132,8 @@ def setting(file: Path) -> str:
         if key.startswith(("model.", "data.dataset.", "data.max_tokens", "optim."))
         and not key.endswith((".val", ".test", ".long", ".longer", ".each"))
     ]
+    if tune := made.get("tune"):
+        changed.append(f"{tune['key']} the best of {', '.join(map(str, tune['values']))}")
     return f"`{made['recipe']}`" + (f" with {', '.join(changed)}" if changed else "")
 
 
@@ -294,9 +298,10 @@ def verdict_groups(plan: Plan, file: Path) -> Iterator[str]:
     outcomes: dict[str, list[str]] = defaultdict(list)
     for where, found in second_runs(plan, file, rows, plan.metric):
         for one in found.axes:
-            new = f": {one.pooled.verdict}{', a hint' * one.pooled.is_hint}"
-            said = f"{one.outcome}{new * (one.outcome == 'appeared')}"
-            outcomes[str(one.labels)].append(f"{said} {where}".strip())
+            said = f"{one.outcome} {where}".strip()
+            if one.outcome == "appeared":
+                said += f": {one.pooled.verdict}{', a hint' * one.pooled.is_hint}"
+            outcomes[str(one.labels)].append(said)
     for verdict in ("better", "worse", "not distinguishable", "not judged"):
         names = []
         for one in (one for one in judged if one.verdict == verdict):

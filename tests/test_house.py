@@ -89,7 +89,7 @@ def names() -> set[str]:
         "learned",
         "instance",
     }
-    ordinary |= {"mean", "sum", "first", "max", "word", "bytes", "pre", "post", "identity"}
+    ordinary |= {"mean", "sum", "first", "last", "max", "word", "bytes", "pre", "post", "identity"}
     ordinary |= {"softmax"}  # also a trait
     return {name for kind in KINDS for name in registry(kind).names()} - ordinary
 

@@ -110,7 +110,8 @@ def find() -> Found:
     return Found(
         {
             "variance of embeddings": table(
-                ["V", "d", "2/(V + d)", "variance of one drawn", "that times d", *beside], variances()
+                ["V", "d", "2/(V + d)", "variance of one drawn", "that times d", *beside],
+                variances(),
             ),
             "starts of embeddings": table(["V 8,000, d 512", "variance", *beside], starts()),
         },

@@ -176,7 +176,7 @@ def measure(
     """Seconds and GB by kind, length and width."""
     torch.set_num_threads(1)
     # Each process says that this module, which is preloaded, is loaded once more as its main one.
-    os.environ["PYTHONWARNINGS"] = "ignore::RuntimeWarning:runpy"
+    os.environ.setdefault("PYTHONWARNINGS", "ignore::RuntimeWarning:runpy")
     PROCESSES.set_forkserver_preload([__spec__.name])
     sizes = [(length, dim) for length in lengths for dim in dims]
     times = {kind: {size: time_of(*size, kind, repeats) for size in sizes} for kind in KINDS}

@@ -70,6 +70,12 @@ def test_like_on_the_command_line_comes_before_its_options(tmp_path: Path) -> No
     assert found["position"] == {"name": "rotary", "layout": "half"}
 
 
+def test_one_like_leaves_nothing_of_another(tmp_path: Path) -> None:
+    alone = resolved(tmp_path, "{like: t5}", "--model.dim", "64")
+    both = resolved(tmp_path, "{like: gpt2, dim: 64}", "--model.like", "t5")
+    assert both == alone
+
+
 def test_an_unknown_architecture_in_a_recipe_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match=r"mine.yaml: model.like: no architecture named 'lama'"):
         resolved(tmp_path, "{like: lama}")

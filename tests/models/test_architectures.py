@@ -116,6 +116,13 @@ def test_every_model_can_be_like_every_architecture(name: str) -> None:
                 build_and_call(like=name, **SMALL)
 
 
+@pytest.mark.parametrize("name", architectures.names())
+def test_a_classifier_like_a_language_model_is_causal_and_reads_the_last_token(name: str) -> None:
+    config = tfzoo.TransformerClassifier(20, 3, like=name, **SMALL).config
+    language_model = architectures.architecture(name).model == "LanguageModel"
+    assert (config["causal"], config["pooling"] == "last") == (language_model, language_model)
+
+
 def test_every_key_can_be_changed_on_top_and_the_configuration_says_all() -> None:
     model = tfzoo.LanguageModel(20, like="llama", norm="layer", tie=True, **SMALL)
     assert model.config["norm"] == "layer"

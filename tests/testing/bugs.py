@@ -679,6 +679,13 @@ BUGS = (
         "classifier plain padding_has_no_influence",
     ),
     Bug(
+        "a causal classifier sees later tokens",
+        "models/classifier.py",
+        "options, causal=causal, cross=False",
+        "options, causal=False, cross=False",
+        "classifier side=decoder tokens_of_a_causal_classifier_see_no_later_ones",
+    ),
+    Bug(
         "a classifier's encoder sees padding",
         "models/classifier.py",
         "return self.encoder(self.embedding(text, types), mask=mask, padding=padding)",

@@ -44,7 +44,7 @@ def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
         reason = rule.reason(parts)
         if reason is None or (rule.name in allow and rule.allowable(parts)):
             continue
-        side = "in the decoder, " if parts.causal else ""
+        side = "in the decoder, " if parts.causal and parts.pooling is None else ""
         allow_hint = (
             f"To run it anyway: allow: [{rule.name}]"
             if rule.allowable(parts)

@@ -58,11 +58,11 @@ def leaky_norm(parts: Parts) -> str | None:
     if "mixes_tokens:always" in parts.norm.traits:
         return (
             f"norm {parts.norm.name!r} computes its statistics over all tokens of a sentence, "
-            "so no token can be decoded before the last is known"
+            "so that a causal model would see later ones"
         )
     return (
         f"norm {parts.norm.name!r} mixes tokens while training, "
-        "so a decoder with it sees later tokens in training, but not when it decodes"
+        "so that a causal model would see later ones then, but not afterwards"
     )
 
 
@@ -84,7 +84,7 @@ def unknown_length(parts: Parts) -> str | None:
     if parts.causal and "needs_length" in parts.position.traits:
         return (
             f"position {parts.position.name!r} needs the sentence's length, "
-            "which a decoder does not know before its end"
+            "which depends on later tokens, and those a causal model must not see"
         )
     return None
 
@@ -132,10 +132,7 @@ def first_token_pooling(parts: Parts) -> str | None:
 def bidirectional_mixer(parts: Parts) -> str | None:
     """A decoder must not read later tokens."""
     if parts.causal and "bidirectional" in parts.mixer.traits:
-        return (
-            f"mixer {parts.mixer.name!r} reads later tokens, "
-            "so no token can be decoded before the last is known"
-        )
+        return f"mixer {parts.mixer.name!r} reads later tokens, which a causal model must not see"
     return None
 
 
@@ -237,7 +234,7 @@ RULES = (
         "first-token-pooling",
         first_token_pooling,
         lambda parts: (
-            "Poolings that read all tokens: "
+            "Poolings that read other tokens: "
             + names_that_fit("pooling", lambda pooling: "reads_first" not in pooling.traits)
         ),
         lambda parts: False,

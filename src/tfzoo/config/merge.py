@@ -137,12 +137,18 @@ class Merged:
         return text if str in kinds and not isinstance(value, list | dict) else value
 
     def _add_architecture(self, name: Any, origin: str) -> None:
-        """Set the options of ``like: NAME`` in the section ``model``."""
+        """Set the options of ``like: NAME`` in the section ``model``, in place of those of an
+        earlier ``like``.
+        """
         if name is None:
             return
         with within(origin if origin == "--model.like" else f"{origin}: model.like"):
             options = options_like(name, self.sections["model"].cls)
-        self.values.setdefault("model", {}).update(options)
+        values = self.values.setdefault("model", {})
+        earlier = [key for key in values if "(like: " in self.origins.get(f"model.{key}", "")]
+        for key in earlier:
+            del values[key], self.origins[f"model.{key}"]
+        values.update(options)
         self.origins.update({f"model.{key}": f"{origin} (like: {name})" for key in options})
 
     def _add_key(self, section: str, key: str, value: Any, origin: str) -> None:

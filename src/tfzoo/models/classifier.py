@@ -23,8 +23,8 @@ from tfzoo.values import check_range
 
 
 class TransformerClassifier(nn.Module):
-    """An encoder (Vaswani et al. 2017, section 3.1), a pooling of its output ``x`` to one vector
-    per text, and a linear layer: ``W pool(x) + b``.
+    """An encoder (Vaswani et al. 2017, section 3.1), or with ``causal`` a decoder without memory, a
+    pooling of its output ``x`` to one vector per text, and a linear layer: ``W pool(x) + b``.
 
     >>> import torch
     >>> model = TransformerClassifier(8000, classes=6, dim=64, heads=4, layers=2, pooling="max")
@@ -124,7 +124,7 @@ class TransformerClassifier(nn.Module):
     def encode(
         self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
     ) -> Tensor:
-        """The encoder's last hidden states: ``(b n) -> (b n d)``."""
+        """The last hidden states: ``(b n) -> (b n d)``."""
         mask = Mask(keys=self.valid(text, padding))
         return self.encoder(self.embedding(text, types), mask=mask, padding=padding)  # type: ignore[no-any-return]
 

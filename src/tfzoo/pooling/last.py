@@ -11,7 +11,7 @@ from tfzoo.registry import register
 
 @register("pooling", "last", paper="arXiv:1910.13461, section 3.1", traits={"ordered"})
 class Last(Pooling):
-    """The last real token: ``x_n``; in a causal model, the one that sees all others (BART, GPT-2).
+    """The last real token: ``x_n``; in a causal model, the one that sees all others (GPT, BART).
 
     Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A sequence of no token
     gives zeros. Options: none.

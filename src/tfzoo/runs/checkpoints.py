@@ -51,7 +51,7 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
             f"{run} holds no checkpoint: its training has written none"
             + (f". Runs: {', '.join(similar_runs(path / 'x'))}" if similar_runs(path / "x") else "")
         )
-    if prefer != "best" and last:
+    if prefer == "last" and last:
         return last[0]
     if len(best) > 1:
         return named_best(best, last) or max(best, key=lambda file: file.stat().st_mtime)

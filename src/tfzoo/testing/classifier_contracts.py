@@ -63,35 +63,48 @@ def a_text_does_not_see_the_others_of_its_batch(subject: Subject) -> None:
 def every_token_has_influence(subject: Subject) -> None:
     """Every real token has influence on the logits. With a ``sparse`` weighting, a mixer of limited
     ``reach``, or a mixer alone, whose outputs can cancel when they are pooled, some token has. With
-    a ``sparse`` weighting, no residual connection and a pooling of one token, none may have.
+    a weighting that ``needs_positive_scores``, no residual connection and a pooling of one token,
+    none may have.
     """
     text = FULL[:1].repeat(7, 1)
     for t in range(6):
         text[t + 1, t] = 11
     out = subject(text, "none")
     off = (out[1:] - out[:1]).abs().amax(-1)
-    sparse = "sparse" in subject.traits("weighting")
-    replaces = "replaces" in subject.traits("residual")
-    if sparse and replaces and any(map(reads_one_token, subject.parts("pooling"))):
+    weighting, replaces = subject.traits("weighting"), "replaces" in subject.traits("residual")
+    nothing = replaces and "needs_positive_scores" in weighting
+    if nothing and any(map(reads_one_token, subject.parts("pooling"))):
         return
     near = not subject.parts("mixer") or "reach" in subject.traits("mixer")
     alone = replaces and not subject.parts("feedforward")
-    off = off.max() if near or sparse or alone else off.min()
+    off = off.max() if near or alone or "sparse" in weighting else off.min()
     if not off > CLEAR:
         raise Violation(f"a token has no influence: {off.item():.2g}")
+
+
+def tokens_of_a_causal_classifier_see_no_later_ones(subject: Subject) -> None:
+    """With ``causal``, a token's last hidden state does not depend on later tokens."""
+    module = subject.module
+    if isinstance(module, TransformerClassifier) and module.config["causal"]:
+        changed = FULL.clone()
+        changed[:, 4:] = FULL.flip(0)[:, 4:]
+        before, after = (module.encode(one, padding="none")[:, :4] for one in (FULL, changed))
+        assert_same(after, before, "other tokens at the end")
 
 
 def order_matters_if_and_only_if_something_reads_it(subject: Subject) -> None:
     """Logits depend on the order of tokens exactly where the position acts, the mixer or the
     pooling is ``ordered``, or the mixer is causal. They may not with a weighting that is ``sparse``
-    or ``ignores_scores``, where a pooling reads one token alone of an ``ordered`` mixer, or where
-    layers are empty.
+    or ``ignores_scores``, where a pooling reads one token alone of a mixer other than attention
+    that nothing is added to, or where layers are empty.
     """
     text = FULL[:1]
     moved = text[:, [3, 0, 5, 2, 1, 4]]  # the first and the last token too
-    mixed = "ordered" in subject.traits("mixer") or (subject.causal and subject.parts("mixer"))
+    mixed = "ordered" in subject.traits("mixer")
+    mixed = mixed or (subject.causal and bool(subject.parts("mixer")))
     positions = hooks(subject.position.name)
-    one = mixed and any(map(reads_one_token, subject.parts("pooling")))
+    replaced = "replaces" in subject.traits("residual") and "attends" not in subject.traits("mixer")
+    one = replaced and any(map(reads_one_token, subject.parts("pooling")))
     empty = not subject.parts("mixer") and not subject.parts("feedforward")
     unsure = subject.traits("weighting") & {"sparse", "ignores_scores"}
     if not (positions or mixed or "ordered" in pooling_of(subject).traits):
@@ -145,6 +158,7 @@ CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (
     padding_has_no_influence_while_training,
     a_text_does_not_see_the_others_of_its_batch,
     every_token_has_influence,
+    tokens_of_a_causal_classifier_see_no_later_ones,
     order_matters_if_and_only_if_something_reads_it,
     rotated_scores_depend_on_distance_alone,
     texts_of_nothing_but_padding_are_harmless,

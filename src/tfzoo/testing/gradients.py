@@ -21,9 +21,9 @@ relative rounding error of 1e-16.
 
 def gradients_reach_every_parameter(subject: Subject) -> None:
     """In training, every parameter has a gradient, except where it provably has no influence. With
-    a ``sparse`` weighting, those that make scores may have none; where a pooling reads one token,
-    so may those of positions, and of the sublayers of mixers with such a weighting or without
-    attention.
+    a ``sparse`` weighting, those that make scores may have none. Where a pooling reads one token,
+    neither may those of positions and of mixers without attention, nor those of a whole attention
+    sublayer whose weighting ``needs_positive_scores``.
     """
     with subject.training(), torch.enable_grad():
         out = subject(TEXT)
@@ -55,14 +55,16 @@ def gradients_reach_every_parameter(subject: Subject) -> None:
 def unsure(subject: Subject) -> set[str]:
     """Parameters that may have a gradient or none, as the text will have it."""
     found = set[str]()
-    sparse = "sparse" in subject.traits("weighting")
-    if sparse:
+    if "sparse" in subject.traits("weighting"):
         found |= {name for name, _ in score_parameters(subject.module)}
-    certain = "attends" in subject.traits("mixer") and not sparse
-    if certain or not any(map(reads_one_token, subject.parts("pooling"))):
+    attends = "attends" in subject.traits("mixer")
+    silent = attends and "needs_positive_scores" in subject.traits("weighting")
+    reads_one = any(map(reads_one_token, subject.parts("pooling")))
+    if not reads_one or (attends and not silent):
         return found
     parts = {*subject.parts("mixer"), *subject.parts("position")}
-    inside = {sublayer(f"{name}.") for name, one in subject.module.named_modules() if one in parts}
+    modules = [name for name, one in subject.module.named_modules() if one in parts]
+    inside = {sublayer(f"{name}.") if silent else f"{name}." for name in modules}
     names = [name for name, _ in subject.module.named_parameters()]
     return found | {name for name in names if name.startswith(tuple(inside))}
 
