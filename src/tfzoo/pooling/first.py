@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.contracts import Pooling
+from tfzoo.pooling._token import token_at
 from tfzoo.registry import register
 
 
@@ -29,5 +30,4 @@ class First(Pooling):
         if valid is None:
             return x[:, 0]
         place = valid.to(torch.uint8).argmax(1)  # of the first True
-        token = x.gather(1, place[:, None, None].expand(-1, 1, x.shape[2]))[:, 0]
-        return token.masked_fill(~valid.any(1, keepdim=True), 0.0)
+        return token_at(x, valid, place)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.contracts import Pooling
+from tfzoo.pooling._token import token_at
 from tfzoo.registry import register
 
 
@@ -27,5 +28,4 @@ class Last(Pooling):
         if valid is None:
             return x[:, -1]
         place = valid.shape[1] - 1 - valid.flip(1).to(torch.uint8).argmax(1)  # of the last True
-        token = x.gather(1, place[:, None, None].expand(-1, 1, x.shape[2]))[:, 0]
-        return token.masked_fill(~valid.any(1, keepdim=True), 0.0)
+        return token_at(x, valid, place)
