@@ -22,8 +22,8 @@ relative rounding error of 1e-16.
 def gradients_reach_every_parameter(subject: Subject) -> None:
     """In training, every parameter has a gradient, except where it provably has no influence. With
     a ``sparse`` weighting, those that make scores may have none. Where a pooling reads one token,
-    neither may those of positions and of mixers without attention, nor those of a whole attention
-    sublayer whose weighting ``needs_positive_scores``.
+    so may those of positions, of mixers without attention, and of a whole attention sublayer whose
+    weighting ``needs_positive_scores``.
     """
     with subject.training(), torch.enable_grad():
         out = subject(TEXT)
