@@ -119,9 +119,7 @@ def constant_pooling(parts: Parts) -> str | None:
 
 def first_token_pooling(parts: Parts) -> str | None:
     """In a causal model, the first token depends on no other."""
-    if parts.pooling is None or not parts.causal:
-        return None
-    if "reads_first" in parts.pooling.traits:
+    if parts.causal and parts.pooling is not None and "reads_first" in parts.pooling.traits:
         return (
             f"pooling {parts.pooling.name!r} reads the first token of a text, which in a causal "
             "model depends on no other token"

@@ -60,6 +60,8 @@ class Merged:
     sections: Mapping[str, Section]
     values: dict[str, Any] = field(default_factory=dict)
     origins: Origins = field(default_factory=Origins)
+    like_origin: str = ""
+    """The origin of the options that the last ``like`` set."""
 
     def add(self, values: Mapping[str, Any], origin: str) -> None:
         """Merge nested values, which override earlier ones.
@@ -145,11 +147,12 @@ class Merged:
         with within(origin if origin == "--model.like" else f"{origin}: model.like"):
             options = options_like(name, self.sections["model"].cls)
         values = self.values.setdefault("model", {})
-        earlier = [key for key in values if "(like: " in self.origins.get(f"model.{key}", "")]
+        earlier = [key for key in values if self.origins.get(f"model.{key}") == self.like_origin]
         for key in earlier:
             del values[key], self.origins[f"model.{key}"]
+        self.like_origin = f"{origin} (like: {name})"
         values.update(options)
-        self.origins.update({f"model.{key}": f"{origin} (like: {name})" for key in options})
+        self.origins.update({f"model.{key}": self.like_origin for key in options})
 
     def _add_key(self, section: str, key: str, value: Any, origin: str) -> None:
         known, values = self.sections[section], self.values.setdefault(section, {})
