@@ -66,7 +66,8 @@ worse once; one that **appeared** is a verdict of both together alone ([what is
 pooled](judging.md#repeats)). Sweeps with the same recipe and seeds share some runs, so that their
 verdicts are not independent. The **smallest effect** is what the first runs detect [with a
 probability of 0.8](judging.md#the-smallest-effect). Tokens per second and memory are medians.
-Other work shared the machine, more at one time than at another, so that the speeds do not compare the parts.
+Other work shared the machine, more at one time than at another, so that the speeds do not
+compare the parts.
 """
 
 
