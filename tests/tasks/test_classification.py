@@ -5,6 +5,7 @@ draws.
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -151,7 +152,30 @@ def test_what_is_scored_is_what_is_predicted(
     of_sets: Any = trainer.predict(task, datamodule=data)
     batches = of_sets[data.test_names.index("test")]
     predicted = [one for batch in batches for one in batch]
-    assert sorted(label for label, _ in predicted) == sorted(label for label, _ in found)
+    assert len(batches) > 1
+    assert [(one["text"], one["label"]) for one in predicted] == sentences(30, 2)
+    assert [one["prediction"] for one in predicted] == [label for label, _ in found]
+
+
+def test_a_prediction_carries_the_index_of_its_row(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
+    trainer, task = trainer_in(tmp_path, enable_checkpointing=False), task_of(data)
+    loader = data.test_dataloader()[data.test_names.index("test")]
+    batches: Any = trainer.predict(task, loader)  # the longest first
+    found = [one for batch in batches for one in batch]
+    assert [one["text"] for one in found] != [text for text, _ in sentences(30, 2)]
+    found.sort(key=lambda one: one["index"])
+    assert [(one["text"], one["label"]) for one in found] == sentences(30, 2)
+
+
+def test_batches_without_text_and_labels_are_predicted(
+    data: tfzoo.ClassificationData, tmp_path: Path
+) -> None:
+    batch = tfzoo.ClassificationBatch.collate([([5, 6], 0), ([5], 1)])
+    rows = task_of(data).predict_step(replace(batch, label=batch.label[:0]), 0)
+    assert [row.keys() for row in rows] == [{"index", "prediction", "probability"}] * 2
+    assert [row["index"] for row in rows] == [0, 1]
 
 
 def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(
@@ -213,7 +237,7 @@ def test_every_line_gets_one_answer_in_order(data: tfzoo.ClassificationData) -> 
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ("red two", r"pass a list of lines, not one string: \['red two'\]"),
+        ("red two", r"pass a list of texts, not one: \['red two'\]"),
         (["red", None], "line 2 of 2 is not a string but None"),
         ([0.5], "not a string"),
         (["\ud83d"], "lone surrogate"),

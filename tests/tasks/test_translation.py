@@ -127,7 +127,7 @@ def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
     task.translations(lines, max_tokens=50, progress=sizes.append)
     assert len(sizes) > 1
     assert sum(sizes) == len(lines)
-    with pytest.raises(BadData, match="pass a list of lines"):
+    with pytest.raises(BadData, match="pass a list of texts"):
         task.translate("two")
 
 

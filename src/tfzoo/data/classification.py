@@ -266,7 +266,7 @@ class ClassificationData(TextData):
         self.cut = {name: int(over.sum()) for name, over in cut.items() if over.any()}
 
     def _remarks(self) -> list[str]:
-        remarks = super()._remarks()
+        remarks = super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
         if self.cut:
             sizes = {name: len(self.sets[name]) for name in self.cut}
             cut = ", ".join(f"{n:,} of {sizes[name]:,} in {name}" for name, n in self.cut.items())

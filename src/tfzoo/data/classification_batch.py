@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.lines import check_several
 from tfzoo.data.parallel_batch import epoch_of, padded, sentences_of, whole
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Tokenizer
@@ -144,6 +145,9 @@ class Vocabulary:
     tokenizer: Tokenizer
     labels: list[str]
     spec: Spec = "bpe"
+
+    def __post_init__(self) -> None:
+        check_several(self.labels)
 
     def state(self) -> dict[str, Any]:
         """Plain values from which :meth:`restore` builds it; part of every checkpoint."""

@@ -38,7 +38,8 @@ class LengthBucketedSampler(Sampler[list[int]]):
     The batches of an epoch are a function of ``(seed, epoch)``: lengths get a little noise, the
     examples are sorted by them and cut into batches, and the batches are shuffled. Every epoch has
     the same number of batches; the largest ones are split to reach it, and no example is dropped or
-    repeated. Without ``shuffle``, the longest examples come first and all epochs are the same.
+    repeated. Without ``shuffle``, the longest examples come first and all epochs are the same; with
+    neither ``shuffle`` nor ``sort``, the examples come in the order of their rows.
 
     With several processes, process ``rank`` of ``world_size`` gets every ``world_size``-th batch of
     the order that a single process would have. All get the same number: where the last round has
@@ -65,6 +66,7 @@ class LengthBucketedSampler(Sampler[list[int]]):
         rank: int = 0,
         world_size: int = 1,
         shuffle: bool = True,
+        sort: bool = True,
     ) -> None:
         check_range("max_tokens", max_tokens, ge=1, whole=True)
         if len(source) < world_size:
@@ -72,7 +74,8 @@ class LengthBucketedSampler(Sampler[list[int]]):
                 f"{len(source)} examples are too few for {world_size} processes; use fewer devices"
             )
         self.source, self.target = np.asarray(source) + 1, np.asarray(target) + 1
-        self.max_tokens, self.seed, self.shuffle = max_tokens, seed, shuffle
+        self.max_tokens, self.seed = max_tokens, seed
+        self.shuffle, self.sort = shuffle, sort
         self.rank, self.world_size = rank, world_size
         self.epoch = 0
         self.start = 0
@@ -151,8 +154,10 @@ class LengthBucketedSampler(Sampler[list[int]]):
     def _order(self, random: np.random.Generator | None, noise: float) -> Rows:
         """All examples, the longest first: sorted by the longer side, then by how much longer the
         source is. The second key alternates between rising and falling, so that neighbours are
-        similar also where the first key changes.
+        similar also where the first key changes. Without ``sort``: as they are.
         """
+        if not self.sort:
+            return np.arange(len(self.source))
         sides: list[NDArray[Any]] = [self.source, self.target]
         if random is not None:
             sides = [side + random.uniform(-noise, noise, len(side)) for side in sides]

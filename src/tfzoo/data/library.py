@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tfzoo.data.lines import check_several
 from tfzoo.errors import BadOption
 from tfzoo.registry import Entry
 from tfzoo.special_ids import EOS
@@ -53,6 +54,7 @@ class LibraryTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
+        check_several(texts)
         found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
@@ -83,6 +85,11 @@ class LibraryTokenizer:
                 "call train(lines) or restore(state) first"
             )
         return self.library
+
+    def _fit(self, fresh: tokenizers.Tokenizer, trainer: Any, lines: Iterable[str]) -> None:
+        """Let the library train a tokenizer on these lines."""
+        check_several(lines)
+        fresh.train_from_iterator(lines, trainer)
 
     def _keep(self, fresh: tokenizers.Tokenizer, **model: Any) -> None:
         """Use this tokenizer of the library, with these settings of its model changed, and without

@@ -65,6 +65,16 @@ def decoded(stream: Iterable[bytes], name: str) -> Generator[str, None, None]:
         raise BadData(f"{name}: {error.strerror or error}") from None
 
 
+def check_several(texts: object) -> None:
+    """Check that a list of texts is not one text, whose characters would be taken for lines.
+
+    Raises:
+        BadData: it is a string, or bytes.
+    """
+    if isinstance(texts, str | bytes):
+        raise BadData(f"pass a list of texts, not one: [{texts[:40]!r}]")
+
+
 def check_unicode(text: str, where: str) -> str:
     """The text itself, if it can be encoded.
 

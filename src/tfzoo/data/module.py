@@ -5,7 +5,8 @@ length in an order that depends on seed and epoch alone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, ClassVar
 
 import lightning.pytorch as L
@@ -16,6 +17,7 @@ from tfzoo import _adapters
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import Examples
+from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadData
 from tfzoo.registry import Spec, create
 from tfzoo.values import check_range
@@ -131,8 +133,8 @@ class TextData(L.LightningDataModule):
         return [self._loader(name, shuffle=False) for name in self.test_names]
 
     def predict_dataloader(self) -> list[DataLoader[Any]]:
-        """As :meth:`test_dataloader`."""
-        return self.test_dataloader()
+        """As :meth:`test_dataloader`, with the examples in the order of their rows."""
+        return [self._loader(name, shuffle=False, sort=False) for name in self.test_names]
 
     def describe(self) -> str:
         """The size of each split, one per line, for the beginning of a training."""
@@ -162,10 +164,18 @@ class TextData(L.LightningDataModule):
         kept = "a carriage return inside a cell is kept and does not end a line"
         return [*skips, f"{kept}: {counted(counts, 'cell')}"]
 
+    @staticmethod
+    def _remarks_of(*tokenizers: Tokenizer) -> list[str]:
+        """What tokenizers say about their vocabulary, if they have a method ``remarks``."""
+        said: Iterator[list[str]] = (
+            getattr(tokenizer, "remarks", list)() for tokenizer in tokenizers
+        )
+        return list(dict.fromkeys(chain.from_iterable(said)))
+
     def _skips(self) -> str:
         return counted(self.skipped, self.unit)
 
-    def _sampler(self, split: str, *, shuffle: bool) -> LengthBucketedSampler:
+    def _sampler(self, split: str, *, shuffle: bool, sort: bool = True) -> LengthBucketedSampler:
         trainer = self.trainer
         options: dict[str, Any] = {
             "max_tokens": self.max_tokens,
@@ -173,16 +183,17 @@ class TextData(L.LightningDataModule):
             "rank": trainer.global_rank if trainer else 0,
             "world_size": trainer.world_size if trainer else 1,
             "shuffle": shuffle,
+            "sort": sort,
         }
         known, self._described = self._described, None
         if known and known[0] is self.sets[split] and options.items() <= vars(known[1]).items():
             return known[1]
         return LengthBucketedSampler(*self.sets[split].lengths(), **options)
 
-    def _loader(self, split: str, *, shuffle: bool) -> DataLoader[Any]:
+    def _loader(self, split: str, *, shuffle: bool, sort: bool = True) -> DataLoader[Any]:
         return DataLoader(
             self.sets[split],
-            batch_sampler=self._sampler(split, shuffle=shuffle),
+            batch_sampler=self._sampler(split, shuffle=shuffle, sort=sort),
             collate_fn=as_is,
             num_workers=self.workers,
             persistent_workers=self.workers > 0,

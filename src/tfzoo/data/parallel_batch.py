@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.lines import check_unicode
+from tfzoo.data.lines import check_several, check_unicode
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData
 from tfzoo.special_ids import BOS, EOS, UNK
@@ -26,8 +26,7 @@ def checked_lines(lines: Iterable[str]) -> list[str]:
     Raises:
         BadData: ``lines`` is one string, or holds something that is no string.
     """
-    if isinstance(lines, str):
-        raise BadData(f"pass a list of lines, not one string: [{lines[:40]!r}]")
+    check_several(lines)
     lines = list(lines)
     for number, line in enumerate(lines, 1):
         where = f"line {number:,} of {len(lines):,}"

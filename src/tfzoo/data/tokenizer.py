@@ -16,6 +16,9 @@ class Tokenizer(Protocol):
     ``decode(encode([line])) == [line]`` up to Unicode's normal form NFC. No text is encoded as one
     of the special ids 0 to 3 (:mod:`tfzoo.special_ids`), not even one that spells their names; only
     a tokenizer with a closed vocabulary gives ``UNK``.
+
+    It may have a method ``remarks() -> list[str]``: what to print before training about the
+    vocabulary that it has chosen.
     """
 
     def train(self, lines: Iterable[str]) -> None:

@@ -159,6 +159,10 @@ class TranslationData(TextData):
         self._filter(sets["train"])
         self.sets = sets
 
+    def _remarks(self) -> list[str]:
+        both = self.tokenizers
+        return super()._remarks() + self._remarks_of(both.source, both.target)
+
     def _filter(self, train: ParallelDataset) -> None:
         """Leave pairs out of training that have an empty side, or one that is too long."""
         source, target = train.source.lengths, train.target.lengths

@@ -25,6 +25,7 @@ from tfzoo.tasks import foreign
 from tfzoo.tasks.attention import classification_attention
 from tfzoo.tasks.classification_scores import ClassificationScores
 from tfzoo.tasks.compute import Compute
+from tfzoo.tasks.evaluation import rows_of
 from tfzoo.tasks.loss import Loss, class_losses
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
@@ -207,21 +208,14 @@ class ClassificationTask(Task):
         return paths
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
-        found = zip(batch.source_text, batch.label.tolist(), self.predict_batch(batch), strict=True)
-        return [
-            {
-                "text": text,
-                "label": self.labels[label],
-                "prediction": predicted,
-                "probability": probability,
-            }
-            for text, label, (predicted, probability) in found
-        ]
-
-    def predict_step(
-        self, batch: ClassificationBatch, batch_idx: int, dataloader_idx: int = 0
-    ) -> list[Prediction]:
-        return self.predict_batch(batch)
+        found = self.predict_batch(batch)
+        columns = {
+            "text": batch.source_text,
+            "label": [self.labels[label] for label in batch.label.tolist()],
+            "prediction": [one.label for one in found],
+            "probability": [one.probability for one in found],
+        }
+        return rows_of(columns)
 
     def classify(
         self,

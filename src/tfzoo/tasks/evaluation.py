@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -54,7 +54,7 @@ class Evaluator(Learner):
 
     def prediction_rows(self, batch: Any) -> list[dict[str, Any]]:
         """Return a dict for each item of a batch: input, prediction and reference, by the column
-        names of ``tfzoo predict``.
+        names of ``tfzoo predict``; without those that the batch does not hold.
         """
         raise NotImplementedError
 
@@ -86,6 +86,13 @@ class Evaluator(Learner):
     def test_names(self) -> list[str]:
         """The names of the test sets; empty if the data module has no ``test_names``."""
         return list(getattr(getattr(self.trainer, "datamodule", None), "test_names", []))
+
+    def predict_step(
+        self, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> list[dict[str, Any]]:
+        """:meth:`prediction_rows` with ``index``, the row of each item in its data set."""
+        rows = zip(batch.index, self.prediction_rows(batch), strict=True)
+        return [{"index": index, **row} for index, row in rows]
 
     def predictions(self, data: Any, name: str) -> list[dict[str, Any]]:
         """:meth:`prediction_rows` of a whole test set, in its order."""
@@ -138,3 +145,13 @@ class Evaluator(Learner):
             {f"{prefix}/{name}": value for name, value in results.items()}, prog_bar=prog_bar
         )
         self.log(f"{prefix}/items", self.items[index].compute())  # type: ignore[operator]
+
+
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """The rows of a table, without its empty columns.
+
+    >>> rows_of({"text": [], "score": [0.5, 0.25]})
+    [{'score': 0.5}, {'score': 0.25}]
+    """
+    kept = {name: column for name, column in columns.items() if len(column)}
+    return [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from tfzoo.tasks import foreign
 from tfzoo.tasks.attention import translation_attention
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.cross_entropy import cross_entropy, cross_entropy_of_logits
+from tfzoo.tasks.evaluation import rows_of
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
 from tfzoo.tasks.translation_scores import MIN_WORDS, TranslationScores, mean_words
@@ -198,17 +199,15 @@ class TranslationTask(Task):
 
     def prediction_rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
         # Not from `batch.source`: `translations` truncates texts that are too long for the model.
-        best = self.translations(batch.source_text, replace(self.search, n_best=1))
-        columns = zip(batch.source_text, best, batch.target_text, strict=True)
-        return [
-            {"source": source, "translation": one.text, "reference": target, "score": one.score}
-            for source, (one,), target in columns
-        ]
-
-    def predict_step(
-        self, batch: ParallelBatch, batch_idx: int, dataloader_idx: int = 0
-    ) -> list[str]:
-        return self._decode(batch.source, replace(self.search, n_best=1))
+        options, source = replace(self.search, n_best=1), batch.source_text
+        best = self.translations(source, options) if source else self._search(batch.source, options)
+        columns: dict[str, Sequence[Any]] = {
+            "source": source,
+            "translation": [one.text for (one,) in best],
+            "reference": batch.target_text,
+            "score": [one.score for (one,) in best],
+        }
+        return rows_of(columns)
 
     def translate(
         self,

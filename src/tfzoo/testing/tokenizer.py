@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfzoo.errors import TfzooError
 from tfzoo.registry import Entry
 from tfzoo.testing.contract import Violation, contract
 from tfzoo.testing.samples import build
@@ -56,6 +57,21 @@ def the_state_restores_it(entry: Entry) -> None:
         raise Violation("state() is not a string")
     if other.encode(NEW) != tokenizer.encode(NEW) or len(other) != len(tokenizer):
         raise Violation("a restored tokenizer encodes otherwise")
+
+
+@contract("tokenizer")
+def one_text_is_no_list_of_texts(entry: Entry) -> None:
+    """``train`` and ``encode`` refuse one text, whose characters would pass for texts."""
+    tokenizer = trained(entry)
+    for method in (tokenizer.encode, build(entry).train):
+        try:
+            method(NEW[0])
+        except TfzooError:
+            continue
+        raise Violation(
+            f"{method.__name__}({NEW[0]!r}) takes each character for a text; "
+            "check_several of tfzoo.data.lines refuses it"
+        )
 
 
 @contract("tokenizer")

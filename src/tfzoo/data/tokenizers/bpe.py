@@ -47,5 +47,5 @@ class BPE(LibraryTokenizer):
             show_progress=False,
         )
         fresh = untrained(models.BPE(byte_fallback=True), lowercase=self.lowercase)
-        fresh.train_from_iterator(lines, trainer)
+        self._fit(fresh, trainer, lines)
         self._keep(fresh)

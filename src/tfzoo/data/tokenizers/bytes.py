@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tfzoo.data.library import LINE_ENDS
+from tfzoo.data.lines import check_several
 from tfzoo.registry import register
 from tfzoo.special_ids import EOS
 
@@ -23,11 +24,13 @@ class Bytes:
 
     def train(self, lines: Iterable[str]) -> None:
         """Read the lines and learn nothing: all bytes are known."""
+        check_several(lines)
         for _ in lines:
             pass
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
+        check_several(texts)
         return [[byte + FIRST for byte in text.encode("utf-8", "replace")] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:

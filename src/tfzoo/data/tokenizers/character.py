@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tfzoo.data.library import BYTES, LARGEST, SMALLEST, SPECIAL, LibraryTokenizer
+from tfzoo.data.lines import check_several
 from tfzoo.registry import register
 from tfzoo.values import check_range
 
@@ -34,6 +35,7 @@ class Character(LibraryTokenizer):
         normalizer = normalizers.Sequence(
             [normalizers.NFC(), *([normalizers.Lowercase()] if self.lowercase else [])]
         )
+        check_several(lines)
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(normalizer.normalize_str(line))

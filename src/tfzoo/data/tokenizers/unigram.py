@@ -48,7 +48,7 @@ class Unigram(LibraryTokenizer):
             show_progress=False,
         )
         fresh = untrained(models.Unigram(), lowercase=self.lowercase)
-        fresh.train_from_iterator(lines, trainer)
+        self._fit(fresh, trainer, lines)
         vocabulary = json.loads(fresh.to_str())["model"]["vocab"]
         self._keep(fresh, byte_fallback=True, vocab=ordered(vocabulary))
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
 from tfzoo.data.library import LARGEST, PIECES, SPECIAL, WORDS, LibraryTokenizer, untrained
 from tfzoo.registry import register
 from tfzoo.values import check_range
+
+UNSPACED = re.compile(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]{6,}"  # Han and kana
+    "|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{16,}"  # Thai, Lao, Burmese, Khmer
+)
+"""Longer than nearly all words of these scripts, which are written without spaces."""
+
+TOLERATED = 0.1
+"""The fraction of such words in a vocabulary above which they are told."""
 
 
 @register("tokenizer", "word")
@@ -20,7 +30,8 @@ class Word(LibraryTokenizer):
     A word includes the space before it, so that decoding is concatenation and restores known words
     exactly. This suits classification, not translation. ``lowercase`` converts text to lower case,
     which decoding does not undo. With ``cut: spaces``, text is split at spaces only, for text whose
-    punctuation is already separated: ``'s`` or ``[MAX`` is then one word.
+    punctuation is already separated: ``'s`` or ``[MAX`` is then one word. A script that is written
+    without spaces, such as Chinese, gives words only if spaces stand between them.
 
     Raises:
         BadOption: ``vocab_size`` is under 5 (four special ids and a word) or over 10 million, or
@@ -54,5 +65,17 @@ class Word(LibraryTokenizer):
         fresh = untrained(
             models.WordLevel(unk_token=SPECIAL[1]), lowercase=self.lowercase, pieces=self.pieces
         )
-        fresh.train_from_iterator(lines, trainer)
+        self._fit(fresh, trainer, lines)
         self._keep(fresh)
+
+    def remarks(self) -> list[str]:
+        """A line if many words are whole runs of a script that is written without spaces."""
+        words = [word for word in self._trained().get_vocab() if word not in SPECIAL]
+        runs = sorted(word.strip() for word in words if UNSPACED.search(word))
+        if len(runs) <= TOLERATED * len(words):
+            return []
+        return [
+            f"tokenizer 'word': {len(runs):,} of its {len(words):,} words are runs of a script "
+            f"that is written without spaces, such as {runs[0][:20]!r}; take bpe, unigram or "
+            "character, or put spaces between the words"
+        ]
