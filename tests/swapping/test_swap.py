@@ -266,3 +266,14 @@ def test_a_swapped_model_is_copied_and_pickled() -> None:
     model.eval()
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         torch.testing.assert_close(output(other, x), output(model, x), rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_an_rms_norm_without_an_eps_keeps_that_of_its_dtype(dtype: torch.dtype) -> None:
+    """PyTorch's own default decides, which for half a float is that of a whole one."""
+    model = nn.Sequential(nn.RMSNorm(8), nn.Linear(8, 8)).to(dtype)
+    x = (1e-3 * torch.randn(2, 3, 8)).to(dtype)
+    with torch.no_grad():
+        before = model[0](x)
+        tfzoo.swap(model, norm="rms")
+        torch.testing.assert_close(model[0](x), before)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo import _adapters
+from tfzoo.attention.scaled_dot_product import ScaledDotProduct
 from tfzoo.blocks.multihead import repeat_kv
 from tfzoo.contracts import Attention
 from tfzoo.errors import BadOption
@@ -29,15 +31,11 @@ NAME = "tfzoo"
 
 HEADS = ("num_heads", "num_attention_heads", "n_heads")
 HEAD_DIMS = ("head_dim", "attention_head_size", "key_value_proj_dim", "head_size")
-UNKNOWN = ("sinks", "attn_logit_softcapping")
-"""Attributes of attention modules whose scores or softmax have a term that components do not have;
-None and 0.0 mean that there is no such term.
-"""
 
 
 class InterfaceAttention(nn.Module):
-    """A component in the place of the attention function of a ``transformers`` attention module:
-    ``(b h q c), (b kv_heads k c), (b kv_heads k e) -> (b q h e)``.
+    """A component in the place of the attention function of a ``transformers`` attention
+    module.
     """
 
     def __init__(self, attention: Attention, heads: int, head_dim: int) -> None:
@@ -48,42 +46,85 @@ class InterfaceAttention(nn.Module):
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         register()  # it may be unpickled in a process that has swapped nothing
 
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: Tensor | None,
-        position_bias: Tensor | None,
-        causal: bool,
-        dropout: float,
-    ) -> Tensor:
-        """``mask`` is as ``transformers`` makes it: ``(b 1 q k)``, boolean and True where a query
-        may look, or numbers to add to the scores. If it is None and ``causal``, query ``i`` may
-        look at keys 0 to ``i``.
-        """
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, **terms: Any) -> Tensor:
+        """``terms`` are those of :func:`compute`."""
         if (q.shape[1], q.shape[3]) != (self.heads, self.head_dim):
             raise BadOption(
                 f"the attention was swapped for {self.heads} heads of width {self.head_dim}, and "
                 f"gets {q.shape[1]} of width {q.shape[3]}"
             )
-        k, v = repeat_kv(k, self.heads), repeat_kv(v, self.heads)
-        visible, bias = mask_and_bias(q, mask, causal and q.shape[2] > 1)
-        if position_bias is not None:
-            bias = position_bias if bias is None else bias + position_bias
-        y: Tensor = self.attention(q, k, v, mask=visible, bias=bias, dropout=dropout)
-        return y.transpose(1, 2).contiguous()
+        return compute(self.attention, q, k, v, **terms)
 
 
-def mask_and_bias(q: Tensor, mask: Tensor | None, causal: bool) -> tuple[Mask, Tensor | None]:
+def compute(
+    attention: Attention,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None,
+    causal: bool,
+    dropout: float,
+    scaling: float | None,
+    softcap: float | None,
+    position_bias: Tensor | None,
+    sinks: Tensor | None,
+) -> Tensor:
+    """``attention`` with the terms of a call of the interface: ``(b h q c), (b kv_heads k c), (b
+    kv_heads k e) -> (b q h e)``.
+
+    A model may scale its queries itself and call with ``scaling=1``. Therefore the attention gets
+    the queries times ``scaling * sqrt(c)``: those that nobody has scaled. Scores that it divides by
+    ``sqrt(c)`` are the model's.
+
+    Args:
+        mask: as ``transformers`` makes it, ``(b|1 h|1 q|1 k)`` or less: boolean and True where a
+            query may look, or numbers to add to the scores.
+        causal: if there is no mask, query ``i`` may look at keys 0 to ``i``.
+        scaling: the factor of the scores; None is ``c ** -0.5``.
+        softcap: the limit of a soft cap on the scores.
+        position_bias: is added to the scores.
+        sinks: ``(h)`` or ``(b h q 1)``, the score of a key of each head that has no value.
+    """
+    heads, width = q.shape[1], q.shape[3]
+    if scaling is not None and scaling != width**-0.5:
+        q = q * (scaling * width**0.5)
+    k, v = repeat_kv(k, heads), repeat_kv(v, heads)
+    visible, bias = mask_and_bias(q, k, mask, causal and q.shape[2] > 1)
+    if position_bias is not None:
+        bias = position_bias if bias is None else bias + position_bias
+    weighting = None if sinks is None else partial(softmax_with_sinks, sinks=sinks)
+    y: Tensor = attention(
+        q, k, v, mask=visible, bias=bias, dropout=dropout, cap=softcap, weighting=weighting
+    )
+    return y.transpose(1, 2).contiguous()
+
+
+def softmax_with_sinks(scores: Tensor, mask: Mask, sinks: Tensor) -> Tensor:
+    """The softmax over the visible keys and one more, whose weight is left out: ``(b h q k), mask,
+    (h) | (b h q 1) -> (b h q k)``.
+    """
+    q, k = scores.shape[-2:]
+    visible = mask.boolean(q, k, scores.device)
+    if visible is not None:
+        scores = scores.masked_fill(~visible, float("-inf"))
+    column = sinks if sinks.dim() == 4 else sinks.view(1, -1, 1, 1)
+    column = column.to(scores.dtype).expand(*scores.shape[:-1], 1)
+    return torch.cat((scores, column), -1).softmax(-1)[..., :-1]
+
+
+def mask_and_bias(
+    q: Tensor, k: Tensor, mask: Tensor | None, causal: bool
+) -> tuple[Mask, Tensor | None]:
     """Which query may look at which key, and what is added to the scores."""
     if mask is None:
         return Mask(causal=causal, start=0), None
+    mask = mask[(None,) * (4 - mask.dim())]
     if mask.dtype != torch.bool:
         return Mask(), mask.to(q.dtype)
     if mask.shape[1] == 1 and (mask.shape[2] == 1 or mask.stride(2) == 0):  # padding alone
         return Mask(keys=mask[:, 0, 0]), None
-    return Mask(allowed=mask), None
+    return Mask(allowed=mask.expand(-1, -1, q.shape[2], k.shape[2])), None
 
 
 def attend(
@@ -93,24 +134,32 @@ def attend(
     value: Tensor,
     attention_mask: Tensor | None,
     dropout: float = 0.0,
+    scaling: float | None = None,
     is_causal: bool | None = None,
+    softcap: float | None = None,
     position_bias: Tensor | None = None,
-    **kwargs: Any,
+    sinks: Tensor | None = None,
+    s_aux: Tensor | None = None,
+    **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The attention function that ``transformers`` calls: ``(b h q c), (b kv_heads k c),
-    (b kv_heads k e) -> (b q h e)``. A module in which no component was swapped computes ``sdpa``,
-    whose masks have the same form.
+    """The attention function that ``transformers`` calls. A module in which no component was
+    swapped computes ``scaled_dot_product``. ``others`` are arguments that the model's own function
+    does not read.
     """
     part: InterfaceAttention | None = getattr(module, NAME, None)
-    if part is None:
-        sdpa = import_module("transformers").AttentionInterface()["sdpa"]
-        more = {"is_causal": is_causal, "position_bias": position_bias, **kwargs}
-        found: tuple[Tensor, Tensor | None] = sdpa(
-            module, query, key, value, attention_mask, dropout=dropout, **more
-        )
-        return found
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    return part(query, key, value, attention_mask, position_bias, causal, dropout), None
+    y: Tensor = (part or partial(compute, ScaledDotProduct()))(
+        query,
+        key,
+        value,
+        mask=attention_mask,
+        causal=getattr(module, "is_causal", True) if is_causal is None else is_causal,
+        dropout=dropout,
+        scaling=scaling,
+        softcap=softcap,
+        position_bias=position_bias,
+        sinks=s_aux if sinks is None else sinks,
+    )
+    return y, None
 
 
 def register() -> None:
@@ -132,12 +181,8 @@ def heads_of(module: Any) -> tuple[int, int]:
     """Number and width of the heads of queries.
 
     Raises:
-        NotSwappable: they are not known, or its softmax has terms that no component has.
+        NotSwappable: they are not known.
     """
-    for name in UNKNOWN:
-        value = getattr(module, name, None)
-        if value is not None and not (isinstance(value, float) and value == 0):
-            raise NotSwappable(f"its softmax has {name}")
     places = (module, module.config)
     heads = next((getattr(at, key) for at in places for key in HEADS if hasattr(at, key)), None)
     width = next((getattr(module, key) for key in HEAD_DIMS if hasattr(module, key)), None)
@@ -148,8 +193,8 @@ def heads_of(module: Any) -> tuple[int, int]:
     return int(heads), int(width)
 
 
-def interface_attention(module: Any, spec: Spec) -> tuple[InterfaceAttention, str]:
-    """A component for an attention module, and a note for the report."""
+def interface_attention(module: Any, spec: Spec) -> InterfaceAttention:
+    """A component for an attention module."""
     heads, head_dim = heads_of(module)
     like = next(module.parameters())
     layers = getattr(module.config, "num_hidden_layers", 1)
@@ -157,10 +202,7 @@ def interface_attention(module: Any, spec: Spec) -> tuple[InterfaceAttention, st
     sizes = {"heads": heads, "head_dim": head_dim, "layer": layer, "layers": layers}
     attention = create("attention", spec, **sizes)
     attention.to(device=like.device, dtype=like.dtype)
-    part = InterfaceAttention(attention, heads, head_dim).train(module.training)
-    scaling = getattr(module, "scaling", None)
-    usual = scaling is None or abs(scaling * head_dim**0.5 - 1) < 1e-6
-    return part, "" if usual else f"scores were scaled by {scaling:.3g}, not by head_dim^-0.5"
+    return InterfaceAttention(attention, heads, head_dim).train(module.training)
 
 
 def pretrained_models(model: nn.Module) -> Iterator[str]:

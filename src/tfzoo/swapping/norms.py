@@ -68,10 +68,20 @@ def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
     like = weight if isinstance(weight, Tensor) else like
     eps = next((getattr(module, name) for name in EPS if hasattr(module, name)), None)
     if eps is None and isinstance(module, nn.RMSNorm):
-        eps = torch.finfo(like.dtype).eps
+        eps = default_eps(like)
     found = FoundNorm(dim, eps, weight, bias, like)
     known = isinstance(module, Norm) or type(module) in (nn.LayerNorm, nn.RMSNorm)
     return found if known else check_by_computing(module, found)
+
+
+def default_eps(like: Tensor) -> float:
+    """What ``nn.RMSNorm(eps=None)`` adds to the mean square: the epsilon of the dtype, or that of
+    fp32 for narrower ones. Versions of PyTorch differ, so it is tried.
+    """
+    x = torch.full((1,), 2.0**-12, dtype=like.dtype, device="cpu" if like.is_meta else like.device)
+    expected = F.rms_norm(x, (1,))
+    known = {torch.finfo(dtype).eps for dtype in (like.dtype, torch.float32)}
+    return min(known, key=lambda eps: float((F.rms_norm(x, (1,), eps=eps) - expected).abs()))
 
 
 @torch.no_grad()

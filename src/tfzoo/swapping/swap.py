@@ -52,7 +52,8 @@ def swap(
         norm: the component that replaces every norm: a name, or a dict with its options; None
             leaves the norms.
         attention: the component that replaces every attention, likewise. It computes the scores in
-            its own way, so a scale that the model's attention had is dropped.
+            its own way; in a model of ``transformers``, from queries times the scale that the model
+            hands over and ``sqrt(c)``, so that ``scaled_dot_product`` is the model's own attention.
         only: change modules of these names only: one pattern of :mod:`fnmatch` or several
             (``"encoder.layers.*.norm1"``).
         skip: leave modules of these names.
@@ -168,7 +169,7 @@ def build(match: Match, specs: Mapping[str, Spec | None]) -> tuple[nn.Module, st
     if match.found is not None and norm:
         return norm_replacement(match.module, match.found, norm)
     if attention and huggingface.calls_interface(match.module):
-        return huggingface.interface_attention(match.module, attention)
+        return huggingface.interface_attention(match.module, attention), ""
     return attentions.attention_replacement(match.module, attention or ""), ""
 
 
