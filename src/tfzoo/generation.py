@@ -21,6 +21,7 @@ def generate(
     top_k: int | None = None,
     top_p: float | None = None,
     stop: int | None = None,
+    prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """Continue each prompt: ``(b n) -> (b m)``, the new tokens alone.
@@ -42,17 +43,19 @@ def generate(
         top_p: sample from the most probable tokens whose probabilities sum to ``top_p``, the last
             one included (Holtzman et al. 2020, arXiv:1904.09751, section 3.1), after ``top_k``.
         stop: the id that ends a row. It is part of the output; padding follows it.
+        prefix: ``(b)``: the first tokens of each prompt, that many, see each other, as the model
+            was trained (:meth:`tfzoo.Decoder.forward`).
         generator: the source of random numbers, on the model's device; the global one by default.
 
     Raises:
-        BadOption: an option out of range, a prompt without tokens, or one that is too long for the
-            model's positions.
+        BadOption: an option out of range, a prompt without tokens, one that is too long for the
+            model's positions, or a prefix that is longer than its prompt.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
     check_options(max_new_tokens, temperature, top_k, top_p)
     cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
     padding: Padding = "right" if bool((prompt == model.pad).any()) else "none"
-    hidden = model.hidden(prompt, padding=padding, cache=cache)
+    hidden = model.hidden(prompt, padding=padding, prefix=prefix, cache=cache)
     logits = model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
     finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
     new: list[Tensor] = []

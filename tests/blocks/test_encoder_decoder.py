@@ -80,11 +80,11 @@ def test_packed_texts_are_read_as_if_alone(position: str) -> None:
     pos, allowed = torch.tensor([[0, 1, 2, 0, 1, 2, 3]]), (text[:, None] == text)[None, None]
     for cls, options in ((tfzoo.Encoder, {}), (tfzoo.Decoder, {"cross_attention": False})):
         stack = built(cls, layers=1, position=position, **options)
-        y = stack(x, mask=Mask(allowed=allowed), positions=pos)
+        y = stack(x, mask=Mask(stack.causal, allowed=allowed), positions=pos)
         close(y, torch.cat([stack(x[:, :3]), stack(x[:, 3:])], 1))
     cache, found = stack.init_cache(), []
     for part in (slice(0, 5), slice(5, 7)):
-        mask = Mask(allowed=allowed[:, :, part, : part.stop])
+        mask = Mask(causal=True, allowed=allowed[:, :, part, : part.stop])
         found.append(stack(x[:, part], mask=mask, positions=pos[:, part], cache=cache))
     close(torch.cat(found, 1), y)
 
@@ -214,6 +214,10 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
             "memory_mask.allowed needs queries, and init_cache has none: use memory_mask.keys",
         ),
         (lambda: encoder()(X, mask=Mask(causal=True)), "this module is not causal"),
+        (
+            lambda: decoder()(X, MEMORY, mask=Mask(allowed=EVERYTHING)),
+            r"mask.allowed without causal, but this .* is causal.*pass Mask\(causal=True, allow",
+        ),
         (lambda: decoder()(X, MEMORY, mask=Mask(start=3)), "mask.start follows from the cache"),
         (lambda: encoder()(X, positions=torch.arange(7)), r"positions must be \(2 7\) or \(1 7\)"),
         (lambda: encoder()(X, positions=torch.ones(2, 7)), "positions must be integers"),

@@ -77,7 +77,7 @@ def test_a_window_equals_the_mask_of_transformers(cls: Any, window: int) -> None
     cross = {"cross_attention": False} if causal else {}
     windowed, full = built(cls, window=window, **cross), built(cls, **cross)
     x = vectors()
-    close(windowed(x), full(x, mask=Mask(allowed=near)))
+    close(windowed(x), full(x, mask=Mask(causal, allowed=near)))
 
 
 @pytest.mark.parametrize("cls", [tfzoo.Encoder, tfzoo.Decoder])
@@ -92,7 +92,7 @@ def test_a_window_counts_tokens_and_not_padding(cls: Any, attention: str) -> Non
         y = stack(x, mask=Mask(keys=real), padding=side)
         close(y[0], stack(x[:1])[0])
         close(y[1, real[1]], stack(x[1:, real[1]])[0])
-    packed = Mask(allowed=(TEXT[:, None] == TEXT)[None, None])
+    packed = Mask(stack.causal, allowed=(TEXT[:, None] == TEXT)[None, None])
     apart = torch.cat([stack(x[:, :4]), stack(x[:, 4:])], 1)
     close(stack(x, mask=packed, positions=PACKED), apart)
 
@@ -129,7 +129,7 @@ def pieces(model: Any, x: Tensor, sizes: tuple[int, ...], **masks: Tensor) -> tu
         if "keys" in masks and not masks["keys"][:, here].all():
             given["mask"] = Mask(keys=masks["keys"][:, here])
         if "allowed" in masks:
-            given["mask"] = Mask(allowed=masks["allowed"][:, :, here, : start + n])
+            given["mask"] = Mask(True, allowed=masks["allowed"][:, :, here, : start + n])
             given["positions"] = PACKED[:, here]
         found.append(model(x[:, here], cache=cache, **given))
         start += n
@@ -149,7 +149,7 @@ def test_token_by_token_equals_all_at_once(given: dict[str, Any]) -> None:
             close(y[0], wanted[0])
             close(y[1, real[1]], model(x[1:, real[1]])[0])
     allowed = (TEXT[:, None] == TEXT)[None, None]
-    whole = model(x, mask=Mask(allowed=allowed), positions=PACKED)
+    whole = model(x, mask=Mask(True, allowed=allowed), positions=PACKED)
     close(pieces(model, x, (3, 1, 1, 4), allowed=allowed)[0], whole)
 
 

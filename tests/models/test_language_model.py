@@ -163,3 +163,73 @@ def test_logits_that_are_no_numbers_are_an_error() -> None:
         model.output_bias[7] = float("nan")
     with pytest.raises(NoNextToken):
         tfzoo.generate(model, TEXT, 2)
+
+
+# Packing, embeddings, prefixes --------------------------------------------------------------------
+
+
+def packed(*lengths: int) -> tuple[tfzoo.Mask, Tensor]:
+    """The mask and the positions of texts of these lengths in one row."""
+    text = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    places = torch.cat([torch.arange(n) for n in lengths])[None]
+    return tfzoo.Mask(causal=True, allowed=(text[:, None] == text)[None, None]), places
+
+
+@pytest.mark.parametrize("position", ["learned", "rotary", "sinusoidal", "alibi", "relative_bias"])
+def test_packed_texts_have_the_logits_that_they_have_alone(position: str) -> None:
+    model = small(position=position, window=4)
+    row = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12]])
+    mask, places = packed(5, 3)
+    alone = torch.cat([model(row[:, :5]), model(row[:, 5:])], 1)
+    assert_close(model(row, mask=mask, positions=places), alone, rtol=1e-9, atol=1e-9)
+    given = {"embeddings": model.embedding(row), "mask": mask, "positions": places}
+    assert_close(model(**given), alone, rtol=1e-9, atol=1e-9)
+    padded = torch.cat([row, torch.zeros(1, 2, dtype=torch.long)], 1)
+    mask, places = packed(5, 3, 2)
+    found = model(padded, mask=mask, positions=places)[:, :8]
+    assert_close(found, alone, rtol=1e-9, atol=1e-9)
+
+
+def test_embeddings_take_the_place_of_ids_and_a_mask_says_what_is_padding() -> None:
+    model = small(position="rotary")
+    alone = model(TEXT[1:, :3])[0]
+    for ids in (TEXT, LEFT):
+        real = ids != 0
+        found = model(embeddings=model.embedding(ids), mask=tfzoo.Mask(keys=real))
+        assert_close(found[1, real[1]], alone, rtol=1e-9, atol=1e-9)
+        assert_close(
+            model(ids, mask=tfzoo.Mask(keys=real))[1, real[1]], alone, rtol=1e-9, atol=1e-9
+        )
+    learned = torch.zeros(2, 1, 8, dtype=torch.float64, requires_grad=True)
+    model(embeddings=torch.cat([learned, model.embedding(TEXT)], 1)).sum().backward()
+    assert learned.grad is not None
+    assert bool(learned.grad.any())
+
+
+def test_a_prefix_is_continued_as_it_is_read() -> None:
+    model = small(position="rotary", window=4)
+    prefix = torch.tensor([4, 2])
+    found = tfzoo.generate(model, LEFT, 4, prefix=prefix)
+    for row, prompt in enumerate((TEXT[:1], TEXT[1:, :3])):
+        ids = prompt
+        for _ in range(4):
+            logits = model(ids, prefix=prefix[row : row + 1])[:, -1]
+            logits[:, 0] = float("-inf")
+            ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], 1)
+        assert ids[0, prompt.shape[1] :].tolist() == found[row].tolist()
+    assert found.tolist() != tfzoo.generate(model, LEFT, 4).tolist()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, r"pass text, token ids \(b n\), or embeddings \(b n d\), and not both"),
+        ({"text": TEXT, "embeddings": torch.zeros(2, 5, 8)}, "and not both"),
+        ({"embeddings": torch.zeros(2, 5, 9)}, r"x must be vectors \(b n 8\), not \(2 5 9\)"),
+        ({"text": TEXT, "mask": TEXT != 0}, "mask must be a tfzoo.Mask, not Tensor"),
+        ({"text": TEXT, "mask": tfzoo.Mask(allowed=torch.ones(1, 1, 5, 5).bool())}, "without caus"),
+    ],
+)
+def test_what_cannot_be_read_is_said(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadOption, match=says):
+        small()(**given)

@@ -29,6 +29,12 @@ class Decoder(Stack):
     >>> decoder(x, memory).shape
     torch.Size([2, 5, 64])
 
+    In a prefix language model, the first tokens of a row, 3 and 2 here, see each other:
+
+    >>> decoder = Decoder(64, heads=4, layers=2, cross_attention=False)
+    >>> decoder(x, prefix=torch.tensor([3, 2])).shape
+    torch.Size([2, 5, 64])
+
     A language model has no memory. With a cache, it takes the new tokens only:
 
     >>> decoder = Decoder(64, heads=4, layers=2, cross_attention=False).eval()
@@ -77,6 +83,7 @@ class Decoder(Stack):
         memory_mask: Mask | None = None,
         positions: Tensor | None = None,
         padding: Padding | None = None,
+        prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
         """``(b n d), (b k d) -> (b n d)``. Outputs at padding are without meaning.
@@ -84,19 +91,26 @@ class Decoder(Stack):
         Args:
             memory: the output of an encoder.
             mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding; None: no padding.
-                ``Mask(allowed=...)`` ``(b|1 1|h n k)`` is False where a token may not attend to one
-                of the ``k`` cached and new tokens, in addition to the causal mask.
+                ``Mask(causal=True, allowed=...)`` ``(b|1 1|h n k)``, False where a token may not
+                attend to one of the ``k`` cached and new tokens that precede it. Without ``causal``
+                it contradicts a decoder that is causal, and is refused.
             memory_mask: the same for the memory, ``(b k)``.
             positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
                 0, 1, ... in each row, or the next after those in the cache; padding is not counted.
             padding: ``right`` promises that all padding of ``x`` is on the right. Positions are
                 then the same in all rows, which saves work. Other values have no effect.
+            prefix: ``(b)``, integers: the first tokens of each row, that many, are seen by all
+                tokens of it, as in an encoder; padding is not counted (prefix language model;
+                Raffel et al. 2020, arXiv:1910.10683, section 3.2.1). A window reaches as far ahead
+                in it as back. ``relative_bias`` and ``continuous_bias`` of a causal stack count a
+                later token as at distance 0. With a cache, pass it in the first call.
             cache: from :meth:`init_cache`, and changed by the call; ``x`` and its mask are then
                 those of the new tokens only. They may be padded on either side.
 
         Raises:
-            BadOption: a shape does not fit, a memory is missing, or a token has no position in a
-                bounded positional encoding.
+            BadOption: a shape does not fit, a memory is missing, a token has no position in a
+                bounded positional encoding, a mask contradicts ``causal``, or a mixer cannot read
+                the mask or prefix.
             Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
         return super().forward(
@@ -106,6 +120,7 @@ class Decoder(Stack):
             memory_mask=memory_mask,
             positions=positions,
             padding=padding,
+            prefix=prefix,
             cache=cache,
         )
 
@@ -165,12 +180,15 @@ class DecoderLayer(WithCache, StandaloneLayer):
         memory_mask: Mask | None = None,
         positions: Tensor | None = None,
         padding: Padding | None = None,
+        prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
         """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
         :meth:`Decoder.forward`.
         """
-        context = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
+        context = self.decoder_context(
+            x, memory, mask, memory_mask, positions, padding, prefix, cache
+        )
         y = self.run(x, context)
         if cache is not None:
             cache.length += x.shape[1]

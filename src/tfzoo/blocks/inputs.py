@@ -17,7 +17,7 @@ def check_tokens(
 
     Raises:
         BadOption: a shape or a dtype does not fit, ``mask.start`` is set, or the mask is causal and
-            the module is not.
+            the module is not, or ``mask.allowed`` without ``causal`` and the module is.
     """
     check_shape("x", x, dim)
     b, n = x.shape[:2]
@@ -27,6 +27,12 @@ def check_tokens(
             raise BadOption("mask.start follows from the cache: leave it out")
         if mask.causal and not causal:
             raise BadOption("a causal mask, but this module is not causal: use tfzoo.Decoder")
+        if mask.allowed is not None and causal and not mask.causal:
+            raise BadOption(
+                "mask.allowed without causal, but this module is causal and hides later tokens: "
+                "pass Mask(causal=True, allowed=...) where both are meant, prefix=lengths where "
+                "the first tokens see each other, or build the module with causal=False"
+            )
     if positions is None:
         return
     if positions.ndim != 2 or positions.shape[0] not in (1, b) or positions.shape[1] != n:
@@ -35,6 +41,37 @@ def check_tokens(
         )
     if positions.is_floating_point() or positions.dtype == torch.bool:
         raise BadOption(f"positions must be integers, not {positions.dtype}")
+
+
+def check_prefix(
+    prefix: Tensor, x: Tensor, causal: bool, non_padding: Tensor | None, cache: DecoderCache | None
+) -> None:
+    """Check the lengths ``(b)`` of prefixes. Lengths on a GPU are not compared with those of the
+    rows: reading them would make the host wait.
+
+    Raises:
+        BadOption: a shape, a dtype or a length does not fit, the module is not causal, or the cache
+            has tokens already.
+    """
+    b, n = x.shape[:2]
+    if not causal:
+        raise BadOption("a prefix needs causal=True: without it, all tokens see each other anyway")
+    if prefix.shape != (b,):
+        raise BadOption(f"prefix must be ({b}), a length for each row, not {shape(prefix)}")
+    if prefix.is_floating_point() or prefix.dtype == torch.bool:
+        raise BadOption(f"prefix must be integers, not {prefix.dtype}")
+    if cache is not None and cache.length:
+        raise BadOption(
+            "a prefix for a cache that has tokens: pass it in the first call, with the whole prefix"
+        )
+    if prefix.is_cuda or x.is_cuda or torch.compiler.is_compiling():
+        return
+    tokens = torch.full_like(prefix, n) if non_padding is None else non_padding.sum(1)
+    for row in ((prefix < 0) | (prefix > tokens)).nonzero().flatten().tolist()[:1]:
+        raise BadOption(
+            f"prefix is {int(prefix[row])} in row {row}, which has {int(tokens[row])} tokens here: "
+            "it must be 0 or more, and the whole prefix be in this call"
+        )
 
 
 def check_memory(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tfzoo.blocks.cache import DecoderCache
 from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.context import Context, Padding
+from tfzoo.blocks.inputs import check_prefix
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.rules import Parts, norm_ignores_mask
 from tfzoo.blocks.traits import embeds, has_auxiliary_loss, mixes_tokens, names_that_fit
@@ -73,18 +74,25 @@ class Positioned(nn.Module):
         *,
         memory: Tensor | None = None,
         memory_mask: Mask | None = None,
+        prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Context:
         """What is the same for all layers. :func:`layer_context` adds a layer's positional encoding
         and window.
 
         Raises:
-            BadOption: a token has no position in a bounded positional encoding.
+            BadOption: a token has no position in a bounded positional encoding; a mixer that reads
+                tokens whatever ``mask.allowed`` or ``prefix`` says; a wrong ``prefix``.
             Clash: ``mask.allowed`` hides tokens that the norm reads.
         """
-        if mask is not None and mask.allowed is not None:
-            self._check_any_mask()
-        valid = None if mask is None else mask.keys
+        valid, allowed = (None, None) if mask is None else (mask.keys, mask.allowed)
+        if allowed is not None:
+            self._check_any_mask("mask.allowed hides tokens")
+        if prefix is not None:
+            check_prefix(prefix, x, self.causal, valid, cache)
+            self._check_any_mask("the tokens of a prefix see later ones")
+            seen = see_prefix(prefix.to(x.device), x.shape[1], valid)
+            allowed = seen if allowed is None else allowed & seen
         pos, k_pos = self._positions(x, valid, positions, padding, cache)
         keys = valid
         if cache is not None:
@@ -93,24 +101,24 @@ class Positioned(nn.Module):
             keys = None  # A causal mask already hides padding on the right from all tokens.
         start = 0 if cache is None else cache.length
         return Context(
-            mask=Mask(self.causal, keys, start, None if mask is None else mask.allowed),
+            mask=Mask(self.causal and prefix is None, keys, start, allowed),
             pos=pos,
             k_pos=k_pos,
             consecutive=positions is None and (cache is None or cache.positions is None),
             valid=valid if self.reads_valid else None,
             memory=memory,
             memory_mask=memory_mask,
+            prefix=prefix is not None,
             cache=cache,
         )
 
-    def _check_any_mask(self) -> None:
-        """Raise an error if a part would read tokens that ``mask.allowed`` hides."""
+    def _check_any_mask(self, why: str) -> None:
+        """Raise an error if a part reads other tokens than a mask says."""
         if self.leaky_norm is not None:
             raise norm_ignores_mask(self.leaky_norm)
         if not self.takes_any_mask:
-            raise BadOption(
-                "mask.allowed hides tokens, but this mixer reads them all: use mixer multihead"
-            )
+            others = names_that_fit("mixer", lambda one: bool(one.traits & {"attends", "identity"}))
+            raise BadOption(f"{why}, but a mixer of this stack reads no such mask: use {others}")
 
     def _positions(
         self,
@@ -170,6 +178,18 @@ class Positioned(nn.Module):
             )
 
 
+def see_prefix(prefix: Tensor, n: int, non_padding: Tensor | None) -> Tensor:
+    """True where a key is in the prefix of its row or comes no later than the query, ``(b) -> (b 1
+    n n)``. A prefix has as many tokens as it says; padding is not counted.
+    """
+    place = torch.arange(n, device=prefix.device)
+    if non_padding is None:
+        first = place < prefix[:, None]
+    else:
+        first = (non_padding.cumsum(1) <= prefix[:, None]) & non_padding
+    return (place <= place[:, None])[None, None] | first[:, None, None]
+
+
 def create_position(dim: int, options: StackOptions, causal: bool) -> Position:
     """The positional encoding of a stack or of a layer."""
     position: Position = create(
@@ -214,7 +234,7 @@ def apply_window(context: Context, window: int, layer: int) -> Context:
         # Padding takes up cache entries, so the last `window` entries may hold fewer tokens of a
         # padded row: with padding, all are kept.
         kept = window - 1 if keys is None and cache.positions is None else None
-    reach = window - 1 if mask.causal else window // 2
+    reach = window - 1 if mask.causal or context.prefix else window // 2
     # Short sequences need no mask. A graph that is compiled for all lengths always has one.
     if torch.compiler.is_compiling() or not context.consecutive or k_pos.shape[1] > reach + 1:
         distance = context.pos[:, None, :, None] - k_pos[:, None, None, :]

@@ -67,6 +67,7 @@ class WithCache(Positioned):
         memory_mask: Mask | None,
         positions: Tensor | None,
         padding: Padding | None,
+        prefix: Tensor | None,
         cache: DecoderCache | None,
     ) -> Context:
         """Check the arguments of a forward pass; return the :class:`Context` of the layers. Errors
@@ -79,7 +80,14 @@ class WithCache(Positioned):
             check_cache(x, cache, memory, memory_mask)
             memory_mask = cache.memory_mask
         return self.context(
-            x, mask, positions, padding, memory=memory, memory_mask=memory_mask, cache=cache
+            x,
+            mask,
+            positions,
+            padding,
+            memory=memory,
+            memory_mask=memory_mask,
+            prefix=prefix,
+            cache=cache,
         )
 
 
@@ -180,12 +188,15 @@ class Stack(WithCache):
         memory_mask: Mask | None = None,
         positions: Tensor | None = None,
         padding: Padding | None = None,
+        prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
         """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
         :meth:`tfzoo.Decoder.forward`, without a memory those of :meth:`tfzoo.Encoder.forward`.
         """
-        context = self.decoder_context(x, memory, mask, memory_mask, positions, padding, cache)
+        context = self.decoder_context(
+            x, memory, mask, memory_mask, positions, padding, prefix, cache
+        )
         y = self.run(x, mask, context)
         if cache is not None:
             cache.length += x.shape[1]

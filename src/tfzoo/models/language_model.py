@@ -12,7 +12,8 @@ from tfzoo.blocks.constructor import StackKeywords, with_stack_options
 from tfzoo.blocks.context import Padding
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack
-from tfzoo.masks import Mask
+from tfzoo.errors import BadOption
+from tfzoo.masks import Mask, check_type
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
 from tfzoo.soft_cap import soft_cap
@@ -111,22 +112,75 @@ class LanguageModel(nn.Module):
         return self.embedding.weight if self.projection is None else self.projection
 
     def forward(
-        self, text: Tensor, *, padding: Padding = "right", cache: DecoderCache | None = None
+        self,
+        text: Tensor | None = None,
+        *,
+        embeddings: Tensor | None = None,
+        mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding = "right",
+        prefix: Tensor | None = None,
+        cache: DecoderCache | None = None,
     ) -> Tensor:
         """The logits of the next token after each token: ``(b n) -> (b n v)``.
 
-        Ids equal to ``pad`` are padding; ``padding`` is its side, ``none``: no padding. With a
-        cache from :meth:`init_cache`, ``text`` is the new tokens only.
+        Args:
+            text: token ids; those equal to ``pad`` are padding.
+            embeddings: ``(b n d)``, in place of ``text``, as they enter the decoder: those of
+                ``model.embedding(text)``, or of images, sounds and prompts that are learned.
+            mask: ``Mask(keys=...)`` ``(b n)`` says what is padding, on any side, in place of the
+                ids. ``Mask(causal=True, allowed=...)``: which earlier tokens a token may see, for
+                texts packed into one row.
+            positions: ``(b n)`` or ``(1 n)``, as in :meth:`tfzoo.Decoder.forward`.
+            padding: the side of the padding of ``text``; ``none``: there is none.
+            prefix: ``(b)``: the first tokens of each row, that many, are seen by all tokens of it
+                (:meth:`tfzoo.Decoder.forward`).
+            cache: from :meth:`init_cache`; the other arguments are then those of the new tokens.
+
+        Raises:
+            BadOption: not one of ``text`` and ``embeddings``, or as :meth:`tfzoo.Decoder.forward`.
         """
-        return self.logits(self.hidden(text, padding=padding, cache=cache))
+        return self.logits(
+            self.hidden(
+                text,
+                embeddings=embeddings,
+                mask=mask,
+                positions=positions,
+                padding=padding,
+                prefix=prefix,
+                cache=cache,
+            )
+        )
 
     def hidden(
-        self, text: Tensor, *, padding: Padding = "right", cache: DecoderCache | None = None
+        self,
+        text: Tensor | None = None,
+        *,
+        embeddings: Tensor | None = None,
+        mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding = "right",
+        prefix: Tensor | None = None,
+        cache: DecoderCache | None = None,
     ) -> Tensor:
-        """The decoder's last hidden states: ``(b n) -> (b n d)``."""
-        keys = None if padding == "none" else text != self.pad
-        x = self.embedding(text)
-        return self.decoder(x, mask=Mask(keys=keys), padding=padding, cache=cache)  # type: ignore[no-any-return]
+        """The decoder's last hidden states: ``(b n) -> (b n d)``; arguments and errors are those of
+        :meth:`forward`.
+        """
+        if (text is None) == (embeddings is None):
+            raise BadOption("pass text, token ids (b n), or embeddings (b n d), and not both")
+        mask, side = Mask() if mask is None else mask, None
+        check_type("mask", mask)
+        if mask.keys is None and text is not None and padding != "none":
+            mask = Mask(mask.causal, text != self.pad, mask.start, mask.allowed)
+            side = padding
+        return self.decoder(  # type: ignore[no-any-return]
+            self.embedding(text) if embeddings is None else embeddings,
+            mask=mask,
+            positions=positions,
+            padding=side,
+            prefix=prefix,
+            cache=cache,
+        )
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The output projection: ``(* d) -> (* v)``."""
