@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tfzoo.data import cache
+from tfzoo.data.hosts import Refused, refusal_of_recipe
 from tfzoo.errors import BadData, BadOption, listing
 
 PROTOCOLS = ("gs", "hf", "http", "https", "memory", "s3")
@@ -50,8 +51,8 @@ def is_address(path: str) -> bool:
 
 
 def refusal(address: str, trusted: bool = True) -> str:
-    """The reason why an address is refused; ``""`` if it is not. :data:`UNPROTECTED` addresses are
-    refused in a recipe that is not ``trusted``.
+    """The reason why an address is refused; ``""`` if it is not. :data:`UNPROTECTED` addresses and
+    hosts that are not public are refused in a recipe that is not ``trusted``.
     """
     *outer, inner = address.split("::")
     protocol = inner.partition("://")[0]
@@ -66,6 +67,9 @@ def refusal(address: str, trusted: bool = True) -> str:
         return f"{address!r}: an address has no patterns; give a list of addresses"
     if protocol == UNPROTECTED and not trusted:
         return f"{address!r}: a recipe does not read {UNPROTECTED}://, only https://"
+    if protocol == "https" and not trusted:
+        why = refusal_of_recipe(re.split(r"[/?#]", inner.partition("://")[2])[0])
+        return why and f"{address!r}: {why}"
     return ""
 
 
@@ -100,6 +104,8 @@ def local_copy(address: str) -> Path:
     except Exception as error:  # of many classes, from several libraries
         if isinstance(error, BadOption):
             raise
+        if isinstance(cause(error), Refused):
+            raise unreadable(address, error) from None
         known = sorted(shelf().glob(f"download-{key}-*"), key=last_use)
         if not known:
             raise unreadable(address, error) from None
@@ -121,10 +127,17 @@ def opened(address: str) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
     from fsspec.registry import known_implementations
 
+    inner = address.split("::")[-1]
+    protocol = inner.partition("://")[0]
+    options: dict[str, Any] = {}
+    if protocol in ("http", "https"):
+        from tfzoo.data.http_client import client
+
+        # A client belongs to one address: that of another must not be used again.
+        options = {protocol: {"get_client": client(inner), "skip_instance_cache": True}}
     try:
-        system, path = url_to_fs(address)
+        system, path = url_to_fs(address, **options)
     except ImportError:
-        protocol = address.split("::")[-1].partition("://")[0]
         package = known_implementations[protocol]["class"].partition(".")[0]
         raise BadOption(
             f"{protocol}:// needs a package that is not installed: pip install {package}"
@@ -205,8 +218,14 @@ def size_of(entry: Path) -> int:
     return sum(map(cache.file_size, entry.glob("*")))
 
 
-def unreadable(address: str, error: Exception) -> BadData:
+def cause(error: BaseException) -> BaseException:
+    """The error that led to an error, if one did."""
+    return cause(error.__cause__) if error.__cause__ else error
+
+
+def unreadable(address: str, error: BaseException) -> BadData:
     """The error for an address that cannot be read."""
+    error = cause(error)
     why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
     return BadData(
         f"cannot read {address} ({why}). Check the address and the network; or download the file "

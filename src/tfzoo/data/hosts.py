@@ -1,0 +1,82 @@
+"""Where a request for text at an address may go: the one place that decides it, for an address
+that a recipe names and for each redirect.
+
+A redirect must not lead to what a recipe could not name: another protocol, this machine, its
+network, a cloud's metadata server.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv6Address, ip_address
+from socket import inet_aton, inet_ntoa
+from typing import NamedTuple
+
+PORTS = {"http": 80, "https": 443}
+NETLOC = re.compile(r"(?:[^@/\\\s]*@)?([A-Za-z0-9._-]+)(?::\d{1,5})?")
+"""``HOST``, ``HOST:PORT``, ``USER:PASSWORD@HOST:PORT``."""
+
+
+class Refused(Exception):
+    """A request that is not sent; the message says why."""
+
+
+class Place(NamedTuple):
+    """What a request connects to."""
+
+    scheme: str
+    host: str
+    port: int | None
+
+
+def is_public(number: str) -> bool:
+    """Whether an IP address is neither of this machine nor of a private network."""
+    found = ip_address(number.partition("%")[0])
+    inner = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return (inner or found).is_global and not (inner or found).is_multicast
+
+
+def is_link_local(number: str) -> bool:
+    """Whether an IP address is of the kind that the metadata servers of clouds have."""
+    found = ip_address(number.partition("%")[0])
+    inner = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return (inner or found).is_link_local
+
+
+def may_be_public(host: str) -> bool:
+    """Whether a host, as it is written, may be a public one: a name other than ``localhost``, or
+    a public IP address in any form that the system reads, such as ``127.1``.
+    """
+    try:
+        return is_public(host)
+    except ValueError:
+        pass
+    try:
+        return is_public(inet_ntoa(inet_aton(host)))
+    except (OSError, UnicodeError):  # a name
+        return host.rstrip(".").lower().rpartition(".")[2] not in ("", "localhost")
+
+
+def refusal_of_recipe(netloc: str) -> str:
+    """Why a recipe may not name what stands between ``https://`` and the path; ``""`` if it may."""
+    found = NETLOC.fullmatch(netloc)
+    if found is None:
+        return f"{netloc!r} is no host"
+    host = found[1]
+    return "" if may_be_public(host) else f"{host} is no public host, and a recipe reads no other"
+
+
+def refusal_of_redirect(first: Place, target: Place) -> str:
+    """Why a request for the address ``first`` may not go to ``target``; ``""`` if it may.
+
+    It keeps its protocol, or goes from http to https; its host, or goes to a public one; and its
+    port, or goes to the usual one of the protocol.
+    """
+    if target.scheme != first.scheme and (first.scheme, target.scheme) != ("http", "https"):
+        return f"from {first.scheme}:// to {target.scheme}://"
+    same_host = target.host == first.host
+    if not same_host and not may_be_public(target.host):
+        return f"to {target.host}, which is no public host"
+    if target.port != PORTS[target.scheme] and not (same_host and target.port == first.port):
+        return f"to port {target.port} of {target.host}"
+    return ""

@@ -1,0 +1,70 @@
+"""The client of ``https://`` and ``http://`` addresses: each request is checked by
+:mod:`tfzoo.data.hosts`, the first one and those that follow redirects.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from socket import AddressFamily
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import ResolveResult
+from aiohttp.resolver import ThreadedResolver
+from yarl import URL
+
+from tfzoo.data.hosts import Place, Refused, is_link_local, is_public, refusal_of_redirect
+
+SILENCE = 30.0
+"""Seconds after which a server that sends nothing is given up."""
+
+
+class Resolver(ThreadedResolver):
+    """Finds the IP addresses of a name: of a host other than ``first`` public ones alone, and none
+    that is link-local.
+    """
+
+    def __init__(self, first: str) -> None:
+        super().__init__()
+        self.first = first
+
+    async def resolve(
+        self, host: str, port: int = 0, family: AddressFamily = AddressFamily.AF_INET
+    ) -> list[ResolveResult]:
+        found = await super().resolve(host, port, family)
+        kept = [
+            one
+            for one in found
+            if is_public(one["host"]) or (host == self.first and not is_link_local(one["host"]))
+        ]
+        if not kept:
+            raise Refused(f"{host} is no public host, a request to it is refused")
+        return kept
+
+
+def place_of(url: URL) -> Place:
+    """What a request for a URL connects to."""
+    return Place(url.scheme, url.host or "", url.port)
+
+
+def client(address: str) -> Callable[..., Awaitable[aiohttp.ClientSession]]:
+    """What fsspec calls to make the client for an address."""
+    first = place_of(URL(address))
+
+    async def check(request: Any, send: Any) -> Any:
+        if why := refusal_of_redirect(first, place_of(request.url)):
+            raise Refused(f"a redirect {why}, is refused")
+        return await send(request)
+
+    async def make(**kwargs: Any) -> aiohttp.ClientSession:
+        kwargs.pop("loop", None)  # the running one
+        connector = aiohttp.TCPConnector(
+            resolver=Resolver(first.host), ssl=ssl.create_default_context()
+        )
+        timeout = aiohttp.ClientTimeout(sock_connect=SILENCE, sock_read=SILENCE)
+        return aiohttp.ClientSession(
+            **kwargs, connector=connector, timeout=timeout, middlewares=[check]
+        )
+
+    return make

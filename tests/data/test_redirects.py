@@ -1,0 +1,219 @@
+"""A redirect leads only to what the address itself could have named; every server here is a local
+one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from yarl import URL
+
+from tfzoo.config.security import check_values
+from tfzoo.data import remote
+from tfzoo.data.hosts import Refused, refusal_of_redirect
+from tfzoo.data.http_client import Resolver, place_of
+from tfzoo.errors import BadData, BadRecipe
+
+CERTIFICATE = Path(__file__).with_name("localhost.pem")
+"""Of ``localhost`` and 127.0.0.1, with its key, made for these tests."""
+TABLE = b"text\tlabel\na b\tx\nc d\ty\n"
+
+
+@contextmanager
+def served(secure: bool) -> Iterator[SimpleNamespace]:
+    """A server of TABLE at /file, and of a redirect to ``target`` at /moved."""
+    found = SimpleNamespace(asked=[], target="")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.asked.append(self.path)
+            moved = self.path.startswith("/moved")
+            self.send_response(302 if moved else 200)
+            if moved:
+                self.send_header("Location", found.target)
+            self.send_header("Content-Length", "0" if moved else str(len(TABLE)))
+            self.end_headers()
+            if self.command == "GET" and not moved:
+                self.wfile.write(TABLE)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if secure:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        found.port = server.server_port
+        yield found
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[SimpleNamespace]:
+    with ExitStack() as stack:
+        yield SimpleNamespace(
+            secure=stack.enter_context(served(True)),
+            other=stack.enter_context(served(True)),
+            plain=stack.enter_context(served(False)),
+        )
+
+
+@pytest.fixture(autouse=True)
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: SimpleNamespace) -> None:
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    for one in vars(servers).values():
+        one.asked.clear()
+
+
+REFUSED = {
+    "plain": "http://127.0.0.1:{plain}/file",
+    "plain, the same name": "http://localhost:{plain}/file",
+    "another port": "https://localhost:{other}/file",
+    "this machine by its number": "https://127.0.0.1:{secure}/file",
+    "this machine by a short number": "https://127.1:{secure}/file",
+    "this machine by another number": "https://2130706433:{secure}/file",
+    "this machine in IPv6": "https://[::1]:{secure}/file",
+    "this machine inside IPv6": "https://[::ffff:127.0.0.1]/file",
+    "passwords of a cloud": "http://169.254.169.254/latest/meta-data/",
+    "passwords of a cloud, with https": "https://169.254.169.254/latest/meta-data/",
+    "a private network": "https://10.0.0.1/file",
+    "a file": "file:///etc/passwd",
+    "another protocol": "ftp://localhost/file",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_redirect_to_what_the_address_could_not_name_is_refused(
+    name: str, servers: SimpleNamespace
+) -> None:
+    ports = {key: one.port for key, one in vars(servers).items()}
+    servers.secure.target = REFUSED[name].format(**ports)
+    with pytest.raises(BadData, match=r"[Rr]edirect") as error:
+        remote.local_copy(f"https://localhost:{servers.secure.port}/moved")
+    assert "\n" not in str(error.value)
+    assert set(servers.secure.asked) == {"/moved"}
+    assert servers.plain.asked == servers.other.asked == []
+
+
+def test_a_redirect_on_the_same_host_is_followed(servers: SimpleNamespace) -> None:
+    servers.secure.target = "/file"
+    copy = remote.local_copy(f"https://localhost:{servers.secure.port}/moved")
+    assert copy.read_bytes() == TABLE
+
+
+def test_an_archive_at_an_address_is_read_by_the_same_rule(servers: SimpleNamespace) -> None:
+    servers.secure.target = f"http://127.0.0.1:{servers.plain.port}/file"
+    with pytest.raises(BadData, match="redirect"):
+        remote.local_copy(f"zip://a.tsv::https://localhost:{servers.secure.port}/moved")
+    assert servers.plain.asked == []
+
+
+def test_a_redirect_without_end_is_refused(servers: SimpleNamespace) -> None:
+    servers.secure.target = "/moved"
+    with pytest.raises(BadData, match="cannot read"):
+        remote.local_copy(f"https://localhost:{servers.secure.port}/moved")
+    assert len(servers.secure.asked) <= 24  # ten for HEAD, ten for GET
+
+
+def test_a_redirect_does_not_fall_back_to_an_earlier_copy(servers: SimpleNamespace) -> None:
+    address = f"https://localhost:{servers.secure.port}/moved"
+    servers.secure.target = "/file"
+    remote.local_copy(address)
+    servers.secure.target = f"http://127.0.0.1:{servers.plain.port}/file"
+    with pytest.raises(BadData, match="redirect"):
+        remote.local_copy(address)
+
+
+ALLOWED = {
+    "https://host/a": ["https://host/b", "https://cdn.example/b", "https://cdn.example:443/b"],
+    "https://host:8443/a": ["https://host:8443/b", "https://host/b", "https://cdn.example/b"],
+    "http://host/a": ["http://host/b", "https://host/b", "http://cdn.example/b"],
+}
+OTHERWISE = {
+    "https://host/a": ["http://host/a", "https://host:8443/a", "https://cdn.example:8443/b"],
+    "https://host:8443/a": ["https://cdn.example:8443/b", "https://host:8444/b"],
+    "http://host/a": ["http://host:8080/a", "http://127.0.0.1/a", "https://[fe80::1]/a"],
+}
+
+
+def test_the_rule_itself() -> None:
+    for first, targets in ALLOWED.items():
+        for target in targets:
+            assert refusal_of_redirect(place_of(URL(first)), place_of(URL(target))) == "", (
+                first,
+                target,
+            )
+    for first, targets in OTHERWISE.items():
+        for target in targets:
+            assert refusal_of_redirect(place_of(URL(first)), place_of(URL(target))) != "", (
+                first,
+                target,
+            )
+
+
+def test_another_name_must_stand_for_a_public_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name can stand for this machine or for a cloud's metadata server."""
+
+    def ask(first: str, name: str, *found: str) -> list[str]:
+        async def resolve(self: object, host: str, port: int = 0, family: Any = 0) -> Any:
+            return [{"host": one} for one in found]
+
+        async def asked() -> list[str]:
+            resolver = Resolver(first)
+            return [one["host"] for one in await resolver.resolve(name, 443)]
+
+        monkeypatch.setattr("aiohttp.resolver.ThreadedResolver.resolve", resolve)
+        return asyncio.run(asked())
+
+    assert ask("host", "cdn", "93.184.216.34", "127.0.0.1") == ["93.184.216.34"]
+    assert ask("intern", "intern", "10.0.0.1") == ["10.0.0.1"]
+    for first, name, number in (
+        ("host", "cdn", "127.0.0.1"),
+        ("host", "cdn", "10.1.2.3"),
+        ("host", "cdn", "fd00:ec2::254"),
+        ("host", "cdn", "::ffff:127.0.0.1"),
+        ("host", "cdn", "0.0.0.0"),
+        ("host", "host", "169.254.169.254"),
+    ):
+        with pytest.raises(Refused, match=name):
+            ask(first, name, number)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://localhost/a.tsv",
+        "https://a.localhost:8443/a.tsv",
+        "https://127.0.0.1/a.tsv",
+        "https://127.1/a.tsv",
+        "https://2130706433/a.tsv",
+        "https://0x7f.0.0.1/a.tsv",
+        "https://①②⑦.⓪.⓪.①/a.tsv",
+        "https://[::1]/a.tsv",
+        "https://[::ffff:7f00:1]/a.tsv",
+        "https://169.254.169.254/latest",
+        "https://user:word@169.254.169.254/latest",
+        "https://0/a.tsv",
+        "https://192.168.1.1/a.tsv",
+        "zip://a.tsv::https://localhost/a.zip",
+        "https:///a.tsv",
+    ],
+)
+def test_a_recipe_names_no_host_of_this_machine_or_network_by_its_number(address: str) -> None:
+    with pytest.raises(BadRecipe, match=r"data.train: ") as error:
+        check_values({"data": {"train": address}}, "mine.yaml", trust=False)
+    assert "\n" not in str(error.value)
