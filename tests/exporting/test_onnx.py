@@ -42,7 +42,7 @@ def test_a_classifier_is_one_file_for_all_lengths(apart: int, causal: bool, tmp_
     task = classifier(layers=1, attention="additive", position="alibi", causal=causal)
     export(task, tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
-        *("model.onnx", "tokenizer.json")
+        *("model.onnx", "tokenizer.json", "tfzoo.json")
     }
     model, session = task.model, Session(tmp_path / "model" / "model.onnx")
     for n in range(200, 0, -apart):
@@ -73,7 +73,7 @@ def test_a_translator_is_two_files_for_all_lengths(folder: Path) -> None:
 @pytest.mark.nightly
 def test_the_files_stand_beside_the_tokenizer(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
-        *("encoder.onnx", "decoder_step.onnx", "tokenizer.json")
+        *("encoder.onnx", "decoder_step.onnx", "tokenizer.json", "tfzoo.json")
     }
 
 

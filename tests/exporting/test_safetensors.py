@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from tests.exporting.tasks import LINES, classifier, translator
 from tfzoo import ClassificationTask, TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun, TfzooError
-from tfzoo.runs import checkpoints, pretrained
+from tfzoo.runs import checkpoints, files, pretrained
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ def test_a_translator_comes_back_with_its_tokenizer_settings_and_scores(folder: 
 
 def test_what_is_shared_is_stored_once_and_no_folder_of_the_machine_is_told(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
-        *("model.safetensors", "config.json", "tokenizer.json", "README.md")
+        *("model.safetensors", "config.json", "tokenizer.json", "README.md", "tfzoo.json")
     }
     assert "model.source_embedding.weight" in TranslationTask.load(folder).state_dict()
     assert len(load_file(folder / "model.safetensors")) == len(translator().state_dict()) - 1
@@ -103,6 +106,68 @@ def test_commands_read_the_folder_that_export_writes(
     assert "again exists" in capsys.readouterr().err
     assert main(["export", "model.ckpt", "--to", "safetensor", "--output", "x"]) == 2
     assert "Did you mean 'safetensors'?" in capsys.readouterr().err
+
+
+def test_an_output_is_replaced_only_when_that_is_asked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file or a folder that tfzoo wrote, and nothing else: no device, no folder of the user's."""
+    Path("kept").mkdir()
+    Path("kept/README.md").write_text("mine")
+    Path("mine.ckpt").write_text("mine")
+    os.mkfifo("pipe")
+    Path("link").symlink_to("nothing")
+    classifier().save_pretrained("before")
+
+    def refusal(*args: str) -> str:
+        assert main(["export", "model", *args]) == 2
+        return capsys.readouterr().err
+
+    for to, output in (("ckpt", "mine.ckpt"), ("safetensors", "before")):
+        assert f"{output} exists: --overwrite replaces it" in refusal(
+            "--to", to, "--output", output
+        )
+    for output in ("/dev/null", "pipe", "link", "kept"):
+        for to in ("ckpt", "safetensors"):
+            assert "write elsewhere" in refusal("--to", to, "--output", output, "--overwrite")
+    assert Path("mine.ckpt").read_text() == Path("kept/README.md").read_text() == "mine"
+
+    assert main(["export", "model", "--output", "mine.ckpt", "--overwrite"]) == 0
+    for _ in range(2):
+        again = ["--to", "safetensors", "--output", "again", "--overwrite"]
+        assert main(["export", "mine.ckpt", *again]) == 0
+    assert TranslationTask.load("again").translate(LINES) == translator().translate(LINES)
+    Path("again/notes").touch()
+    assert "tfzoo did not write" in refusal(
+        "--to", "safetensors", "--output", "again", "--overwrite"
+    )
+    assert not [path for path in Path().iterdir() if path.suffix == ".tmp"]
+
+
+def test_files_have_the_mode_of_any_new_file(folder: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        assert main(["export", "model", "--output", "model.ckpt"]) == 0
+        translator().save_pretrained("again")
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (*Path("again").iterdir(), Path("model.ckpt"))}
+    assert modes == {0o640}
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next(folder: Path) -> None:
+    child = os.fork()
+    if not child:
+        with suppress(BaseException), files.new_folder(Path("new")) as place:
+            (place / "encoder.onnx").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(1)
+    os.waitpid(child, 0)
+    left = [path.name for path in Path().glob("*.tmp")]
+    assert len(left) == 1
+    with files.new_folder(Path("other")), files.new_folder(Path("new")):
+        assert len([*Path().glob("*.tmp")]) == 2, "of two that are being written"
+    assert not [*Path().glob("*.tmp")]
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(

@@ -35,6 +35,14 @@ class CommandParser(argparse.ArgumentParser):
             "--device", metavar="D", help=f"{DEVICES}; default: the first GPU, else the CPU"
         )
 
+    def add_overwrite(self) -> None:
+        """Add the option ``--overwrite``."""
+        self.add_argument(
+            "--overwrite",
+            action="store_true",
+            help="replace what is at --output: a file, or a folder that tfzoo wrote",
+        )
+
     def error(self, message: str) -> NoReturn:
         suggestion = ""
         if message.startswith("unrecognized arguments: "):

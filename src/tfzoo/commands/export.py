@@ -41,10 +41,11 @@ def run(args: list[str]) -> int:
     parser.add_argument(
         "--output", metavar="PATH", help="what to write; default: a place in the run's folder"
     )
+    parser.add_overwrite()
     given = parser.parse(args)
     if given is None:
         return 0
-    from tfzoo.runs import checkpoints, pretrained
+    from tfzoo.runs import checkpoints, files
 
     if given.to not in OUTPUTS:
         raise UnknownName("format", given.to, OUTPUTS, "tfzoo export --help")
@@ -55,13 +56,15 @@ def run(args: list[str]) -> int:
         )
     path = checkpoints.resolve(given.run)
     output = output_path(given, path, checkpoints.folder_of(path))
-    if given.to != "ckpt":
-        pretrained.check_new(output)
+    files.check_output(output, given.overwrite)
     notify(f"checkpoint: {relative_path(path)}")
     if given.to == "ckpt":
         write(checkpoints.read(path), output)
     else:
-        write_folder(load(path), output, given.to)
+        place = output if files.is_free(output) else files.temporary_name(output.resolve())
+        write_folder(load(path), place, given.to)
+        if place != output:
+            files.replace_folder(place, output)
     print_result(str(relative_path(output)))
     return 0
 
@@ -105,15 +108,17 @@ def write_folder(task: Task, output: Path, to: str) -> None:
 
 
 def write(checkpoint: dict[str, object], output: Path) -> None:
-    """Write the keys :data:`KEPT` of a checkpoint to a temporary file, then rename it."""
+    """Write the keys :data:`KEPT` of a checkpoint."""
     import torch
 
-    temporary = output.with_name(f"{output.name}.tmp")
+    from tfzoo.runs import files
+
+    place = output.resolve()  # of a link, what it leads to
+    files.remove_leftovers(place.parent, place.name)
     try:
-        torch.save({key: checkpoint[key] for key in KEPT if key in checkpoint}, temporary)
-        temporary.replace(output)
+        with files.replacing(place) as temporary:
+            torch.save({key: checkpoint[key] for key in KEPT if key in checkpoint}, temporary)
     except (OSError, RuntimeError) as error:  # torch.save raises both
-        temporary.unlink(missing_ok=True)
         raise TfzooError(
             f"cannot write {output}: {getattr(error, 'strerror', None) or error}"
         ) from None

@@ -16,7 +16,7 @@ from typing import IO, Any
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
-from tfzoo.runs import checkpoints
+from tfzoo.runs import checkpoints, files
 from tfzoo.terminal import notify, relative_path, silence_lightning
 from tfzoo.training.device import find_device
 
@@ -49,6 +49,7 @@ def line_parser(command: str, description: str, epilog: str) -> CommandParser:
         help="tokens of text in a batch (default: %(default)s)",
     )
     parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
+    parser.add_overwrite()
     parser.add_device()
     return parser
 
@@ -71,6 +72,8 @@ def load_task(given: Any, name: str, command: str) -> Any:
         and Path(given.output).samefile(given.file)
     ):
         raise TfzooError(f"--output {given.output} is the file that is read; write to another")
+    if given.output:
+        files.check_output(Path(given.output), given.overwrite)
     return task_of(path, given.device, name)
 
 
@@ -123,14 +126,16 @@ class Truncated:
 
 @contextmanager
 def open_output(path: str | None) -> Iterator[IO[str]]:
-    """Open a file for writing, or standard output if there is no path."""
+    """Open standard output, or a file, which gets its name when all is written."""
     if path is None:
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")
         yield sys.stdout
         return
+    place = Path(path).resolve()  # of a link, what it leads to
+    files.remove_leftovers(place.parent, place.name)
     try:
-        with Path(path).open("w", encoding="utf-8") as stream:
+        with files.replacing(place) as temporary, temporary.open("w", encoding="utf-8") as stream:
             yield stream
     except OSError as error:
         raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None

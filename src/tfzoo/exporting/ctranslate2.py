@@ -26,7 +26,7 @@ from tfzoo.exporting.positions import encode_positions
 from tfzoo.exporting.translations import compare
 from tfzoo.feedforward._layers import Gated, Plain
 from tfzoo.models.transformer import Transformer
-from tfzoo.runs.pretrained import new_folder
+from tfzoo.runs.files import new_folder
 from tfzoo.special_ids import BOS, EOS, PAD, UNK
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from tfzoo.errors import BadOption
 from tfzoo.exporting.failures import cannot_export, own_model
 from tfzoo.exporting.files import write_tokenizer
 from tfzoo.masks import Mask
-from tfzoo.runs.pretrained import new_folder
+from tfzoo.runs.files import new_folder
 from tfzoo.special_ids import BOS, EOS, PAD
 
 if TYPE_CHECKING:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
-from tfzoo.runs import checkpoints, sharded_files
-
-TEMPORARY = ".tmp"
-"""Ends the name of a file that is being written."""
+from tfzoo.runs import checkpoints, files, sharded_files
+from tfzoo.runs.files import replacing
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -84,30 +80,15 @@ def attempt(checkpoint: Mapping[str, Any], path: Path) -> OSError | None:
 
 
 def write(checkpoint: Mapping[str, Any], path: Path) -> None:
-    """Write a checkpoint to a temporary file beside its final name, then rename it: a rename from
-    another folder may cross file systems and is then not atomic.
-    """
+    """Write a checkpoint; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + TEMPORARY)
-    try:
-        with open(temporary, "wb") as stream:
-            torch.save(checkpoint, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    with suppress(OSError):  # some file systems cannot flush a folder
-        sharded_files.sync(path.parent)
+    with replacing(path) as temporary, open(temporary, "wb") as stream:
+        torch.save(checkpoint, stream)
 
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of a process that was killed."""
-    for temporary in folder.glob(f"*.ckpt{TEMPORARY}"):
-        with suppress(OSError):
-            sharded_files.remove(temporary)
+    files.remove_leftovers(folder)
     sharded_files.remove_leftovers(folder)
 
 

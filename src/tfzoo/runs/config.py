@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import yaml
 
 from tfzoo.errors import BadRun
 from tfzoo.renamed import metric_name, with_gated_widths
+from tfzoo.runs.files import replace_text
 
 FILE = "config.yaml"
 FIRST_LINE = "# tfzoo configuration, format 2\n"
@@ -45,11 +45,9 @@ MONITOR = "checkpoint.monitor"
 
 
 def write(folder: Path, recipe: Mapping[str, Any]) -> None:
-    """Write the resolved recipe into the run's folder: to a temporary file that is then renamed."""
-    temporary = folder / f"{FILE}.tmp"
+    """Write the resolved recipe into the run's folder."""
     text = yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True)
-    temporary.write_text(FIRST_LINE + text, "utf-8")
-    os.replace(temporary, folder / FILE)
+    replace_text(folder / FILE, FIRST_LINE + text)
 
 
 def read(folder: Path) -> dict[str, Any]:

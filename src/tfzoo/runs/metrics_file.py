@@ -12,6 +12,7 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
 from tfzoo.runs.checkpoint_io import notify
+from tfzoo.runs.files import replacing
 
 
 class MetricsFile(Logger):
@@ -93,14 +94,11 @@ class MetricsFile(Logger):
             return list(csv.DictReader(stream))
 
     def _rewrite(self, rows: list[dict[str, str]], columns: list[str]) -> None:
-        temporary = self.path.with_suffix(".tmp")
-        try:
-            with temporary.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.DictWriter(stream, columns)
-                writer.writeheader()
-                writer.writerows(rows)
-            temporary.replace(self.path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        with (
+            replacing(self.path) as temporary,
+            temporary.open("w", newline="", encoding="utf-8") as stream,
+        ):
+            writer = csv.DictWriter(stream, columns)
+            writer.writeheader()
+            writer.writerows(rows)
         self.columns = columns

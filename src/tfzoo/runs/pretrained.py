@@ -5,11 +5,8 @@ of the Hugging Face Hub holds the same files.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -19,6 +16,7 @@ from torch import Tensor
 
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import bounds
+from tfzoo.runs.files import new_folder
 from tfzoo.runs.requirements import require
 from tfzoo.values import leaves
 
@@ -111,40 +109,6 @@ def read(folder: Path) -> dict[str, Any]:
         raise BadRun(f"cannot read {folder}: {error.strerror or error}") from None
     bounds.content(state, path, path.stat().st_size)
     return {"state_dict": state, "tfzoo": config}
-
-
-@contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside ``folder``, whose files are moved there when they are complete.
-
-    Raises:
-        TfzooError: there is such a folder and it is not empty, or it cannot be written.
-    """
-    check_new(folder)
-    place = folder.resolve()
-    temporary = place.with_name(f"{place.name}.{os.getpid()}.tmp")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
-    except OSError as error:
-        raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
-    try:
-        yield temporary
-        if place.is_dir():  # a shell may stand in it
-            for path in temporary.iterdir():
-                path.replace(place / path.name)
-        else:
-            temporary.replace(place)
-    except OSError as error:
-        raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def check_new(folder: Path) -> None:
-    """Raise TfzooError where something is at a path that a new folder should have."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise TfzooError(f"{folder} exists: remove it, or write elsewhere")
 
 
 def unshared(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:

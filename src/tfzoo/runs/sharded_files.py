@@ -5,7 +5,6 @@ final name when they are complete, and nothing in them is executed when they are
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import shutil
 import zipfile
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.errors import BadRun
+from tfzoo.runs.files import sync
 
 INDEX = ".metadata"
 """The file that names, for each piece of each tensor, the file that holds it."""
@@ -87,23 +87,12 @@ def remove(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove replaced checkpoints that a killed process left."""
+    """Remove replaced and incomplete checkpoints that a killed process left."""
+    for temporary in folder.glob("*.ckpt.tmp"):
+        remove(temporary)
     for before in folder.glob(f"*{BEFORE}.ckpt"):
         if is_sharded(before.with_name(before.name.replace(BEFORE, ""))):
             remove(before)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk. Windows cannot open a folder:
-    there, nothing is done for one.
-    """
-    if os.name == "nt" and path.is_dir():
-        return
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -8,11 +8,12 @@ import platform
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from tfzoo.runs.files import replace_text
 
 FILE = "summary.json"
 PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacrebleu")
@@ -25,14 +26,7 @@ def write(folder: Path, command: str, section: Mapping[str, Any]) -> None:
     path = folder / FILE
     plain = json.loads(json.dumps(dict(section), default=str), parse_constant=lambda _: None)
     summary = {**read(folder), command: plain}
-    temporary = path.with_suffix(".tmp")
-    try:
-        temporary.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        os.replace(temporary, path)
-    except OSError:  # a full disk
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    replace_text(path, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -11,9 +11,10 @@ import yaml
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import config
+from tfzoo.runs.files import remove_leftovers, replace_text
 from tfzoo.sweep import state
 from tfzoo.sweep.plan import Plan
-from tfzoo.sweep.state import Run, write_atomically
+from tfzoo.sweep.state import Run
 
 SWEEP, CELLS = "sweep.yaml", "cells.json"
 IGNORED_KEYS = {
@@ -45,13 +46,14 @@ def create(plan: Plan, folder: Path, command: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (folder / SWEEP).is_file():
             raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
+        remove_leftovers(folder)
         for run in state.planned_runs(plan, folder):
             check_unchanged(run, plan)
-        write_atomically(
+        replace_text(
             folder / SWEEP, yaml.safe_dump(plan.to_dict(), sort_keys=False, allow_unicode=True)
         )
         cells = {"command": command, "cells": cell_records(plan)}
-        write_atomically(folder / CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
+        replace_text(folder / CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise BadRun(f"cannot make the sweep's folder {folder}: {error.strerror}") from None
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import summary
+from tfzoo.runs.files import replace_text
 from tfzoo.runs.logged import logged_values
 from tfzoo.scores import format_score
 from tfzoo.sweep import state, tune
@@ -77,7 +78,7 @@ def pause(run: Run, plan: Plan, rung: int) -> bool:
     if summary.read(run.folder).get("fit", {}).get("steps", 0) <= rung:
         return False
     found = {**state.read_json(run.folder / RUNGS), str(rung): score(run, plan, rung)}
-    state.write_atomically(run.folder / RUNGS, json.dumps(found) + "\n")
+    replace_text(run.folder / RUNGS, json.dumps(found) + "\n")
     return True
 
 
@@ -111,7 +112,7 @@ def decide(plan: Plan, runs: Sequence[Run], rung: int, on_change: Notify) -> Non
         own = cells[name]
         path = own[0].folder.parent / PRUNED
         if not path.is_file() and not all(state.is_complete(run.folder) for run in own):
-            state.write_atomically(path, json.dumps(found) + "\n")
+            replace_text(path, json.dumps(found) + "\n")
             for run in own:
                 on_change(run, "pruned")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import yaml
 from tfzoo.errors import BadRun
 from tfzoo.renamed import metric_name
 from tfzoo.runs import config, summary
+from tfzoo.runs.files import replacing
 from tfzoo.sweep import prune, state, tune
 from tfzoo.sweep.folder import CELLS, SWEEP
 from tfzoo.sweep.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
@@ -195,13 +195,11 @@ def align(rows: Sequence[Row]) -> list[Row]:
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as CSV, whole or not at all; numbers keep all their digits."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("w", newline="", encoding="utf-8") as stream:
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
         empty = [*CELL_COLUMNS, *STATUS_COLUMNS, *MEASURED_COLUMNS]
         writer = csv.DictWriter(stream, list(rows[0]) if rows else empty, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    os.replace(temporary, path)
 
 
 def read_csv(path: Path) -> list[Row]:

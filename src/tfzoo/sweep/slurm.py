@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadOption, BadRun
+from tfzoo.runs.files import replace_text
 from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Notify, Stop
 from tfzoo.sweep.job import Ended, Job, RetryPolicy, batches, load_library
@@ -144,7 +145,7 @@ class Array:
                 self.key(run): submitted.job_id for run, submitted in zip(part, jobs, strict=True)
             }
             known = {**recorded(self.folder), **ids}
-            state.write_atomically(self.folder / FILE, json.dumps(known, indent=1) + "\n")
+            replace_text(self.folder / FILE, json.dumps(known, indent=1) + "\n")
             notify(f"SLURM: {len(part)} runs submitted as {self.names(jobs)}")
 
     def watch(self) -> int:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
 from tfzoo.renamed import metric_name
 from tfzoo.runs import config, summary
+from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan import Cell, Plan
 
 FAILED = "failed.json"
@@ -146,7 +145,7 @@ def record_failure(folder: Path, reason: str, code: int) -> None:
     """Record that a run failed, with the reason in one line."""
     folder.mkdir(parents=True, exist_ok=True)
     attempts = 1 + int(failure(folder).get("attempts", 0))
-    write_atomically(
+    replace_text(
         folder / FAILED,
         json.dumps({"reason": " ".join(reason.split()), "exit": code, "attempts": attempts}) + "\n",
     )
@@ -160,7 +159,7 @@ def failure(folder: Path) -> dict[str, Any]:
 def add_wall_seconds(folder: Path, seconds: float) -> None:
     """Add the time of one process to the time that a run took."""
     total = (wall_seconds(folder) or 0.0) + seconds
-    write_atomically(folder / TIMING, json.dumps({"wall_seconds": round(total, 2)}) + "\n")
+    replace_text(folder / TIMING, json.dumps({"wall_seconds": round(total, 2)}) + "\n")
 
 
 def wall_seconds(folder: Path) -> float | None:
@@ -183,10 +182,3 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-    temporary.write_text(text, "utf-8")
-    os.replace(temporary, path)

@@ -11,6 +11,7 @@ from typing import Any
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRun
 from tfzoo.renamed import metric_name
+from tfzoo.runs.files import replace_text
 from tfzoo.sweep import layout, state
 from tfzoo.sweep.plan import Metric, Plan
 from tfzoo.sweep.state import Run, Status
@@ -98,7 +99,7 @@ def decide(run: Run, plan: Plan) -> Run:
         "metric": by.name,
         "mode": by.mode,
     }
-    state.write_atomically(
+    replace_text(
         run.folder.parent / FILE,
         json.dumps({**chosen, "tried": [*plan.tune.values], "scores": good}) + "\n",
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tfzoo.runs.files import replace_text
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
 from tfzoo.sweep.results import Results, gather
@@ -27,8 +27,6 @@ def save(results: Results) -> list[Path]:
     write_csv(results.rows, top / FILE)
     paths = [top / FILE]
     for name, text in (("report.html", page(results)), ("report.md", markdown(results))):
-        temporary = top / f"{name}.tmp"
-        temporary.write_text(text, "utf-8")
-        os.replace(temporary, top / name)
+        replace_text(top / name, text)
         paths.append(top / name)
     return paths

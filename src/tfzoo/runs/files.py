@@ -1,0 +1,190 @@
+"""Files and folders that get their name when they are complete.
+
+They are written beside their final name, under a temporary one that holds the number of the process
+that writes, so that what a killed process has left can be told from what another one is writing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from tfzoo.errors import TfzooError
+
+TEMPORARY = re.compile(r".+\.(\d+)-\d+\.tmp")
+NUMBERS = count(1)
+WRITTEN = "tfzoo.json"
+"""The file in an exported folder that lists the other files that tfzoo has written there."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty temporary file. It becomes ``path`` once its content is on the disk, if the block
+    ends without an error; otherwise ``path`` stays as it was. It has the mode of any new file, also
+    if the block replaces it by a file with another.
+
+    Raises:
+        OSError: the file system's.
+    """
+    temporary = temporary_name(path)
+    try:
+        temporary.touch()
+        mode = temporary.stat().st_mode & 0o777
+        yield temporary
+        temporary.chmod(mode)
+        sync(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    with suppress(OSError):  # some file systems cannot flush a folder
+        sync(path.parent)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, "utf-8", newline="\n")
+
+
+def temporary_name(path: Path) -> Path:
+    """A name beside ``path`` that nothing else has."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{next(NUMBERS)}.tmp")
+
+
+def remove_leftovers(folder: Path, name: str = "*") -> None:
+    """Remove what processes that were killed were writing: what should have become ``name``, a
+    pattern, in a folder.
+    """
+    for path in folder.glob(f"{name}.*.tmp"):
+        found = TEMPORARY.fullmatch(path.name)
+        if found and not is_running(int(found[1])):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):
+                path.unlink()
+
+
+def is_running(process: int) -> bool:
+    """Whether there is a process with this number. Windows, which removes no open file, is not
+    asked: there only this process counts.
+    """
+    if os.name == "nt" or process == os.getpid():
+        return process == os.getpid()
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # of another user
+        return True
+    return True
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk. Windows cannot open a folder:
+    there, nothing is done for one.
+    """
+    if os.name == "nt" and path.is_dir():
+        return
+    number = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder, which becomes ``folder``, with a list of its files, if the block ends
+    without an error.
+
+    Raises:
+        TfzooError: there is such a folder and it is not empty, or it cannot be written.
+    """
+    check_new(folder)
+    place = folder.resolve()
+    temporary = temporary_name(place)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(place.parent, place.name)
+        temporary.mkdir()
+    except OSError as error:
+        raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
+    try:
+        yield temporary
+        complete(temporary)
+        if place.is_dir():  # a shell may stand in it
+            for path in temporary.iterdir():
+                path.replace(place / path.name)
+        else:
+            temporary.replace(place)
+    except OSError as error:
+        raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def complete(folder: Path) -> None:
+    """List the files of a folder in it, give each the mode of any new file, and wait until all are
+    on the disk.
+    """
+    names = sorted(path.name for path in folder.iterdir())
+    listed = folder / WRITTEN
+    listed.write_text(json.dumps({"files": names}, indent=2) + "\n", "utf-8")
+    mode = listed.stat().st_mode & 0o777
+    for path in folder.iterdir():
+        path.chmod(mode)
+        sync(path)
+    sync(folder)
+
+
+def replace_folder(new: Path, old: Path) -> None:
+    """Give a complete folder the name of another one, which is removed."""
+    place = old.resolve()
+    aside = temporary_name(place)
+    place.rename(aside)
+    new.rename(place)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def check_new(folder: Path) -> None:
+    """Raise TfzooError where something is at a path that a new folder should have."""
+    if not is_free(folder):
+        raise TfzooError(f"{folder} exists: remove it, or write elsewhere")
+
+
+def check_output(path: Path, overwrite: bool) -> None:
+    """Check that a path that a user names may be written: nothing is there, or an empty folder, or,
+    with ``overwrite``, a regular file or a folder of which tfzoo has written every file.
+
+    Raises:
+        TfzooError: it may not.
+    """
+    if is_free(path):
+        return
+    if not (path.is_file() or is_written(path)):
+        what = "a folder with files that tfzoo did not write" if path.is_dir() else "no file"
+        raise TfzooError(f"{path} is {what}, which nothing replaces: write elsewhere")
+    if not overwrite:
+        raise TfzooError(f"{path} exists: --overwrite replaces it, or write elsewhere")
+
+
+def is_free(path: Path) -> bool:
+    """Whether nothing, or an empty folder, is at a path."""
+    return not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir()))
+
+
+def is_written(folder: Path) -> bool:
+    """Whether a folder holds the files that tfzoo has written there and no others."""
+    try:
+        names = json.loads((folder / WRITTEN).read_text("utf-8"))["files"]
+        return {*names, WRITTEN} == {path.name for path in folder.iterdir()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
