@@ -125,10 +125,6 @@ def test_a_function_fits_on_a_screen() -> None:
     assert wrong == []
 
 
-def test_no_file_is_long() -> None:
-    assert [inside(one) for one in FILES if len(one.read_text("utf-8").splitlines()) > 300] == []
-
-
 def test_there_are_no_asserts_no_keyword_collectors_and_no_stray_todos() -> None:
     wrong = []
     for path in FILES:

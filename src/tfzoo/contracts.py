@@ -48,7 +48,19 @@ class Weighting(Component):
     at.
     """
 
+    def __call__(self, scores: Tensor, mask: Mask | None = None) -> Tensor:
+        """``mask`` None hides nothing.
+
+        Raises:
+            BadOption: ``mask`` is something else than a :class:`tfzoo.Mask`.
+        """
+        mask = Mask() if mask is None else mask
+        check_type("mask", mask)
+        weights: Tensor = super().__call__(scores, mask)
+        return weights
+
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
+        """To be overridden: what a call computes, with a mask in any case."""
         raise NotImplementedError
 
 
@@ -120,7 +132,7 @@ class Attention(Component):
             scores = soft_cap(scores, cap)
         if weighting is None:
             return mask.softmax(scores, bias)
-        return weighting(scores if bias is None else scores + bias, mask)  # type: ignore[no-any-return]
+        return weighting(scores if bias is None else scores + bias, mask)
 
     def combine(self, weights: Tensor, v: Tensor) -> Tensor:
         """The output from weights and values, ``weights v``: ``(b h q k), (b h k e) -> (b h q

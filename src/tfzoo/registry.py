@@ -247,7 +247,7 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
     Raises:
         UnknownName: no such kind or component.
         BadOption: an option that it does not have, or a value that it cannot take; or an argument
-            that a model does not supply, or that is missing.
+            that a model does not supply, or that is missing and has no value for a part ``alone``.
     """
     entry, options = registry(kind).options(spec)
     for key in supplied.keys() - KINDS[kind].supplied:
@@ -259,6 +259,7 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
                 else f"{entry.name!r} takes {', '.join(entry.supplied) or 'nothing'}"
             )
         )
+    supplied = {**getattr(entry.cls, "alone", {}), **supplied}
     missing = [key for key in entry.supplied if key not in supplied]
     if missing:
         raise BadOption(f"{kind} {entry.name!r} also needs {', '.join(missing)}")

@@ -12,9 +12,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.encoder import Encoder
+from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
+from tfzoo.registry import create, registry
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import lengths_to_valid, randomize
 
@@ -206,3 +208,58 @@ def test_one_graph_of_a_decoder_serves_all_lengths(mixer: str) -> None:
     for length in (2, 64, 150):
         x = torch.randn(2, length, DIM)
         equal(exported.module()(x), made(x))
+
+
+# A mixer alone ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", registry("mixer").names())
+def test_a_mixer_alone_computes_what_it_computes_in_a_stack(name: str) -> None:
+    x, options = torch.randn(3, 7, DIM), StackOptions(heads=HEADS)
+    bidirectional = "bidirectional" in registry("mixer").entry(name).traits
+    for causal in (False,) if bidirectional else (False, True):
+        made = stack(causal, name)
+        alone = create("mixer", name, dim=DIM, options=options, causal=causal).double().eval()
+        alone.load_state_dict(mixer_of(made).state_dict() if name != "none" else {})
+        equal(alone(x), made(x))
+        equal(alone(x, mask=Mask(keys=VALID))[VALID], made(x, mask=Mask(keys=VALID))[VALID])
+        if causal:
+            equal(alone(x, mask=Mask(causal=True, keys=VALID))[VALID], alone(x, None)[VALID])
+
+
+@pytest.mark.parametrize("name", registry("mixer").names())
+def test_a_mixer_is_made_of_its_width_alone(name: str) -> None:
+    mixer = create("mixer", name, dim=16).double()
+    assert mixer(torch.randn(2, 3, 16)).shape == (2, 3, 16)
+
+
+def test_attention_alone_takes_any_mask() -> None:
+    mixer, x = create("mixer", "multihead", dim=16).double(), torch.randn(2, 3, 16)
+    causal = create("mixer", "multihead", dim=16, causal=True).double()
+    causal.load_state_dict(mixer.state_dict())
+    equal(mixer(x, mask=Mask(causal=True)), causal(x))
+    triangle = Mask(allowed=torch.ones(3, 3, dtype=torch.bool).tril()[None, None])
+    equal(mixer(x, mask=triangle), causal(x))
+    assert not torch.allclose(mixer(x), causal(x))
+
+
+ANY = torch.ones(1, 1, 3, 3, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("mixer", "mask", "message"),
+    [
+        ("gru", Mask(causal=True), "'gru' was built to read later tokens: create it with causal="),
+        ("fourier", Mask(causal=True), "'fourier' was built to read later tokens: use another one"),
+        ("average", Mask(allowed=ANY), "'average' cannot hide tokens as mask.allowed says: use mu"),
+        ("multihead", Mask(keys=VALID), r"mask.keys must be \(2 3\)"),
+        ("multihead", VALID, "mask must be a tfzoo.Mask, not Tensor"),
+        ("multihead", Mask(start=3), "leave it out"),
+    ],
+)
+def test_what_a_mixer_alone_cannot_read_is_said(mixer: str, mask: Any, message: str) -> None:
+    made = create("mixer", mixer, dim=16).double()
+    with pytest.raises(BadOption, match=message):
+        made(torch.randn(2, 3, 16), mask=mask)
+    with pytest.raises(BadOption, match=r"x must be vectors"):
+        made(torch.randn(3, 16))

@@ -195,3 +195,14 @@ def test_a_score_that_is_no_number_is_not_hidden() -> None:
         weighting = create("weighting", name, heads=1)
         if "ignores_scores" not in weighting.entry.traits:
             assert weighting(given, Mask()).isnan().any(), name
+
+
+@pytest.mark.parametrize("name", registry("weighting").names())
+def test_a_weighting_alone_hides_nothing(name: str) -> None:
+    weighting, given = create("weighting", name, heads=H).double(), scores().detach()
+    expected = weighting(given, Mask())
+    assert_close(weighting(given), expected, **EXACT)
+    assert_close(weighting(given, None), expected, **EXACT)
+    assert_close(weighting(given, mask=None), expected, **EXACT)
+    with pytest.raises(BadOption, match=r"mask must be a tfzoo.Mask, not Tensor"):
+        weighting(given, VALID)

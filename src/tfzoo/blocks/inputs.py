@@ -30,8 +30,8 @@ def check_tokens(
         if mask.allowed is not None and causal and not mask.causal:
             raise BadOption(
                 "mask.allowed without causal, but this module is causal and hides later tokens: "
-                "pass Mask(causal=True, allowed=...) where both are meant, prefix=lengths where "
-                "the first tokens see each other, or build the module with causal=False"
+                "pass Mask(causal=True, allowed=...) where both are meant, or build it with "
+                "causal=False; where the first tokens see each other, decoders take prefix=lengths"
             )
     if positions is None:
         return

@@ -16,7 +16,13 @@ from tfzoo.blocks.context import Context, Padding
 from tfzoo.blocks.inputs import check_prefix
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.rules import Parts, norm_ignores_mask
-from tfzoo.blocks.traits import embeds, has_auxiliary_loss, mixes_tokens, names_that_fit
+from tfzoo.blocks.traits import (
+    embeds,
+    has_auxiliary_loss,
+    mixes_tokens,
+    names_that_fit,
+    reads_any_mask,
+)
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -63,7 +69,7 @@ class Positioned(nn.Module):
         self.reads_valid |= mixes_tokens(parts.norm) or has_auxiliary_loss(parts.feedforward)
         if "mixes_tokens:always" in parts.norm.traits and "leaky-norm" not in allow:
             self.leaky_norm = parts.norm.name
-        self.takes_any_mask &= bool(parts.mixer.traits & {"attends", "identity"})
+        self.takes_any_mask &= reads_any_mask(parts.mixer)
 
     def context(
         self,
@@ -117,7 +123,7 @@ class Positioned(nn.Module):
         if self.leaky_norm is not None:
             raise norm_ignores_mask(self.leaky_norm)
         if not self.takes_any_mask:
-            others = names_that_fit("mixer", lambda one: bool(one.traits & {"attends", "identity"}))
+            others = names_that_fit("mixer", reads_any_mask)
             raise BadOption(f"{why}, but a mixer of this stack reads no such mask: use {others}")
 
     def _positions(

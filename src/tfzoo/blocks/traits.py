@@ -36,6 +36,11 @@ def mixes_tokens(norm: Entry) -> bool:
     return any(trait.startswith("mixes_tokens") for trait in norm.traits)
 
 
+def reads_any_mask(mixer: Entry) -> bool:
+    """Whether a mixer hides from each token what a mask hides, or mixes no tokens."""
+    return bool(mixer.traits & {"attends", "identity"})
+
+
 def has_auxiliary_loss(feedforward: Entry) -> bool:
     """Whether a feed-forward layer adds a loss of its own, over non-padding tokens."""
     return "auxiliary_loss" in feedforward.traits

@@ -52,6 +52,7 @@ class Convolution(Mixer):
     ) -> None:
         super().__init__()
         check_range("mixer 'convolution': kernel_size", kernel_size, ge=1, whole=True)
+        self.causal = causal
         self.heads, self.dropout = options.heads, options.attention_dropout
         if dim % self.heads:
             raise BadOption(f"mixer 'convolution': heads={self.heads} do not divide dim={dim}")

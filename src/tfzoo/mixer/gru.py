@@ -41,6 +41,7 @@ class GRU(Mixer):
     def __init__(self, dim: int, causal: bool, *, hidden: int | None = None) -> None:
         super().__init__()
         check_range("mixer 'gru': hidden", hidden, ge=1, whole=True, optional=True)
+        self.causal = causal
         self.hidden = hidden or (dim if causal else -(-dim // 2))
         self.ahead = nn.GRU(dim, self.hidden, batch_first=True)
         self.back = None if causal else nn.GRU(dim, self.hidden, batch_first=True)

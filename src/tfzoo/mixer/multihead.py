@@ -7,6 +7,7 @@ from torch import Tensor
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.mixer import Mixer
 from tfzoo.blocks.multihead import SelfOrCrossAttention
+from tfzoo.blocks.options import StackOptions
 from tfzoo.registry import register
 
 
@@ -19,13 +20,21 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
     ``weighting``, ``head_dim`` and so on) say what a head is.
 
     >>> import torch
-    >>> from tfzoo.blocks.context import Context
     >>> from tfzoo.blocks.options import StackOptions
-    >>> from tfzoo.masks import Mask
-    >>> mixer, pos = SelfAttention(8, StackOptions(heads=2)), torch.arange(3)[None]
-    >>> mixer(torch.randn(2, 3, 8), Context(Mask(), pos, pos), 0).shape
+    >>> SelfAttention(8, StackOptions(heads=2))(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
+
+    def __init__(
+        self,
+        dim: int,
+        options: StackOptions,
+        layer: int = 0,
+        layers: int = 1,
+        causal: bool = False,
+    ) -> None:
+        super().__init__(dim, options, layer, layers)
+        self.causal = causal
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         (q, k), v = self.queries_and_keys(x), self.values(x)
