@@ -73,8 +73,9 @@ def test_of_two_that_make_the_same_entry_neither_fails_nor_hides_it() -> None:
 def test_size_counts_and_clear_removes_what_tfzoo_made_and_nothing_else(empty: Path) -> None:
     fill(cache.entry("ids", "key"))
     (empty / "thesis.txt").write_text("mine")
-    assert cache.size() == 4
-    assert cache.clear() == 4
+    size = sum(len(path.read_bytes()) for path in (empty / cache.SHELF).glob("*/*"))
+    assert cache.size() == size > 4
+    assert cache.clear() == size
     assert cache.size() == 0
     assert (empty / "thesis.txt").read_text() == "mine"
     assert cache.clear() == 0
@@ -100,3 +101,45 @@ def test_a_cache_that_cannot_be_written_names_the_way_out(empty: Path) -> None:
 def test_a_key_depends_on_where_its_parts_end() -> None:
     assert cache.key("ab", "c") != cache.key("a", "bc") != cache.key("abc")
     assert cache.key("ab", "c") == cache.key("ab", "c")
+
+
+@pytest.mark.parametrize(
+    "harm", ["flipped", "torn", "missing", "no checksums", "no JSON", "a list"]
+)
+def test_a_damaged_entry_is_named_and_replaced(
+    harm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = cache.entry("ids", "key")
+    assert not cache.is_whole(path)
+    fill(path)
+    assert cache.is_whole(path)
+    assert not capsys.readouterr().err
+    if harm == "missing":
+        (path / "file").unlink()
+    elif harm == "no checksums":
+        (path / cache.CHECKSUMS).unlink()
+    else:
+        file, content = {
+            "flipped": ("file", "fous"),
+            "torn": ("file", "fou"),
+            "no JSON": (cache.CHECKSUMS, "{"),
+            "a list": (cache.CHECKSUMS, "[[]]"),
+        }[harm]
+        (path / file).write_text(content)
+    assert not cache.is_whole(path)
+    file = "checksums" if harm in ("no checksums", "no JSON", "a list") else "file"
+    assert (
+        f"data: the cache entry ids-key is damaged ({file}) and is made again\n"
+        in capsys.readouterr().err
+    )
+    fill(path)
+    assert cache.is_whole(path)
+
+
+def test_of_two_that_make_an_entry_otherwise_the_first_is_kept() -> None:
+    path = cache.entry("ids", "key")
+    with cache.filling(path) as slow:
+        (slow / "file").write_text("otherwise")
+        fill(path)
+    assert (path / "file").read_text() == "four"
+    assert cache.is_whole(path)

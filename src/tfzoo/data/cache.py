@@ -3,13 +3,17 @@ prepared data under keys made of what the data was made from.
 
 An entry is a folder. It is written under a temporary name and renamed when it is complete, so that
 a process that is killed leaves no incomplete entry, and several processes can write the same entry
-at once. No lock is needed.
+at once. No lock is needed. A file of checksums is written with it and compared before the entry is
+read, so that a disk's errors do not become training data.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +27,9 @@ from tfzoo.errors import TfzooError
 
 SHELF = "prepared"
 """The folder of all entries inside the cache. ``tfzoo cache --clear`` removes this folder only."""
+
+CHECKSUMS = "checksums"
+"""The file of an entry that holds the SHA-256 of each of the others, as JSON."""
 
 DAY = 24 * 3600.0
 
@@ -61,6 +68,37 @@ def entry(kind: str, name: str) -> Path:
     return folder() / SHELF / f"{kind}-{name}"
 
 
+def is_whole(path: Path) -> bool:
+    """Whether an entry exists and its files are those that were written. One whose files are not is
+    named on stderr: it is to be made again.
+    """
+    damaged = damage(path) if path.is_dir() else None
+    if damaged:
+        print(
+            f"data: the cache entry {path.name} is damaged ({damaged}) and is made again",
+            file=sys.stderr,
+        )
+    return damaged == ""
+
+
+def damage(path: Path) -> str:
+    """The first file of an entry whose checksum is not that of its content; "" for none."""
+    try:
+        expected = json.loads((path / CHECKSUMS).read_text("utf-8"))
+        return next((name for name in expected if checksum(path / name) != expected[name]), "")
+    except (OSError, ValueError, TypeError, AttributeError):
+        return CHECKSUMS
+
+
+def checksum(file: Path) -> str:
+    """The SHA-256 of a file; "" if it cannot be read."""
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
 @contextmanager
 def filling(path: Path) -> Iterator[Path]:
     """A new folder to write to. It becomes the entry ``path`` if the block ends without an error.
@@ -76,6 +114,8 @@ def filling(path: Path) -> Iterator[Path]:
         raise unwritable(path.parent, error) from error
     try:
         yield draft
+        checksums = {file.name: checksum(file) for file in draft.iterdir()}
+        (draft / CHECKSUMS).write_text(json.dumps(checksums), "utf-8")
         for file in draft.iterdir():
             to_disk(file)
         publish(draft, path)
@@ -88,15 +128,17 @@ def filling(path: Path) -> Iterator[Path]:
 def publish(draft: Path, path: Path) -> None:
     """Rename ``draft`` to ``path``.
 
-    If the entry exists, written by a faster process or damaged, its files are replaced one by one:
-    it is never missing for a reader, and processes that have the old files open keep them. Windows
-    does not replace open files; these stay.
+    If a faster process has written the entry, that one stays. If it is damaged, its files are
+    replaced one by one: it is never missing for a reader, and processes that have the old files
+    open keep them. Windows does not replace open files; these stay.
     """
     try:
         os.rename(draft, path)
     except OSError:
         if not path.is_dir():
             raise
+        if not damage(path):
+            return
         for file in draft.iterdir():
             with suppress(PermissionError) if os.name == "nt" else nullcontext():
                 os.replace(file, path / file.name)

@@ -28,7 +28,7 @@ Examples = Iterable[tuple[str, str]]
 several times.
 """
 
-FORMAT = "3"
+FORMAT = "4"
 """The version of the files in the cache. Entries of another version are not used."""
 
 CHUNK = 4096
@@ -72,11 +72,10 @@ def fingerprint_split(
         return read_split(rows, name, wanted)
     key = cache.key(FORMAT, state, code_fingerprint(type(rows)), *sorted(wanted))
     path = cache.entry("fingerprint", key)
-    try:
+    if cache.is_whole(path):
         found = json.loads((path / "fingerprint").read_text("utf-8"))
         return SplitFingerprint(**{**found, "known": set(found["known"])})
-    except (OSError, ValueError, KeyError, TypeError):
-        result = read_split(rows, name, wanted)
+    result = read_split(rows, name, wanted)
     with cache.filling(path) as folder:
         text = json.dumps({**vars(result), "known": sorted(result.known)})
         (folder / "fingerprint").write_text(text, "utf-8")
@@ -131,14 +130,12 @@ def train_tokenizer(lines: Iterable[str], content: str, spec: Spec, count: int) 
     """A tokenizer trained on ``count`` lines, whose hash is ``content``."""
     path = cache.entry("tokenizer", cache.key(FORMAT, content, identity("tokenizer", spec)))
     tokenizer: Tokenizer = create("tokenizer", spec)
-    try:
-        tokenizer.restore((path / "state").read_text("utf-8"))
-    except Exception:  # no file, or a damaged one: whatever a tokenizer raises then
+    if not cache.is_whole(path):
         tokenizer.train(watched(lines, "training the tokenizer", count))
         with cache.filling(path) as folder:
             (folder / "state").write_text(tokenizer.state(), "utf-8")
-        # of two processes that trained at once, both continue with the state that was kept
-        tokenizer.restore((path / "state").read_text("utf-8"))
+    # of two processes that trained at once, both continue with the state that was kept
+    tokenizer.restore((path / "state").read_text("utf-8"))
     return tokenizer
 
 
@@ -173,10 +170,8 @@ def encode_lines(
         BadData: there are not ``count`` lines (a file changes while it is read).
     """
     path = cache.entry("ids", cache.key(FORMAT, content, made_by, encoder.state()))
-    try:
+    if cache.is_whole(path):
         return Encoded(path / "sentences")
-    except (OSError, ValueError):
-        pass
     with cache.filling(path) as folder:
         writer = Writer(folder / "sentences")
         for chunk in chunks(watched(lines, f"tokenizing {name}", count)):
@@ -193,29 +188,26 @@ def encode_lines(
 def generated(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
     """The splits of a built-in data set."""
     path = cache.entry("generated", cache.key(FORMAT, identity("dataset", spec), str(seed)))
-    try:
-        sizes: dict[str, int] = json.loads((path / "sizes").read_text("utf-8"))
-        if any((path / f"{name}.tsv").stat().st_size != size for name, size in sizes.items()):
-            raise ValueError
-    except (OSError, ValueError):
+    if not cache.is_whole(path):
         with cache.filling(path) as folder:
-            sizes = {}
-            for name, rows in create("dataset", spec).splits(seed).items():
+            splits = create("dataset", spec).splits(seed)
+            for name, rows in splits.items():
                 text = "".join(f"{first}\t{second}\n" for first, second in ([columns, *rows]))
-                sizes[name] = (folder / f"{name}.tsv").write_bytes(text.encode())
-            (folder / "sizes").write_text(json.dumps(sizes), "utf-8")
-    return {name: Table(path / f"{name}.tsv", columns) for name in sizes}
+                (folder / f"{name}.tsv").write_bytes(text.encode())
+            (folder / "names").write_text(json.dumps(list(splits)), "utf-8")
+    names = json.loads((path / "names").read_text("utf-8"))
+    return {name: Table(path / f"{name}.tsv", columns) for name in names}
 
 
 def distinct(lines: Iterable[str], content: str) -> list[str]:
     """The different lines among these, whose hash is ``content``; sorted."""
     path = cache.entry("distinct", cache.key(FORMAT, content))
-    try:
-        found: list[str] = json.loads((path / "lines").read_text("utf-8"))
-    except (OSError, ValueError):
-        found = sorted(set(lines))
-        with cache.filling(path) as folder:
-            (folder / "lines").write_text(json.dumps(found, ensure_ascii=False), "utf-8")
+    if cache.is_whole(path):
+        kept: list[str] = json.loads((path / "lines").read_text("utf-8"))
+        return kept
+    found = sorted(set(lines))
+    with cache.filling(path) as folder:
+        (folder / "lines").write_text(json.dumps(found, ensure_ascii=False), "utf-8")
     return found
 
 

@@ -106,14 +106,15 @@ def local_copy(address: str) -> Path:
             raise
         if isinstance(cause(error), Refused):
             raise unreadable(address, error) from None
-        known = sorted(shelf().glob(f"download-{key}-*"), key=last_use)
+        entries = sorted(shelf().glob(f"download-{key}-*"), key=last_use)
+        known = [entry for entry in entries if cache.damage(entry) == ""]
         if not known:
             raise unreadable(address, error) from None
         print(f"data: {address} cannot be reached; the copy in the cache is used", file=sys.stderr)
         return used(known[-1], address)
     version = cache.key(*(f"{name} {info[name]}" for name in VERSION if name in info))
     entry = cache.entry("download", f"{key}-{version}")
-    if not (entry / file_name(address)).is_file():
+    if not cache.is_whole(entry):
         download(system, path, address, entry, info)
     return used(entry, address)
 
