@@ -58,7 +58,7 @@ def test_every_cell_of_a_sweep_was_run_with_every_seed(file: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_head_of_a_sweep_says_what_was_measured(file: Path) -> None:
     assert found(file).startswith(
-        ("as claimed", "partly as claimed", "not as claimed", "not distinguishable")
+        ("as claimed", "partly as claimed", "not as claimed", "not known")
     )
     assert "confirmed" not in found(file), "which the repeat says"
 

@@ -68,6 +68,9 @@ class Trainings:
         """Exit codes of runs whose folder holds the key."""
         self.scores: dict[str, float | None] = {}
         """The loss, likewise."""
+        self.losses: list[float] = []
+        """``train/loss`` of each step."""
+        self.untrained_loss: float | None = None
         self.seconds = 20.0
         """What each takes, of which ``fit`` records 2."""
         patch.setattr(cell, "spawn", self.spawn)
@@ -91,8 +94,16 @@ class Trainings:
             else "failed: it broke"
         )
         summary: dict[str, Any] = {
-            "fit": {"ended": ended, "scores": {"val/loss": loss}, "steps": 4, "seconds": 2.0}
+            "fit": {
+                "ended": ended,
+                "scores": {"val/loss": loss},
+                "untrained_loss": self.untrained_loss,
+                "steps": 4,
+                "seconds": 2.0,
+            }
         }
+        lines = [f"{step},{value}" for step, value in enumerate(self.losses)]
+        (run.folder / "metrics.csv").write_text("\n".join(["step,train/loss", *lines, ""]))
         if rung:
             summary["fit"]["steps"] = int(rung) + 1 if told is None else 1
             rows = [f"{int(rung) - 1},{loss}", f"{rung},99.0"]

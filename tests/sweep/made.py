@@ -46,7 +46,8 @@ def make(
             run = folder / name / f"seed-{seed}"
             if (norm, position, seed) == ("rms", "none", seeds[-1]):
                 failed(
-                    run, "training stopped: loss or gradient was not finite in 10 steps in a row"
+                    run,
+                    "diverged: training stopped: loss or gradient was not finite in 10 steps",
                 )
             elif (norm, position, seed) == ("layer", "alibi", seeds[-1]):
                 half(run)
@@ -102,7 +103,7 @@ def completed(run: Path, effect: float, seed: int) -> None:
         **surroundings(run),
     }
     write(run, {"fit": fit, "test": test})
-    (run / "checkpoints").mkdir()
+    (run / "checkpoints").mkdir(exist_ok=True)
     (run / "checkpoints/best.ckpt").touch()
 
 

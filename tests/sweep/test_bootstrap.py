@@ -88,7 +88,9 @@ def test_models_that_are_as_good_as_each_other_are_not_told_apart(tmp_path: Path
     (one,) = sweep(tmp_path, 0.1)[1].compared
     assert one.low < 0 < one.high
     assert one.p > 0.05
-    assert one.sentence.startswith("rms: not distinguishable from layer by paired bootstrap over")
+    assert one.sentence.startswith(
+        "rms: not yet known whether it differs from layer by paired bootstrap over"
+    )
 
 
 def test_what_has_no_translations_or_others_is_said(tmp_path: Path) -> None:
@@ -178,20 +180,20 @@ def test_equal_translations_are_not_told_apart(tmp_path: Path) -> None:
     table = [run(tmp_path, norm, 1, spoilt(wanted, 0.1, 1), wanted) for norm in AXES["norm"]]
     (one,) = bootstrap(table, AXES, {}).compared
     assert (one.difference, one.low, one.high, one.p) == (0, 0, 0, 1)
-    assert one.sentence.startswith("rms: not distinguishable from layer ")
+    assert one.sentence.startswith("rms: not yet known whether it differs from layer ")
     assert one.sentence.endswith("p = 1")
 
 
 def test_what_the_correction_decides_is_explained() -> None:
     one = Resampled({"norm": "rms"}, "test", 2, 60, 30.0, 0.5, 0.1, 0.9, 0.03, 0.03, "", [])
     text = with_sentence(one, 0.09, 3, AXES, ("layer",)).sentence
-    assert text.startswith("rms: not distinguishable from layer ")
+    assert text.startswith("rms: not yet known whether it differs from layer ")
     assert text.endswith("the verdict is (uncorrected p = 0.03)")
     better = with_sentence(one, 0.001, 1, AXES, ("layer",)).sentence
     assert better.startswith("rms: better than layer ")
     assert "uncorrected" not in better
     at_the_limit = with_sentence(one, 0.05, 2, AXES, ("layer",)).sentence
-    assert at_the_limit.startswith("rms: not distinguishable from layer ")
+    assert at_the_limit.startswith("rms: not yet known whether it differs from layer ")
     assert at_the_limit.endswith("the verdict is (uncorrected p = 0.03)")
 
 

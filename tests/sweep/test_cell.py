@@ -10,7 +10,7 @@ import pytest
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadRun
 from tfzoo.runs import config
-from tfzoo.sweep import cell, state, tune
+from tfzoo.sweep import cell, runs, state, tune
 from tfzoo.sweep.folder import check_unchanged
 from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
@@ -115,13 +115,20 @@ def test_a_run_whose_score_is_no_number_diverged(
     assert reason(run) == "diverged: val/loss is not finite"
 
 
-def test_a_run_that_ends_worse_than_guessing_diverged(
-    plan: Plan, tmp_path: Path, trainings: Trainings
+@pytest.mark.parametrize(("last", "ends"), [(2.31, "failed"), (2.29, "completed")])
+def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
+    plan: Plan, tmp_path: Path, trainings: Trainings, last: float, ends: str
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
-    trainings.scores[run.folder.name] = 69850.0
-    assert cell.execute(run, plan) == "failed"
-    assert reason(run) == "diverged: val/loss is 6.98e+04 at the end, which is worse than guessing"
+    trainings.untrained_loss = 2.3
+    trainings.losses = [2.3, 0.1, 0.1, 9.0, 0.1, 0.1, last - 0.5, last + 0.5]
+    assert cell.execute(run, plan) == ends
+    if ends == "failed":
+        assert reason(run) == (
+            "diverged: train/loss is 2.31 at the end, no better than that of an untrained model "
+            "(2.3)"
+        )
+        assert runs.outcome(run.folder, {}) == ("diverged", reason(run).removeprefix("diverged: "))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import pytest
 from scipy.stats import t, ttest_1samp, ttest_rel
 
 from tests.sweep.test_judge import AXES, GRID, SCORES, grid, of, rows
+from tfzoo.sweep.design import UNDECLARED
 from tfzoo.sweep.effects import axis_name, cells
 from tfzoo.sweep.judge import decide, judge
+from tfzoo.sweep.outcome import Outcome
 from tfzoo.sweep.paired import detectable, holm, interval, seeds_needed
 from tfzoo.sweep.scores import gather
 
@@ -31,7 +33,9 @@ def test_a_cell_is_compared_by_the_names_of_what_differs_from_the_baseline() -> 
     verdicts = judge(grid(), GRID, {}, "val/loss", "min")
     said = {tuple(one.labels.values()): one.sentence for one in verdicts.cells}
     assert said["layer", "rotary"].startswith("position rotary: better than index by ")
-    assert said["rms", "index"].startswith("norm rms: not distinguishable from layer with 5 ")
+    assert said["rms", "index"].startswith(
+        "norm rms: not yet known whether it differs from layer, with 5 "
+    )
     assert said["layer", "index"] == "layer, index: the baseline"
 
 
@@ -118,20 +122,24 @@ def test_a_verdict_needs_a_corrected_p_below_5_percent() -> None:
     scores = gather(rows(SCORES), AXES, "val/loss")
     _, rms, _ = cells(scores, AXES, ("layer",))
     test = interval(rms.differences)
-    found = [decide(rms, test, corrected, "min") for corrected in (0.0499, 0.05)]
-    assert found == ["better", "not distinguishable"]
+    found = [
+        decide(rms, Outcome(test, corrected, None, equal), "min", UNDECLARED)
+        for corrected, equal in ((0.0499, 0.01), (0.05, 0.0499), (0.05, 0.05), (0.05, None))
+    ]
+    assert found == ["better", "equivalent", "not yet known", "not yet known"]
     one = of(judge(rows(SCORES), AXES, {}, "val/loss", "min"), "rms")
     hints = [replace(one, p_corrected=p).is_hint for p in (0.0099, 0.01, 0.0499, 0.05)]
     assert hints == [False, True, True, False]
 
 
-def test_two_seeds_have_an_interval_and_one_has_none() -> None:
+def test_two_seeds_have_an_effect_and_no_verdict() -> None:
     table = rows({"layer": [2.0, 2.5, 3.0], "rms": [1.8, 2.2], "batch": [1.0]})
     verdicts = judge(table, AXES, {}, "val/loss", "min")
     rms, batch = of(verdicts, "rms"), of(verdicts, "batch")
     reach = t.isf(0.025, 1) * 0.2
     assert (rms.low, rms.high) == pytest.approx((2.0 - reach, 2.0 + reach))
-    assert rms.p is not None
+    assert (rms.p, rms.difference_low, rms.verdict) == (None, None, "not yet known")
+    assert rms.sentence.endswith(": -0.25 with 2 seeds; a verdict needs 3")
     assert batch.notes == [
         "seed 2 of layer has no partner here",
         "seed 3 of layer has no partner here",
@@ -139,15 +147,13 @@ def test_two_seeds_have_an_interval_and_one_has_none() -> None:
     ]
 
 
-def test_one_seed_that_is_equal_is_not_judged_and_a_baseline_without_scores_has_no_partners() -> (
-    None
-):
-    table = rows({"layer": [2.0, 2.5], "rms": [2.0], "batch": [2.0, 2.5]})
+def test_equal_scores_have_no_test_and_a_baseline_without_scores_has_no_partners() -> None:
+    table = rows({"layer": [2.0, 2.5, 3.0], "rms": [2.0], "batch": [2.0, 2.5, 3.0]})
     verdicts = judge(table, AXES, {}, "val/loss", "min")
-    assert of(verdicts, "rms").verdict == "not judged"
+    assert of(verdicts, "rms").verdict == "not yet known"
     batch = of(verdicts, "batch")
-    assert batch.verdict == "not distinguishable"
-    assert batch.sentence.startswith("batch: equal to layer with each of 2 seeds; ")
+    assert batch.verdict == "not judged"
+    assert batch.sentence.startswith("batch: equal to layer with each of 3 seeds; ")
     assert of(judge(rows({"rms": SCORES["rms"]}), AXES, {}, "val/loss", "min"), "rms").notes == []
 
 
@@ -173,7 +179,7 @@ def test_what_a_sweep_could_detect_is_said_with_the_seeds_that_one_percent_takes
         (
             [1.0, 9.0, 2.0],
             [2.0, 1.0, 3.0],
-            "(848 % of the baseline's mean); 1 % takes more than 1,000 seeds",
+            "3 seeds detect no difference smaller than the baseline's mean",
         ),
         ([1.0, 2.0], [1.0, 2.0], ""),
     ],

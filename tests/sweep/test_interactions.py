@@ -62,7 +62,7 @@ def test_one_sentence_says_whether_one_effect_depends_on_the_other() -> None:
     assert " at rotary and by +0.1" in said
     assert said.endswith("for 2 comparisons; 1 of 2 such differences are significant")
     assert only(grid(depends=0.0)).sentence.startswith(
-        "the effect of norm does not measurably depend on position: "
+        "not yet known whether the effect of norm depends on position: "
     )
 
 

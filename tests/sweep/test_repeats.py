@@ -12,6 +12,7 @@ from scipy.stats import ttest_1samp
 from tests.sweep.made import make
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
+from tfzoo.sweep.design import Design, Margin
 from tfzoo.sweep.judge import judge
 from tfzoo.sweep.repeats import Repeat, Repeats, repeats
 
@@ -48,22 +49,61 @@ def only(found: Repeats) -> Repeat:
     ("first", "again", "outcome"),
     [
         (-0.05, -0.04, "held"),
-        (-0.012, 0.0, "weakened"),
-        (-0.012, -0.005, "still a hint"),
-        (-0.03, -0.001, "weakened"),
+        (-0.012, 0.0, "not confirmed"),
+        (-0.012, -0.005, "not confirmed"),
+        (-0.03, -0.001, "not confirmed"),
         (-0.05, 0.05, "turned round"),
-        (-0.009, -0.009, "appeared"),
-        (0.001, 0.002, "not distinguishable"),
+        (-0.009, -0.05, "appeared"),
+        (-0.009, -0.009, "not yet known"),
     ],
 )
-def test_a_verdict_holds_weakens_turns_or_appears(first: float, again: float, outcome: str) -> None:
+def test_whether_a_verdict_held_is_the_repeats_own_answer(
+    first: float, again: float, outcome: str
+) -> None:
     assert only(repeated(first, again)).outcome == outcome
 
 
-def test_a_verdict_of_the_pool_whose_repeat_points_the_other_way_did_not_hold() -> None:
-    one = only(repeated(-0.05, 0.001))
-    assert (one.first.verdict, one.again.verdict) == ("better", "not distinguishable")
-    assert one.outcome == "weakened"
+def test_a_repeat_of_one_seed_is_too_few_to_tell_and_of_three_is_enough() -> None:
+    first, again = rows(-0.05, range(1, 6)), rows(-0.05, range(6, 11))
+    outcomes = {}
+    for seeds in (1, 2, 3, 5):
+        found = only(repeats(first, again[: 2 * seeds], AXES, {}, "val/loss", "min"))
+        outcomes[seeds] = found.outcome
+        assert (found.p is None) == (seeds < 3)
+    assert outcomes == {1: "too few to tell", 2: "too few to tell", 3: "held", 5: "held"}
+    failed = [{**row, "status": "failed"} if row["seed"] == 10 else row for row in again]
+    found = only(repeats(first, failed, AXES, {}, "val/loss", "min"))
+    assert found.outcome == "too few to tell", "which run failed may depend on the score"
+
+
+def test_the_repeats_p_is_one_sided_in_the_direction_of_the_first() -> None:
+    one = only(repeated(-0.05, -0.02))
+    values = [-0.02 + noise for noise in NOISE]
+    assert one.p == pytest.approx(ttest_1samp(values, 0, alternative="less").pvalue)
+    two = only(repeated(-0.05, 0.02))
+    assert two.p == pytest.approx(
+        ttest_1samp([value + 0.04 for value in values], 0, alternative="less").pvalue
+    )
+
+
+def test_both_together_are_an_estimate_and_no_verdict() -> None:
+    one = only(repeated(-0.05, -0.04))
+    assert one.pooled.verdict == "not yet known"
+    assert "because it was judged with 5 seeds before it had 10: " in one.pooled.sentence
+    assert one.pooled.sentence.endswith(", a hint that it is better")
+
+
+def test_equivalence_is_repeated_as_equivalence() -> None:
+    design = Design(margin=Margin(0.05))
+    first, again = rows(0.001, range(1, 6)), rows(0.002, range(6, 11))
+    one = only(repeats(first, again, AXES, {}, "val/loss", "min", design))
+    assert (one.first.verdict, one.again.verdict, one.outcome) == (
+        "equivalent",
+        "equivalent",
+        "held",
+    )
+    wide = only(repeats(first, rows(0.06, range(6, 11)), AXES, {}, "val/loss", "min", design))
+    assert (wide.again.verdict, wide.outcome) == ("worse", "not confirmed")
 
 
 def test_pooled_differences_are_paired_by_seed_whatever_the_machine_adds() -> None:
@@ -79,8 +119,8 @@ def test_pooled_differences_are_paired_by_seed_whatever_the_machine_adds() -> No
 
 def test_the_verdicts_are_counted_in_one_sentence() -> None:
     assert repeated(-0.05, -0.04).sentence == "of 1 verdict 1 held"
-    assert repeated(-0.009, -0.009).sentence == "1 appeared"
-    assert repeated(0.001, 0.002).sentence == "nothing was or is distinguishable"
+    assert repeated(-0.009, -0.05).sentence == "1 appeared"
+    assert repeated(0.001, 0.002).sentence == "no verdict, and none appeared"
 
 
 def test_another_setting_is_compared_and_not_pooled() -> None:

@@ -44,16 +44,20 @@ def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("budget", {"steps": 600}), ("recipe", "translation/multi30k"), ("overrides", {})],
+    ("key", "value", "said"),
+    [
+        ("budget", {"steps": 600}, "budget.steps"),
+        ("recipe", "translation/multi30k", "recipe"),
+        ("overrides", {}, "overrides.trainer.max_steps"),
+    ],
 )
 def test_folders_that_cannot_be_compared_are_refused(
-    first: Path, tmp_path: Path, key: str, value: object
+    first: Path, tmp_path: Path, key: str, value: object, said: str
 ) -> None:
     other = make(tmp_path / "norms", (4,), NORMS, POSITIONS)
     file = yaml.safe_load((other / "sweep.yaml").read_text("utf-8"))
     (other / "sweep.yaml").write_text(yaml.safe_dump({**file, key: value}), "utf-8")
-    with pytest.raises(BadRun, match=f"cannot be compared: {key} is"):
+    with pytest.raises(BadRun, match=f"cannot be compared: {said} is "):
         gather([first, other])
 
 

@@ -55,10 +55,10 @@ def test_each_run_has_a_row_in_the_order_of_the_plan(folder: Path) -> None:
 def test_what_did_not_complete_has_its_row_and_no_scores(folder: Path) -> None:
     by_status = {
         status: [row for row in table(folder) if row["status"] == status]
-        for status in ("refused", "failed", "missing")
+        for status in ("refused", "diverged", "missing")
     }
     assert [(row["seed"], row["reason"]) for row in by_status["refused"]] == [(None, LEAKY)]
-    (failed,), (half,) = by_status["failed"], by_status["missing"]
+    (failed,), (half,) = by_status["diverged"], by_status["missing"]
     assert failed["reason"].startswith("training stopped: loss")
     assert half["val/loss"] is None, "what an unfinished run scored is no result"
     assert (failed["steps"], half["steps"]) == (40, 150)

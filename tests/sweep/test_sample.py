@@ -83,6 +83,10 @@ def test_values_are_levels_and_the_baseline_may_be_one_of_its_own(tmp_path: Path
         "metric": {"name": "val/loss", "mode": "min"},
     }
     plan = parse(tmp_path / "x.yaml", tree)
-    assert list(plan.axes["optim.lr"]) == ["0.001", *map(str, draw("optim.lr", LR)[:3])]
+    values = sorted([0.001, *draw("optim.lr", LR)[:3]])
+    assert list(plan.axes["optim.lr"]) == [str(one) for one in values]
+    assert plan.baseline["optim.lr"] == "0.001"
+    smallest = parse(tmp_path / "x.yaml", {**tree, "baseline": {}}).baseline["optim.lr"]
+    assert float(smallest) == min(draw("optim.lr", {**LR, "count": 3})), "not the first drawn"
     assert list(plan.axes["width"]) == ["low", "high"], "named sets, whatever their names"
     assert parse(tmp_path / "x.yaml", plan.to_dict()) == plan, "the folder's copy draws nothing"

@@ -48,6 +48,8 @@ def run(args: list[str]) -> int:
         )
         for one in verdicts.axes:
             print_result(f"  {one.sentence}") if one.verdict != "baseline" else None
+        for gone in verdicts.diverged:
+            print_result(f"  {gone.sentence}")
         if verdicts.smallest:
             print_result(f"  {verdicts.smallest}")
         for note in verdicts.notes:
@@ -57,8 +59,9 @@ def run(args: list[str]) -> int:
             print_result(f"{metric}: {pair.sentence}")
     for found in results.repeats:
         print_result(f"again: {repeated.summary(found)}")
-        for name, first, again, together, outcome in repeated.rows(found, results.title):
-            print_result(f"  {name}: {outcome}: {first}, again {again}, together {together}")
+        for name, first, again, together, p, outcome in repeated.rows(found, results.title):
+            shown = f"first {first}, again {again} ({p}), together {together}"
+            print_result(f"  {name}: {outcome}: {shown}")
     try:
         paths = save(results)
     except OSError as error:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tfzoo.errors import BadData
 from tfzoo.sweep import effects
 from tfzoo.sweep.effects import Axes
-from tfzoo.sweep.paired import ALPHA, holm
+from tfzoo.sweep.paired import ALPHA, correct, selected_level
 from tfzoo.sweep.scores import Setting, parse_number, parse_seed
 from tfzoo.sweep.sentences import (
     format_corrected,
@@ -78,14 +78,13 @@ def bootstrap(
     base = effects.baseline(axes, baseline)
     sets, notes = collect(rows, axes)
     pruned = {row.get("cell") for row in rows if row.get("status") == "pruned"}
-    untested = [1.0] * len(pruned) * len({name for _, name in sets})
+    untested = len(pruned) * len({name for _, name in sets})
     common = {
         (setting, name): comparable(own, sets.get((base, name), {}))
         for (setting, name), own in sets.items()
         if setting != base
     }
-    tested = sum(bool(seeds) for seeds in common.values())
-    alpha = ALPHA * tested / (tested + len(untested)) if tested else ALPHA
+    alpha = selected_level(sum(bool(seeds) for seeds in common.values()), untested)
     found = []
     for (setting, name), seeds in common.items():
         own, partners = sets[setting, name], sets.get((base, name), {})
@@ -108,13 +107,9 @@ def bootstrap(
                 alpha,
             )
         )
-    # Pruned cells count and widen the intervals, as in tfzoo.sweep.judge.
-    corrected = holm([one.p for one in found] + untested).tolist()
+    corrected, count = correct([one.p for one in found], untested), len(found) + untested
     return Bootstrap(
-        [
-            with_sentence(one, p, len(corrected), axes, base)
-            for one, p in zip(found, corrected, strict=False)
-        ],
+        [with_sentence(one, p, count, axes, base) for one, p in zip(found, corrected, strict=True)],
         notes,
     )
 
@@ -191,7 +186,7 @@ def with_sentence(
     """A comparison with its corrected p and its sentence."""
     setting = tuple(one.labels.values())
     verdict = (
-        "not distinguishable from"
+        "not yet known whether it differs from"
         if corrected >= ALPHA
         else "better than"
         if one.difference > 0

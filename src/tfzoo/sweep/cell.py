@@ -13,12 +13,13 @@ from time import monotonic
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, config, summary
+from tfzoo.runs.logged import logged_values
 from tfzoo.runs.out_of_memory import WORDS
 from tfzoo.runs.signals import PAUSE
 from tfzoo.sweep import folder, processes, prune, state, tune
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.processes import SIGKILL, Child, Start
-from tfzoo.sweep.state import STOPPED, Run, Status
+from tfzoo.sweep.state import DIVERGED, STOPPED, Run, Status
 
 OUTPUT = "output.txt"
 """What ``fit`` printed, in the run's folder."""
@@ -33,9 +34,6 @@ LAUNCHER_VARIABLES = (
     "TFZOO_RUN_FOLDER",
 )
 """Environment variables that make a process one rank of several; a run does not inherit them."""
-
-DIVERGED_LOSS = 20.0
-"""Nats per token. A uniform guess costs ``ln(classes)``, which is less for any vocabulary."""
 
 Notify = Callable[[Run, str], object]
 
@@ -232,10 +230,24 @@ def failure_reason(run: Run, plan: Plan, code: int) -> str:
     metric = plan.metric.name if run.number >= 0 else tune.metric(run, plan).name
     if not math.isfinite(state.score(run.folder, metric)):
         measured = metric in state.scores(run.folder)
-        return f"diverged: {metric} is not finite" if measured else f"it measured no {metric}"
-    if (loss := state.score(run.folder, "val/loss")) > DIVERGED_LOSS:
-        return f"diverged: val/loss is {loss:.3g} at the end, which is worse than guessing"
+        return f"{DIVERGED}{metric} is not finite" if measured else f"it measured no {metric}"
+    untrained = summary.read(run.folder).get("fit", {}).get("untrained_loss")
+    if untrained is not None and (loss := last_loss(run.folder)) >= untrained:
+        return (
+            f"{DIVERGED}train/loss is {loss:.3g} at the end, no better than that of an untrained "
+            f"model ({untrained:.3g})"
+        )
     return ""
+
+
+def last_loss(folder: Path) -> float:
+    """The mean of ``train/loss`` over the last quarter of a run's values; NaN if it logged none."""
+    try:
+        losses = [value for name, _, value in logged_values(folder) if name == "train/loss"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return math.nan
+    last = losses[-max(1, len(losses) // 4) :]
+    return math.fsum(last) / len(last) if last else math.nan
 
 
 def budget_reason(run: Run, plan: Plan) -> str:
@@ -259,7 +271,7 @@ def exit_reason(run_folder: Path, code: int) -> str:
     recorded = str(summary.read(run_folder).get("fit", {}).get("ended", ""))
     if recorded.startswith("failed: "):
         message = recorded.removeprefix("failed: ")
-        return f"diverged: {message}" if "not finite" in message else message
+        return f"{DIVERGED}{message}" if "not finite" in message else message
     lines = [line.strip() for line in tail(run_folder / OUTPUT).splitlines() if line.strip()]
     message = next(
         (line.removeprefix("tfzoo: ") for line in reversed(lines) if line.startswith("tfzoo: ")),

@@ -5,20 +5,25 @@ axis.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tfzoo.sweep.paired import has_variance
 from tfzoo.sweep.scores import BySeed, Scores, Setting
+from tfzoo.sweep.sequential import FIRST
 
 Axes = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The scores of one side and of the baseline by seed, with their names and notes on what is
-    missing. ``pruned`` says what of it was pruned: then it has no test.
+    """The scores of one side and of the baseline by seed, with their names and notes.
+
+    Attributes:
+        pruned: what of it was pruned: then it has no test.
+        failed, unfinished: the seeds whose runs failed, or are not finished, on either side.
+        diverged: the seeds at which a cell diverged, and at which the baseline did.
     """
 
     labels: dict[str, str]
@@ -28,7 +33,10 @@ class Comparison:
     base: BySeed
     notes: tuple[str, ...]
     is_baseline: bool
-    pruned: str
+    pruned: str = ""
+    failed: Sequence[int] = ()
+    unfinished: Sequence[int] = ()
+    diverged: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
 
     @cached_property
     def pairs(self) -> list[int]:
@@ -40,6 +48,11 @@ class Comparison:
         """The paired differences to the baseline, by seed."""
         return [self.own[seed] - self.base[seed] for seed in self.pairs]
 
+    @property
+    def sample(self) -> tuple[int, Sequence[int], Sequence[int]]:
+        """The number of pairs, and the seeds whose runs failed or are not finished."""
+        return len(self.pairs), self.failed, self.unfinished
+
     @cached_property
     def scale(self) -> float:
         """The largest absolute score."""
@@ -47,17 +60,17 @@ class Comparison:
 
     @property
     def is_testable(self) -> bool:
-        """Whether there is a test: at least two pairs, and differences with a variance."""
+        """Whether there is a test: at least three pairs, and differences with a variance."""
         return (
             not self.is_baseline
-            and len(self.pairs) > 1
+            and len(self.pairs) >= FIRST
             and has_variance(self.differences, self.scale)
         )
 
     @property
     def is_same(self) -> bool:
-        """Whether there are at least two pairs and all are equal."""
-        return len(self.pairs) > 1 and not has_variance([0.0, *self.differences], self.scale)
+        """Whether there are at least three pairs and all are equal."""
+        return len(self.pairs) >= FIRST and not has_variance([0.0, *self.differences], self.scale)
 
     def unpaired(self) -> list[str]:
         """Notes on seeds that only one side has."""
@@ -90,9 +103,20 @@ def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
             notes=tuple(scores.notes[setting]),
             is_baseline=setting == base,
             pruned=scores.pruned.get(setting, ""),
+            failed=seeds_in(scores.failed, [setting, base]),
+            unfinished=seeds_in(scores.unfinished, [setting, base]),
+            diverged=(
+                frozenset(scores.diverged.get(setting, ())),
+                frozenset(scores.diverged.get(base, ())),
+            ),
         )
         for setting, own in scores.values.items()
     ]
+
+
+def seeds_in(by_setting: Mapping[Setting, set[int]], settings: Iterable[Setting]) -> list[int]:
+    """All seeds of these settings, in order."""
+    return sorted({seed for one in settings for seed in by_setting.get(one, ())})
 
 
 def is_grid(scores: Scores, base: Setting) -> bool:
@@ -158,6 +182,8 @@ def main_effects(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparis
                 pruned=f"{gone} of the {len(settings)} cells that it compares were pruned"
                 if gone
                 else "",
+                failed=seeds_in(scores.failed, settings),
+                unfinished=seeds_in(scores.unfinished, settings),
             )
 
 

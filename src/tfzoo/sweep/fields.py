@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 from tfzoo.config.sections import TOP
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.renamed import metric_name
-from tfzoo.sweep import layout, sample
+from tfzoo.sweep import layout, sample, sequential
+from tfzoo.sweep.design import parse_margin
+from tfzoo.sweep.sequential import FIRST
 
 KEYS = (
     "recipe",
@@ -22,6 +24,7 @@ KEYS = (
     "mode",
     "baseline",
     "seeds",
+    "max_seeds",
     "metric",
     "also",
     "budget",
@@ -140,8 +143,18 @@ class Fields:
             self.refuse(f"seeds: each once, at most {MAX_SEEDS}")
         return found
 
-    def metrics(self) -> list[tuple[str, Any]]:
-        """Name and mode of ``metric`` and of each metric under ``also``."""
+    def max_seeds(self, seeds: Sequence[int]) -> int | None:
+        """How many seeds the sweep may grow to; None if it does not say."""
+        found = self.count("max_seeds")
+        if found is not None and not max(FIRST, len(seeds)) <= found <= sequential.MAX_SEEDS:
+            self.refuse(
+                f"max_seeds is how many seeds the sweep may grow to: from {FIRST} to "
+                f"{sequential.MAX_SEEDS}, and no less than its {len(seeds)} seeds, not {found}"
+            )
+        return found
+
+    def metrics(self) -> list[tuple[str, Any, float | str | None]]:
+        """Name, mode and margin of ``metric`` and of each metric under ``also``."""
         if "metric" not in self.tree:
             self.refuse("no metric; the sweep is judged by metric: {name: val/loss, mode: min}")
         also = self.tree.get("also") or []
@@ -151,14 +164,18 @@ class Fields:
             )
         found = []
         for where, one in [("metric", self.tree["metric"]), *(("also", one) for one in also)]:
-            tree = self.mapping(where, one, ("name", "mode"))
+            tree = self.mapping(where, one, ("name", "mode", "margin"))
             if not isinstance(tree.get("name"), str) or tree.get("mode") not in ("min", "max"):
                 self.refuse(
                     f"{where} needs a name and a mode, min or max: "
                     f"{{name: val/loss, mode: min}}, not {dict(tree)!r}"
                 )
-            found.append((metric_name(tree["name"], warn=True), tree["mode"]))
-        if len({name for name, _ in found}) < len(found):
+            try:
+                parse_margin(margin := tree.get("margin"))
+            except ValueError as error:
+                self.refuse(f"{where}: {tree['name']}: {error}")
+            found.append((metric_name(tree["name"], warn=True), tree["mode"], margin))
+        if len({name for name, _, _ in found}) < len(found):
             self.refuse("metric and also: each name once")
         return found
 
@@ -216,7 +233,7 @@ class Fields:
         return found
 
     def sampled(self, axis: str, given: Mapping[str, Any]) -> list[Any]:
-        """The values of a sampled axis, after the baseline's if that is given."""
+        """The values of a sampled axis and the baseline's, if that is given, from low to high."""
         where = f"axes: {axis}"
         self.mapping(where, given, sample.KEYS)
         try:
@@ -225,7 +242,8 @@ class Fields:
             self.refuse(f"{where}: {error}")
         baseline = self.tree.get("baseline")
         own = [baseline[axis]] if isinstance(baseline, Mapping) and axis in baseline else []
-        return own + [one for one in drawn if one not in own]
+        found = own + [one for one in drawn if one not in own]
+        return sorted(found) if all(isinstance(one, int | float) for one in own) else found
 
     def prune(self) -> tuple[Any, Any]:
         """When cells are pruned, and how many are kept; None and None if they are not."""

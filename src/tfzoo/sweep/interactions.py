@@ -9,10 +9,12 @@ from statistics import fmean
 from typing import Any
 
 from tfzoo.sweep import effects
+from tfzoo.sweep.design import UNDECLARED, Design
 from tfzoo.sweep.effects import Axes, axis_name
-from tfzoo.sweep.paired import ALPHA, has_variance, holm, interval
+from tfzoo.sweep.paired import ALPHA, correct, has_variance, interval, selected_level
 from tfzoo.sweep.scores import Scores, Setting, gather
 from tfzoo.sweep.sentences import format_corrected, format_estimate, format_size, hint
+from tfzoo.sweep.sequential import FIRST
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,11 @@ class Dependence:
 
 
 def interactions(
-    rows: Iterable[Mapping[str, Any]], axes: Axes, baseline: Mapping[str, str], metric: str
+    rows: Iterable[Mapping[str, Any]],
+    axes: Axes,
+    baseline: Mapping[str, str],
+    metric: str,
+    design: Design = UNDECLARED,
 ) -> list[Dependence]:
     """Test for each pair of axes whether the effect of the first depends on the second. The
     arguments are those of :func:`tfzoo.sweep.judge.judge`.
@@ -82,27 +88,34 @@ def interactions(
     gone = [
         sum(cell in scores.pruned for four in all_four for cell in four) for all_four in corners
     ]
-    alpha = ALPHA * (1 - sum(map(bool, gone)) / len(gone))
+    untested = sum(map(bool, gone))
+    alpha = selected_level(len(gone) - untested, untested)
     tested = [
         Interaction(labels, 0, notes=(f"{lost} of the cells that it compares were pruned",))
         if lost
-        else contrast(scores, labels, all_four, alpha)
+        else contrast(scores, labels, all_four, alpha, design)
         for labels, all_four, lost in zip(wanted, corners, gone, strict=True)
     ]
-    p = [one.p for one in tested if one.p is not None] + [1.0] * sum(map(bool, gone))
-    fixed = iter(holm(p).tolist())
-    found = [one if one.p is None else replace(one, p_corrected=next(fixed)) for one in tested]
+    p = [one.p for one in tested if one.p is not None]
+    corrected, count = iter(correct(p, untested)), len(p) + untested
+    found = [one if one.p is None else replace(one, p_corrected=next(corrected)) for one in tested]
     return [
-        Dependence(both, sentence(axes, start, metric, own, len(p)), own)
+        Dependence(both, sentence(axes, start, metric, own, count), own)
         for both in couples
         if (own := [one for one in found if one.axes == both])
     ]
 
 
 def contrast(
-    scores: Scores, labels: dict[str, str], corners: Sequence[Sequence[Setting]], alpha: float
+    scores: Scores,
+    labels: dict[str, str],
+    corners: Sequence[Sequence[Setting]],
+    alpha: float,
+    design: Design,
 ) -> Interaction:
-    """One difference of differences, its p not corrected, its interval at ``alpha``."""
+    """One difference of differences, its p not corrected, its interval at ``alpha``. It has neither
+    if the sample is not the declared one.
+    """
     shared = [set.intersection(*({*scores.of(setting)} for setting in four)) for four in corners]
     used = [four for four, seeds in zip(corners, shared, strict=True) if seeds]
     seeds = sorted(set.intersection(*filter(None, shared))) if used else []
@@ -123,12 +136,17 @@ def contrast(
     )
     differences = [one - other for one, other in zip(here, there, strict=True)]
     made = Interaction(labels, len(seeds), fmean(here), fmean(there), fmean(differences))
-    made = replace(made, notes=tuple(notes))
-    if len(seeds) < 2 or not has_variance(
-        differences, max(abs(value) for values in four for value in values)
-    ):
+    settings = [cell for all_four in corners for cell in all_four]
+    why = design.why_no_verdict(
+        len(seeds),
+        effects.seeds_in(scores.failed, settings),
+        effects.seeds_in(scores.unfinished, settings),
+    )
+    made = replace(made, notes=(*notes, *([f"no test: {why}"] if why else [])))
+    scale = max(abs(value) for values in four for value in values)
+    if why or len(seeds) < FIRST or not has_variance(differences, scale):
         return made
-    test = interval(differences, alpha)
+    test = interval(differences, alpha, design.most)
     return replace(made, low=float(test.low), high=float(test.high), p=float(test.p))
 
 
@@ -168,7 +186,7 @@ def sentence(
         f"{one.seeds} seeds, {format_corrected(corrected, count)}"
     )
     if not clear:
-        return f"the effect of {names[0]} does not measurably depend on {names[1]}: {numbers}"
+        return f"not yet known whether the effect of {names[0]} depends on {names[1]}: {numbers}"
     others = f"; {clear} of {len(tested)} such differences are significant" * (len(tested) > 1)
     return f"{hint(corrected)}the effect of {names[0]} depends on {names[1]}: {numbers}{others}"
 

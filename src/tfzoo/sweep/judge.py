@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import prod
 from statistics import fmean
 from typing import Any, Literal
 
 from tfzoo.sweep import effects, sentences
+from tfzoo.sweep.design import UNDECLARED, Design
+from tfzoo.sweep.diverged import Divergence, divergences
 from tfzoo.sweep.effects import Axes, Comparison
-from tfzoo.sweep.paired import ALPHA, CLEAR, Interval, has_variance, holm, interval
+from tfzoo.sweep.outcome import Mode, Outcome
+from tfzoo.sweep.paired import (
+    ALPHA,
+    CLEAR,
+    correct,
+    equivalence,
+    has_variance,
+    interval,
+    selected_level,
+)
 from tfzoo.sweep.scores import Scores, Setting, gather
+from tfzoo.sweep.sequential import FIRST
 
-Mode = Literal["min", "max"]
-Verdict = Literal["baseline", "better", "worse", "not distinguishable", "not judged"]
+Verdict = Literal["baseline", "better", "worse", "equivalent", "not yet known", "not judged"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +42,11 @@ class Judged:
             its 95 % confidence interval, which is not corrected for the number of comparisons.
         p, p_corrected: of the paired t test, and after Holm's correction for all comparisons of the
             metric.
-        verdict: ``better`` or ``worse`` if the corrected p is below 0.05.
+        p_equivalent, p_equivalent_corrected: of the two one-sided tests that the difference lies
+            within the margin, and after Holm's correction; None without a margin.
+        verdict: ``better`` or ``worse`` if ``p_corrected`` is below 0.05, else ``equivalent`` if
+            ``p_equivalent_corrected`` is.
+        why_open: why the sample has no verdict, whatever its numbers are; else ``""``.
         sentence: verdict and numbers as one sentence.
         notes: what is missing, one sentence each.
     """
@@ -45,21 +61,25 @@ class Judged:
     difference_high: float | None
     p: float | None
     p_corrected: float | None
+    p_equivalent: float | None
+    p_equivalent_corrected: float | None
     verdict: Verdict
+    why_open: str
     sentence: str
     notes: list[str]
 
     @property
     def is_hint(self) -> bool:
         """Whether there is a verdict whose corrected p is not clearly below 5 %."""
-        return self.p_corrected is not None and CLEAR <= self.p_corrected < ALPHA
+        p = self.p_equivalent_corrected if self.verdict == "equivalent" else self.p_corrected
+        return self.verdict != "not yet known" and p is not None and CLEAR <= p < ALPHA
 
 
 @dataclass(frozen=True)
 class Verdicts:
     """The verdicts by one metric on all cells and all values of axes, corrected together for
     ``comparisons`` tests. ``smallest`` says which difference they could detect, with a probability
-    of 0.8.
+    of 0.8. ``diverged`` has an entry for each cell that diverged, or whose baseline did.
     """
 
     metric: str
@@ -69,6 +89,8 @@ class Verdicts:
     notes: list[str]
     comparisons: int
     smallest: str
+    diverged: list[Divergence]
+    design: Design
 
 
 def judge(
@@ -77,6 +99,7 @@ def judge(
     baseline: Mapping[str, str],
     metric: str,
     mode: Mode,
+    design: Design = UNDECLARED,
 ) -> Verdicts:
     """Compare every cell and every value of every axis with the baseline, seed by seed.
 
@@ -87,6 +110,8 @@ def judge(
         baseline: the baseline's label on each axis; the first label if none is given.
         metric: the column to compare.
         mode: whether lower (``min``) or higher (``max``) is better.
+        design: the margin within which differences do not matter, and how the number of seeds was
+            chosen.
 
     Returns:
         Cells in the order of the rows, values of axes in the order of ``axes``. If no cell differs
@@ -101,15 +126,25 @@ def judge(
     grid = effects.is_grid(scores, base)
     cells = effects.cells(scores, axes, base)
     family = [*cells, *(effects.main_effects(scores, axes, base) if grid else ())]
-    tested = sum(one.is_testable for one in family)
+    tested = [one for one in family if one.is_testable]
     gone = sum(bool(one.pruned) for one in family)
-    alpha = ALPHA * tested / (tested + gone) if tested else ALPHA
-    tests = [interval(one.differences, alpha) if one.is_testable else None for one in family]
-    counted = [float(test.p) for test in tests if test is not None] + [1.0] * gone
-    p, count = iter(holm(counted)), len(counted)
+    alpha, count = selected_level(len(tested), gone), len(tested) + gone
+    tests = [interval(one.differences, alpha, design.most) for one in tested]
+    different = correct([float(test.p) for test in tests], gone)
+    p = [
+        float(equivalence(one.differences, design.margins(one), design.most))
+        for one in tested
+        if design.margin
+    ]
+    outcomes = iter(
+        [
+            Outcome(*numbers)
+            for numbers in zip_longest(tests, different, p, correct(p, gone) if p else ())
+        ]
+    )
     judged = [
-        conclude(one, test, None if test is None else float(next(p)), count, mode, alpha)
-        for one, test in zip(family, tests, strict=True)
+        conclude(one, next(outcomes) if one.is_testable else None, count, mode, alpha, design)
+        for one in family
     ]
     return Verdicts(
         metric,
@@ -118,32 +153,32 @@ def judge(
         judged[len(cells) :] if grid else list(one_axis_cells(judged, axes, base)),
         remarks(scores, axes, base, metric, [one for one in family if not one.is_baseline], count),
         count,
-        sentences.smallest_effect([one for one in family if one.is_testable], count),
+        sentences.smallest_effect(tested, count, design),
+        divergences([one for one in cells if not one.is_baseline], design),
+        design,
     )
 
 
 def conclude(
     one: Comparison,
-    test: Interval | None,
-    corrected: float | None,
+    outcome: Outcome | None,
     comparisons: int,
     mode: Mode,
     alpha: float,
+    design: Design,
 ) -> Judged:
     """The numbers, verdict and sentence of one comparison, the interval of its mean at ``alpha``
     unless it is the baseline's, which was not selected.
     """
     values, level = list(one.own.values()), ALPHA if one.is_baseline else alpha
     around = (
-        interval(values, level) if len(values) > 1 and has_variance(values, one.scale) else None
+        interval(values, level, design.most)
+        if len(values) > 1 and has_variance(values, one.scale)
+        else None
     )
     difference = fmean(one.differences) if one.pairs and not one.is_baseline else None
-    verdict = decide(one, test, corrected, mode)
-    text = (
-        sentences.untested(one)
-        if test is None or corrected is None
-        else sentences.tested(one, verdict, test, corrected, comparisons)
-    )
+    verdict = decide(one, outcome, mode, design)
+    test = None if outcome is None else outcome.test
     notes = [*one.notes, *one.unpaired()]
     if len(values) == 1:
         notes.append("one seed: no confidence interval")
@@ -159,22 +194,33 @@ def conclude(
         difference_low=None if test is None else float(test.low),
         difference_high=None if test is None else float(test.high),
         p=None if test is None else float(test.p),
-        p_corrected=corrected,
+        p_corrected=None if outcome is None else outcome.p_corrected,
+        p_equivalent=None if outcome is None else outcome.p_equivalent,
+        p_equivalent_corrected=None if outcome is None else outcome.p_equivalent_corrected,
         verdict=verdict,
-        sentence=text,
+        why_open=design.why_no_verdict(*one.sample),
+        sentence=sentences.untested(one)
+        if outcome is None
+        else sentences.tested(one, verdict, outcome, comparisons, mode, design),
         notes=notes,
     )
 
 
-def decide(one: Comparison, test: Interval | None, corrected: float | None, mode: Mode) -> Verdict:
-    """``better`` or ``worse`` if the corrected p is below 0.05."""
+def decide(one: Comparison, outcome: Outcome | None, mode: Mode, design: Design) -> Verdict:
+    """``better`` or ``worse`` if the corrected p is below 0.05, else ``equivalent`` if that of
+    equivalence is. A sample that is not the declared one has no verdict.
+    """
     if one.is_baseline:
         return "baseline"
-    if test is None or corrected is None:
-        return "not distinguishable" if one.is_same else "not judged"
-    if corrected >= ALPHA:
-        return "not distinguishable"
-    return "better" if (test.mean < 0) == (mode == "min") else "worse"
+    if outcome is None:
+        return "not yet known" if one.pairs and len(one.pairs) < FIRST else "not judged"
+    if design.why_no_verdict(*one.sample):
+        return "not yet known"
+    if outcome.p_corrected < ALPHA:
+        return outcome.direction(mode)
+    if outcome.is_equivalent:
+        return "equivalent"
+    return "not yet known"
 
 
 def one_axis_cells(judged: Sequence[Judged], axes: Axes, base: Setting) -> Iterator[Judged]:

@@ -1,4 +1,4 @@
-"""Paired comparisons: Student's t test (1908), Holm's correction (1979), and power.
+"""Paired comparisons: Student's t test (1908), equivalence, Holm's correction (1979), and power.
 
 All functions work along the last axis, so that one sweep and a thousand simulated ones can be
 computed in the same way.
@@ -7,12 +7,15 @@ computed in the same way.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from tfzoo.sweep import sequential
 
 ALPHA = 0.05
 """The family-wise error rate of the verdicts on one metric, and 1 - coverage of each interval."""
@@ -45,21 +48,50 @@ class Interval:
     p: Any
 
 
-def interval(values: ArrayLike, alpha: float = ALPHA) -> Interval:
+def interval(values: ArrayLike, alpha: float = ALPHA, most: int | None = None) -> Interval:
     """Student (1908): ``mean +- t(1 - alpha / 2, n - 1) sd / sqrt(n)`` and ``p = 2 P(T > |mean|
-    sqrt(n) / sd)``, over ``(..., n)`` values.
+    sqrt(n) / sd)``, over ``(..., n)`` values. If the sample may grow to ``most`` values, all its
+    intervals on the way together have the level, and p is :func:`tfzoo.sweep.sequential.p_value`.
 
     >>> found = interval([1.0, 2.0, 3.0])
     >>> [round(float(value), 3) for value in (found.mean, found.low, found.high, found.p)]
     [2.0, -0.484, 4.484, 0.074]
     """
-    from scipy.special import stdtr, stdtrit
+    from scipy.special import stdtr
 
     values = np.asarray(values, np.float64)
-    mean, free = values.mean(-1), values.shape[-1] - 1
-    error = values.std(-1, ddof=1) / values.shape[-1] ** 0.5
-    reach = stdtrit(free, 1 - alpha / 2) * error
-    return Interval(mean, mean - reach, mean + reach, 2 * stdtr(free, -np.abs(mean) / error))
+    mean, count = values.mean(-1), values.shape[-1]
+    error = values.std(-1, ddof=1) / count**0.5
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = mean / error
+    reach = critical(alpha, count, most) * error
+    grows = is_growing(count, most)
+    p = sequential.p_value(t, count, most or count) if grows else 2 * stdtr(count - 1, -np.abs(t))
+    return Interval(mean, mean - reach, mean + reach, p)
+
+
+def critical(alpha: float, seeds: int, most: int | None = None) -> float:
+    """How large t must be for a level of ``alpha``."""
+    from scipy.special import stdtrit
+
+    if most is not None and is_growing(seeds, most):
+        return sequential.critical(alpha, seeds, most)
+    return float(stdtrit(seeds - 1, 1 - alpha / 2))
+
+
+def is_growing(seeds: int, most: int | None) -> bool:
+    """Whether ``seeds`` are on the declared way to ``most``."""
+    return most is not None and sequential.FIRST <= seeds <= most
+
+
+def equivalence(values: ArrayLike, margin: ArrayLike, most: int | None = None) -> Floats:
+    """p of the two one-sided tests (Schuirmann 1987) that the mean of ``(..., n)`` values lies
+    within ``margin`` of 0, which is one number or one for each value: the larger of their p.
+    """
+    values, margin = np.asarray(values, np.float64), np.asarray(margin, np.float64)
+    sides = (interval(values + margin, most=most), interval(margin - values, most=most))
+    above, below = (np.where(one.mean > 0, one.p / 2, 1 - one.p / 2) for one in sides)
+    return np.asarray(np.maximum(above, below), np.float64)
 
 
 def has_variance(values: ArrayLike, scale: float) -> bool:
@@ -83,7 +115,24 @@ def holm(p: ArrayLike) -> Floats:
     return corrected
 
 
-def power(size: float, spread: float, seeds: int, comparisons: int = 1) -> float:
+def correct(p: Sequence[float], untested: int = 0) -> list[float]:
+    """:func:`holm` for ``p`` and for ``untested`` comparisons more that were planned and pruned:
+    each counts as if its p were 1.
+    """
+    corrected: list[float] = holm([*p, *[1.0] * untested])[: len(p)].tolist()
+    return corrected
+
+
+def selected_level(tested: int, untested: int) -> float:
+    """The level of each interval if so many of the planned comparisons were pruned (Benjamini and
+    Yekutieli 2005): those that are left were selected.
+    """
+    return ALPHA * tested / (tested + untested) if tested else ALPHA
+
+
+def power(
+    size: float, spread: float, seeds: int, comparisons: int = 1, most: int | None = None
+) -> float:
     """The probability of detecting a true mean difference of ``size`` if the differences have the
     standard deviation ``spread``, at the level that Holm requires of the smallest p.
 
@@ -92,10 +141,10 @@ def power(size: float, spread: float, seeds: int, comparisons: int = 1) -> float
     ``P(|Z + shift| > bar S)`` over quantiles of ``S``, the square root of a chi-square variable
     over its degrees of freedom. SciPy's noncentral t is NaN in its far tails.
     """
-    from scipy.special import ndtr, stdtrit
+    from scipy.special import ndtr
 
     free, shift = seeds - 1, abs(size) * seeds**0.5 / spread
-    bar = -stdtrit(free, ALPHA / comparisons / 2) * chi_quantiles(free)
+    bar = critical(ALPHA / comparisons, seeds, most) * chi_quantiles(free)
     return float(np.mean(ndtr(shift - bar) + ndtr(-shift - bar)))
 
 
@@ -111,17 +160,21 @@ def chi_quantiles(free: int) -> Floats:
     return found
 
 
-def seeds_needed(size: float, spread: float, comparisons: int = 1) -> int | None:
+def seeds_needed(
+    size: float, spread: float, comparisons: int = 1, most: int | None = None
+) -> int | None:
     """The smallest number of seeds with a power of 0.8 for a difference of ``size``; None if it is
-    more than 1,000.
+    more than ``most``, or than 1,000 if the sample is not declared to grow.
     """
-    counts = range(2, MAX_SEEDS + 1)
-    index = bisect_left(counts, POWER, key=lambda seeds: power(size, spread, seeds, comparisons))
+    counts = range(sequential.FIRST, (most or MAX_SEEDS) + 1)
+    index = bisect_left(
+        counts, POWER, key=lambda seeds: power(size, spread, seeds, comparisons, most)
+    )
     return counts[index] if index < len(counts) else None
 
 
 @lru_cache(maxsize=128)
-def detectable(seeds: int, comparisons: int = 1) -> float:
+def detectable(seeds: int, comparisons: int = 1, most: int | None = None) -> float:
     """The smallest true mean difference with a :func:`power` of 0.8, in standard deviations of the
     differences.
 
@@ -130,6 +183,6 @@ def detectable(seeds: int, comparisons: int = 1) -> float:
     """
     steps = range(10**9)  # of a ten-thousandth
     found = bisect_left(
-        steps, POWER, key=lambda step: power(step / 10_000, 1.0, seeds, comparisons)
+        steps, POWER, key=lambda step: power(step / 10_000, 1.0, seeds, comparisons, most)
     )
     return found / 10_000

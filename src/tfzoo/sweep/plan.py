@@ -34,10 +34,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Metric:
-    """A score, and whether lower or higher is better."""
+    """A score, whether lower or higher is better, and the margin within which a difference does not
+    matter: a number of points, a share such as ``1 %``, or None.
+    """
 
     name: str
     mode: Literal["min", "max"]
+    margin: float | str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a sweep file gives it."""
+        return {key: value for key, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,7 @@ class Plan:
     tune: Tune | None
     prune: Prune | None
     claim: str
+    max_seeds: int | None = None
     cells: list[Cell] = field(default_factory=list)
     module: str = ""
     data: str = ""
@@ -169,8 +177,9 @@ class Plan:
             "mode": self.mode,
             "baseline": self.baseline,
             "seeds": self.seeds,
-            "metric": vars(self.metric),
-            "also": [vars(one) for one in self.also],
+            "max_seeds": self.max_seeds,
+            "metric": self.metric.to_dict(),
+            "also": [one.to_dict() for one in self.also],
             "budget": {key: value for key, value in vars(self.budget).items() if value is not None},
             "threads": self.threads,
             "devices": self.devices,
@@ -191,7 +200,7 @@ def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
     budget = Budget(
         fields.count("budget.steps"), fields.count("budget.tokens"), fields.time("budget.time")
     )
-    metrics = [Metric(name, mode) for name, mode in fields.metrics()]
+    metrics = [Metric(*one) for one in fields.metrics()]
     key, values, seed = fields.tune(seeds)
     after, keep = fields.prune()
     plan = Plan(
@@ -202,6 +211,7 @@ def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
         mode=mode,
         baseline=baseline,
         seeds=seeds,
+        max_seeds=fields.max_seeds(seeds),
         metric=metrics[0],
         also=metrics[1:],
         budget=budget,

@@ -1,65 +1,84 @@
-"""Whether the verdicts of a sweep hold when it is run again with other seeds."""
+"""Whether the verdicts of a sweep hold when it is run again with other seeds: what the repeat says
+by itself.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tfzoo.errors import BadRun
 from tfzoo.sweep import effects
+from tfzoo.sweep.design import UNDECLARED, Design
 from tfzoo.sweep.effects import Axes
-from tfzoo.sweep.judge import Judged, Mode, judge
+from tfzoo.sweep.judge import Judged, judge
+from tfzoo.sweep.outcome import Mode
+from tfzoo.sweep.paired import ALPHA, correct
 from tfzoo.sweep.scores import gather, parse_seed
 
 Outcome = Literal[
     "held",
-    "still a hint",
-    "weakened",
+    "not confirmed",
     "turned round",
+    "too few to tell",
     "appeared",
-    "not distinguishable",
+    "not yet known",
     "not judged",
 ]
-DIRECTIONS = {"better", "worse"}
-OF_VERDICTS: tuple[Outcome, ...] = ("held", "still a hint", "weakened", "turned round")
+DECIDED = {"better", "worse", "equivalent"}
+OF_VERDICTS: tuple[Outcome, ...] = ("held", "not confirmed", "turned round", "too few to tell")
 """What can become of a verdict."""
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """A comparison judged three times: by the first runs, by the repeat, and by both together.
+    """A comparison judged by the first runs, by the repeat alone, and by both together.
 
     Attributes:
         labels: those of the comparison.
-        first, again, pooled: its three judgements; the last is of all paired differences.
-        outcome: ``held`` if the pooled verdict is the first one, is no hint, and the repeat's
-            difference has its sign; ``still a hint`` if both are hints; ``weakened`` if a verdict
-            does not hold so, or is a hint now; ``turned round`` if one of the three is better and
-            another worse; ``appeared`` if there is a verdict by the pool alone.
+        first, again: its judgements by the first runs and by the repeat.
+        pooled: the mean of all paired differences with its interval, which is no verdict: the
+            sample grew after it was judged.
+        p: of the repeat's one-sided t test in the direction of the first verdict, or of its test of
+            equivalence, after Holm's correction for all verdicts that were repeated; None without
+            a first verdict or a test.
+        outcome: ``held`` if that p is below 0.05; ``turned round`` if the repeat's own verdict is
+            the opposite; ``too few to tell`` if the repeat has no test, for which it needs three
+            seeds, none of them failed; else ``not confirmed``. Without a first
+            verdict, ``appeared`` if the repeat has one.
     """
 
     labels: dict[str, str]
     first: Judged
     again: Judged
     pooled: Judged
+    p: float | None = None
 
     @property
     def outcome(self) -> Outcome:
-        first, pooled = self.first.verdict, self.pooled.verdict
-        if pooled == "not judged" or self.again.difference is None or self.first.difference is None:
+        first, again = self.first.verdict, self.again.verdict
+        if first == "not judged" or self.again.difference is None:
             return "not judged"
-        if {first, self.again.verdict, pooled} >= DIRECTIONS:
-            return "turned round"
-        same_sign = (self.first.difference < 0) == (self.again.difference < 0)
-        if first in DIRECTIONS and first == pooled and same_sign:
-            if self.pooled.is_hint:
-                return "still a hint" if self.first.is_hint else "weakened"
+        if first not in DECIDED:
+            return "appeared" if again in DECIDED else "not yet known"
+        if self.p is None:
+            return "too few to tell"
+        if self.p < ALPHA:
             return "held"
-        if first in DIRECTIONS:
-            return "weakened"
-        return "appeared" if pooled in DIRECTIONS else "not distinguishable"
+        return "turned round" if {first, again} == {"better", "worse"} else "not confirmed"
+
+    @property
+    def p_alone(self) -> float | None:
+        """:attr:`p` without correction."""
+        again, first = self.again, self.first
+        if first.verdict not in DECIDED or again.why_open or again.p is None:
+            return None
+        if first.verdict == "equivalent":
+            return again.p_equivalent
+        agree = ((again.difference or 0.0) < 0) == ((first.difference or 0.0) < 0)
+        return again.p / 2 if agree else 1 - again.p / 2
 
 
 @dataclass(frozen=True)
@@ -77,13 +96,13 @@ class Repeats:
 
     @property
     def sentence(self) -> str:
-        """How many verdicts held: ``of 4 verdicts 2 held, 2 weakened; 1 appeared``."""
+        """How many verdicts held: ``of 4 verdicts 2 held, 2 not confirmed; 1 appeared``."""
         count = Counter(one.outcome for one in self.all)
         before = sum(count[outcome] for outcome in OF_VERDICTS)
         parts = [f"{count[outcome]} {outcome}" for outcome in OF_VERDICTS if count[outcome]]
         text = f"of {before} verdict{'s' * (before != 1)} {', '.join(parts)}" if before else ""
         new = f"{count['appeared']} appeared" if count["appeared"] else ""
-        return "; ".join(filter(None, (text, new))) or "nothing was or is distinguishable"
+        return "; ".join(filter(None, (text, new))) or "no verdict, and none appeared"
 
     @property
     def all(self) -> list[Repeat]:
@@ -98,6 +117,7 @@ def repeats(
     baseline: Mapping[str, str],
     metric: str,
     mode: Mode,
+    design: Design = UNDECLARED,
     *,
     pool: bool = True,
 ) -> Repeats:
@@ -115,25 +135,36 @@ def repeats(
     """
     check_repeat(first, again, axes, pool)
     both = [*first, *(row for row in again if row not in first)]  # a refused cell counts once
+    grown = replace(design, most=None, earlier=(len(seeds_of(first)),))
     judged = [
-        judge(rows, axes, baseline, metric, mode)
-        for rows in (first, again, both if pool else again)
+        judge(rows, axes, baseline, metric, mode, how)
+        for rows, how in (
+            (first, design),
+            (again, design),
+            (both if pool else again, grown if pool else design),
+        )
     ]
-    return Repeats(
-        metric,
-        seeds_of(first),
-        seeds_of(again),
-        match([found.axes for found in judged]),
-        match([found.cells for found in judged]),
-        effects.is_grid(gather(first, axes, metric), effects.baseline(axes, baseline)),
-    )
+    grid = effects.is_grid(gather(first, axes, metric), effects.baseline(axes, baseline))
+    main, cells = match([found.axes for found in judged]), match([found.cells for found in judged])
+    if grid:
+        family = with_p([*main, *cells])
+        main, cells = family[: len(main)], family[len(main) :]
+    else:  # the effects of axes are the cells
+        main, cells = with_p(main), with_p(cells)
+    return Repeats(metric, seeds_of(first), seeds_of(again), main, cells, grid)
+
+
+def with_p(family: Sequence[Repeat]) -> list[Repeat]:
+    """The repeats with their corrected p."""
+    corrected = iter(correct([one.p_alone for one in family if one.p_alone is not None]))
+    return [replace(one, p=None if one.p_alone is None else next(corrected)) for one in family]
 
 
 def match(groups: Sequence[Sequence[Judged]]) -> list[Repeat]:
     """The judgements of equal labels, without those of the baseline."""
     first, again, pooled = groups
     return [
-        Repeat(one.labels, one, *(of(one.labels, group) for group in (again, pooled)))
+        Repeat(one.labels, one, of(one.labels, again), of(one.labels, pooled))
         for one in first
         if one.verdict != "baseline"
     ]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun, UnknownName
 from tfzoo.renamed import metric_name
-from tfzoo.sweep import effects
+from tfzoo.runs import config
+from tfzoo.sweep import effects, looks
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
+from tfzoo.sweep.design import parse_margin
 from tfzoo.sweep.folder import differences
 from tfzoo.sweep.interactions import Dependence, interactions
-from tfzoo.sweep.judge import Judged, Mode, Verdicts, judge
+from tfzoo.sweep.judge import Judged, Verdicts, judge
 from tfzoo.sweep.layout import STATUS_COLUMNS
+from tfzoo.sweep.plan import Metric
 from tfzoo.sweep.repeats import Repeats, repeats
 from tfzoo.sweep.runs import Row, SweepFolder, align, table
 
@@ -62,7 +65,7 @@ class CellResult:
             return "refused"
         if any(row["status"] == "pruned" for row in self.rows):
             return "pruned"
-        if len(self.done) == len(self.rows):
+        if all(row["status"] in ("completed", "diverged") for row in self.rows):
             return "completed"
         return "failed" if any(row["status"] == "failed" for row in self.rows) else "missing"
 
@@ -80,6 +83,8 @@ class Results:
 
     folders: list[SweepFolder]
     rows: list[Row]
+    judged_rows: list[Row]
+    """Those that the verdicts are of: of the first folder alone, if the others are its repeat."""
     axes: dict[str, list[str]]
     baseline: dict[str, str]
     verdicts: list[Verdicts]
@@ -102,8 +107,12 @@ class Results:
     @cached_property
     def dependences(self) -> dict[str, list[Dependence]]:
         """The interactions of axes by metric; empty unless the sweep is a grid."""
-        metrics = [one.metric for one in self.verdicts]
-        found = {one: interactions(self.rows, self.axes, self.baseline, one) for one in metrics}
+        found = {
+            one.metric: interactions(
+                self.judged_rows, self.axes, self.baseline, one.metric, one.design
+            )
+            for one in self.verdicts
+        }
         return {metric: own for metric, own in found.items() if own}
 
     def axis_name(self, axis: str) -> str:
@@ -140,9 +149,25 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
             axes.setdefault(axis, []).extend([label] if label not in axes.get(axis, []) else [])
     file = folders[0].file
     baseline = dict(zip(axes, effects.baseline(axes, file.get("baseline") or {}), strict=True))
+    first, again = halves(folders, rows)
+    judged_rows = first if again else rows
+    sample = looks.design(folders[:1] if again else folders)
     verdicts = [
-        judge(rows, axes, baseline, name, mode) for name, mode in metrics(file, rows, metric)
+        judge(
+            judged_rows,
+            axes,
+            baseline,
+            one.name,
+            one.mode,
+            replace(sample, margin=parse_margin(one.margin)),
+        )
+        for one in metrics(file, rows, metric)
     ]
+    if again:
+        notes.append(
+            f"verdicts are those of {folders[0].path.resolve().name}; what the others say of them "
+            "stands under their repeat"
+        )
     made = [
         CellResult(
             cell["name"],
@@ -162,18 +187,21 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
         {**row, "run_folder": row["run_folder"] and str(folders[0].path / row["run_folder"])}
         for row in rows
     ]
-    first, again = halves(folders, rows)
     repeated = verdicts if again else []
     return Results(
         folders,
         rows,
+        judged_rows,
         axes,
         baseline,
         verdicts,
         made,
         bootstrap(here, axes, baseline),
         notes,
-        [repeats(first, again, axes, baseline, one.metric, one.mode) for one in repeated],
+        [
+            repeats(first, again, axes, baseline, one.metric, one.mode, one.design)
+            for one in repeated
+        ],
     )
 
 
@@ -200,8 +228,7 @@ def check_comparable(first: SweepFolder, other: SweepFolder) -> None:
     """
     for key in COMPARED_KEYS:
         if (first.file.get(key) or None) != (other.file.get(key) or None):
-            why = f"{key} is {first.file.get(key)} in one, {other.file.get(key)} in the other"
-            raise not_comparable(first, other, why)
+            raise not_comparable(first, other, mismatch(key, first.file, other.file))
     axes = [{axis for cell in folder.cells for axis in cell["labels"]} for folder in (first, other)]
     if axes[0] != axes[1]:
         one, two = (", ".join(sorted(names)) for names in axes)
@@ -217,6 +244,14 @@ def check_comparable(first: SweepFolder, other: SweepFolder) -> None:
             for key, one, two in found[:1]:
                 why = f"in {cell['name']}, {key} is {one} in one, {two} in the other"
                 raise not_comparable(first, other, why)
+
+
+def mismatch(key: str, first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """``budget.steps is 300 in one, 400 in the other``: the first leaf under a key that differs."""
+    one, two = (config.leaves({key: file[key]} if file.get(key) else {}) for file in (first, other))
+    name = next(name for name in {**one, **two} if one.get(name) != two.get(name))
+    shown = [str(leaves[name]) if name in leaves else "not set" for leaves in (one, two)]
+    return f"{name} is {shown[0]} in one, {shown[1]} in the other"
 
 
 def not_comparable(first: SweepFolder, other: SweepFolder, why: str) -> BadRun:
@@ -249,19 +284,20 @@ def merge(folders: Sequence[SweepFolder]) -> tuple[list[Row], list[str]]:
     return align(rows), notes if duplicates else []
 
 
-def metrics(
-    file: Mapping[str, Any], rows: Sequence[Row], chosen: str | None
-) -> Iterator[tuple[str, Mode]]:
-    """Name and mode of ``chosen``, or of the sweep file's metrics if it is None.
+def metrics(file: Mapping[str, Any], rows: Sequence[Row], chosen: str | None) -> Iterator[Metric]:
+    """``chosen``, or the sweep file's metrics if it is None.
 
     Raises:
         UnknownName: no run has a number in this column.
     """
     judged = [file["metric"], *(file.get("also") or [])]
-    own = {metric_name(str(one["name"])): one["mode"] for one in judged}
+    own = {
+        (name := metric_name(str(one["name"]))): Metric(name, one["mode"], one.get("margin"))
+        for one in judged
+    }
     chosen = chosen and metric_name(chosen, warn=True)
     if chosen is None:
-        yield from own.items()
+        yield from own.values()
         return
     columns = rows[0] if rows else ()
     known = [
@@ -272,7 +308,7 @@ def metrics(
     if chosen not in known:
         raise UnknownName("metric", chosen, known, "the columns of runs.csv")
     lower = chosen.endswith(LOWER_IS_BETTER) and chosen != "train_tokens"
-    yield chosen, own.get(chosen, "min" if lower else "max")
+    yield own.get(chosen, Metric(chosen, "min" if lower else "max"))
 
 
 def title(

@@ -118,7 +118,9 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
     path = folder.path / cell["name"] / f"seed-{seed}"
     fit = summary.read(path).get("fit", {})
     status, reason = outcome(path, fit)
-    if status != "failed" and (pruned := state.read_json(path.parent / state.PRUNED)):
+    if status not in ("failed", "diverged") and (
+        pruned := state.read_json(path.parent / state.PRUNED)
+    ):
         status, reason = "pruned", prune.reason(pruned, cell["name"])
     scores = {**state.scores(path), **explained(path)} if status == "completed" else {}
     peak = fit.get("peak_memory") or {}
@@ -160,9 +162,14 @@ def explained(path: Path) -> dict[str, float]:
 
 
 def outcome(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
-    """``completed``, ``failed`` with the reason, or ``missing``: not started, or not finished."""
+    """``completed``, ``failed`` or ``diverged`` with the reason, or ``missing``: not started, or
+    not finished.
+    """
     if failed := state.failure(path):
-        return "failed", str(failed.get("reason", "no reason was recorded"))
+        reason = str(failed.get("reason", "no reason was recorded"))
+        if reason.startswith(state.DIVERGED):
+            return "diverged", reason.removeprefix(state.DIVERGED)
+        return "failed", reason
     if state.is_complete(path):
         return "completed", None
     word, _, why = str(fit.get("ended", "")).partition(": ")

@@ -16,12 +16,21 @@ BySeed = dict[int, float]
 
 @dataclass
 class Scores:
-    """The scores of completed runs by setting and seed; ``notes`` lists what is missing and why,
-    ``pruned`` the settings that were pruned, which have no scores, and the reasons.
+    """The scores of completed runs by setting and seed.
+
+    Attributes:
+        pruned: the settings that were pruned, which have no scores, and the reasons.
+        diverged: the seeds of a setting whose runs diverged: they are counted, and have no score.
+        failed: those whose runs failed for another reason, or have no score.
+        unfinished: those whose runs are not finished.
+        notes: what is missing and why.
     """
 
     values: dict[Setting, BySeed] = field(default_factory=dict)
     pruned: dict[Setting, str] = field(default_factory=dict)
+    diverged: dict[Setting, set[int]] = field(default_factory=lambda: defaultdict(set))
+    failed: dict[Setting, set[int]] = field(default_factory=lambda: defaultdict(set))
+    unfinished: dict[Setting, set[int]] = field(default_factory=lambda: defaultdict(set))
     notes: dict[Setting, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def of(self, setting: Setting) -> BySeed:
@@ -46,16 +55,18 @@ def gather(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) 
             scores.pruned[setting] = why or "pruned"
         elif seed is None:
             scores.notes[setting].append(f"a run without a seed is omitted ({status})")
+        elif status == "diverged" or (value is not None and not math.isfinite(value)):
+            scores.diverged[setting].add(seed)
+            scores.notes[setting].append(f"seed {seed} diverged: {why or f'{metric} is {value}'}")
         elif status == "failed":
-            scores.notes[setting].append(
-                f"seed {seed} failed and is omitted: {why or 'no reason given'}"
-            )
+            scores.failed[setting].add(seed)
+            scores.notes[setting].append(f"seed {seed} failed: {why or 'no reason given'}")
         elif status != "completed":
+            scores.unfinished[setting].add(seed)
             scores.notes[setting].append(f"seed {seed} is not finished ({status})")
         elif value is None:
+            scores.failed[setting].add(seed)
             scores.notes[setting].append(f"seed {seed} has no {metric}")
-        elif not math.isfinite(value):
-            scores.notes[setting].append(f"seed {seed} is omitted: its {metric} is {value}")
         else:
             several[setting, seed].append(value)
     for (setting, seed), found in several.items():

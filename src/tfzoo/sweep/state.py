@@ -26,6 +26,10 @@ LOCK_TIMEOUT = 0.1
 """Seconds. A process that only looks up a status holds the lock for a moment."""
 STOPPED = (75, 130)
 """Exit codes of ``tfzoo fit`` after a signal: the run can be resumed."""
+DIVERGED = "diverged: "
+"""How the reason of a failure begins if the run diverged: its loss or score was not finite, or it
+ended no better than an untrained model.
+"""
 PRUNED = "pruned.json"
 """Why a cell was pruned, in the cell's folder."""
 Status = Literal["completed", "failed", "pruned", "running", "paused", "stopped", "missing"]

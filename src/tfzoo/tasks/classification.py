@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -101,6 +102,10 @@ class ClassificationTask(Task):
     def labels(self) -> list[str]:
         """The label of each class, in the order of the logits."""
         return list(self.tokenizer.labels)
+
+    @property
+    def untrained_loss(self) -> float:
+        return math.log(len(self.labels))
 
     @classmethod
     def model_arguments(

@@ -107,6 +107,13 @@ class Task(Pretrained):
         self.recipe |= {section: asdict(value) for section, value in settings.items()}
         self._add_options()
 
+    @property
+    def untrained_loss(self) -> float:
+        """``log(classes)``: the loss of a model that gives all classes, or all words, the same
+        probability. A run of a sweep that ends with a larger one has diverged.
+        """
+        raise NotImplementedError
+
     @classmethod
     def model_arguments(
         cls, tokenizer: Any = None, data: Mapping[str, Any] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -90,6 +91,10 @@ class TranslationTask(Task):
         """How many sentences each validation prints with their translations."""
         self.decodes = foreign.can_decode(model)
         self._examples: dict[int, tuple[str, str, str]] = {}
+
+    @property
+    def untrained_loss(self) -> float:
+        return math.log(len(self.tokenizer.target))
 
     @classmethod
     def model_arguments(

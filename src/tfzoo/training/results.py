@@ -29,6 +29,7 @@ def fit_section(run: TrainingRun) -> dict[str, Any]:
         "ended": run.ended,
         "attempts": run.attempts(run.ended),
         "scores": run.resume.scores,
+        "untrained_loss": run.task.untrained_loss,
         "best": {str(run.best.monitor): float(best)} if best is not None else {},
         **run.throughput.counts(),
         "decoded_per_second": round(speed, 1) if speed else run.earlier_decoding_speed,

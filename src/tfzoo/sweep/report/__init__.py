@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfzoo.runs.files import replace_text
+from tfzoo.sweep import looks
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
 from tfzoo.sweep.results import Results, gather
@@ -29,4 +30,8 @@ def save(results: Results) -> list[Path]:
     for name, text in (("report.html", page(results)), ("report.md", markdown(results))):
         replace_text(top / name, text)
         paths.append(top / name)
+    if len(results.folders) == 1 and any(
+        one.difference is not None for found in results.verdicts for one in found.cells
+    ):
+        looks.record(results.folders[0])
     return paths

@@ -67,10 +67,11 @@ def curves(results: Results) -> Curves:
     late = [
         value
         for found in bands.values()
-        for step, value in zip(found.steps, found.mean, strict=True)
+        for edge in (found.low, found.mean, found.high)
+        for step, value in zip(found.steps, edge, strict=True)
         if step >= EARLY * end
     ]
-    low, high = limits(late or [value for found in bands.values() for value in found.mean])
+    low, high = limits(late)
     x = Scale(0, end, LEFT, WIDTH - 8)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
     base = next(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
 
-from tfzoo.sweep.judge import Mode, judge
+from tfzoo.sweep.judge import judge
+from tfzoo.sweep.outcome import Mode
 from tfzoo.sweep.repeats import of
 from tfzoo.sweep.report.curves import Curve, choose, read_curves
 from tfzoo.sweep.report.heat import difference
@@ -55,7 +56,12 @@ def equal_time(results: Results) -> EqualTime:
     mode: Mode = "min" if metric.endswith("loss") else judged.mode
     verdicts = [
         judge(
-            rows_at(results.rows, metric, timed, at), results.axes, results.baseline, metric, mode
+            rows_at(results.judged_rows, metric, timed, at),
+            results.axes,
+            results.baseline,
+            metric,
+            mode,
+            replace(judged.design, margin=None),
         )
         for at in (dict.fromkeys(ends, float(steps)), then)
     ]

@@ -39,12 +39,43 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ),
         ("Budget", budget(results)),
     ]
+    if earlier := results.verdicts[0].design.earlier:
+        before = " and ".join(map(str, earlier))
+        found.append(
+            (
+                "Grown",
+                f"judged with {before} seeds before; the sweep did not declare that it would grow "
+                "(max_seeds), so what it says now is an estimate and no verdict",
+            )
+        )
     if tune := file.get("tune"):
         values = ", ".join(str(one) for one in tune.get("values", []))
         found.append(("Tuned", f"{tune['key']}, for each cell separately, among {values}"))
     if prune := file.get("prune"):
         found.append(("Pruned", pruning(prune)))
     return [*found, ("Runs", runs(results))]
+
+
+def has_main_effects(results: Results) -> bool:
+    """Whether main effects differ from the comparisons of cells."""
+    return len(results.axes) > 1 and results.file.get("mode") != "one_at_a_time"
+
+
+def legend(results: Results) -> str:
+    """How verdicts and intervals are to be read."""
+    design = results.verdicts[0].design
+    looks = (
+        f" The sweep declared that it may grow to {design.most} seeds: verdicts and intervals hold "
+        "however often it is looked at on the way."
+        if design.most
+        else ""
+    )
+    return (
+        "95 % CI: 95 % confidence interval, each for itself. p and verdict are corrected for all "
+        "comparisons of a metric (Holm's method; family-wise error rate 5 %). Where the scores of "
+        "one side alone are skewed, intervals hold the difference in 88 to 91 of 100 sweeps, not "
+        f"in 95.{looks}"
+    )
 
 
 def pruning(prune: dict[str, Any]) -> str:
@@ -96,15 +127,15 @@ def runs(results: Results) -> str:
     parts = [f"{counted['completed']} of {sum(counted.values())} completed"]
     parts += [
         f"{counted[status]} {status}"
-        for status in ("failed", "pruned", "missing")
+        for status in ("diverged", "failed", "pruned", "missing")
         if counted[status]
     ]
     return ", ".join(parts) + (f"; {refused} cell{'s' * (refused != 1)} refused" if refused else "")
 
 
 def troubles(results: Results) -> list[tuple[str, str, str]]:
-    """Refused cells and missing or failed runs: name, status, reason. Runs of a cell with the same
-    status and reason share a line.
+    """Refused cells and missing, failed or diverged runs: name, status, reason. Runs of a cell with
+    the same status and reason share a line.
     """
     found: list[tuple[str, str, str]] = []
     for cell in results.cells:
@@ -112,7 +143,7 @@ def troubles(results: Results) -> list[tuple[str, str, str]]:
             found.append((cell.title, "refused", cell.refused))
         alike: dict[tuple[str, str], list[str]] = {}
         for row in cell.rows:
-            if row["status"] in ("failed", "missing"):
+            if row["status"] in ("diverged", "failed", "missing"):
                 alike.setdefault(
                     (row["status"], row["reason"] or "not started, or not finished"), []
                 ).append(str(row["seed"]))

@@ -13,9 +13,9 @@ from tfzoo.sweep.results import CellResult, Results
 
 STEPS = 8
 """The number of the best shade; the worst is 0."""
-SIGNS = {"better": "▲", "worse": "▼"}
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "■"}
 """Marks of verdicts in tables."""
-HINTS = {"better": "△", "worse": "▽"}
+HINTS = {"better": "△", "worse": "▽", "equivalent": "□"}
 """Of verdicts that are hints."""
 
 
@@ -143,7 +143,9 @@ def field(cell: CellResult, index: int, shade: Shade) -> Field:
 
 
 def sign(one: Judged) -> str:
-    """``▲`` better, ``▼`` worse, hollow if it is a hint; ``""`` for other verdicts."""
+    """``▲`` better, ``▼`` worse, ``■`` equivalent, hollow if it is a hint; ``""`` for other
+    verdicts.
+    """
     return (HINTS if one.is_hint else SIGNS).get(one.verdict, "")
 
 

@@ -9,7 +9,6 @@ from tfzoo.sweep.judge import Judged, Verdicts
 from tfzoo.sweep.report import cells, dependences, facts, repeated
 from tfzoo.sweep.report.equal_time import HEADS, equal_time
 from tfzoo.sweep.report.heat import grids
-from tfzoo.sweep.report.page import has_main_effects
 from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.results import Results
 
@@ -29,6 +28,7 @@ def markdown(results: Results) -> str:
         lines += answer(results, verdicts, results.notes if not number else [])
     lines += repeats(results)
     lines += interactions(results)
+    lines += [escape(facts.legend(results)), ""]
     if compared := results.translations.compared:
         lines += ["### BLEU on other sentences (paired bootstrap on the test set)", ""]
         lines += [f"- {escape(one.sentence + ('; '.join(['', *one.notes])))}" for one in compared]
@@ -67,10 +67,11 @@ def answer(results: Results, verdicts: Verdicts, notes: Sequence[str]) -> Iterat
     better = "lower" if verdicts.mode == "min" else "higher"
     yield f"### {escape(verdicts.metric)} ({better} is better)"
     yield ""
-    if has_main_effects(results):
+    if facts.has_main_effects(results):
         yield from (f"- {sentence(one)}" for one in verdicts.axes if one.verdict != "baseline")
         yield from ("", "Each cell compared with the baseline:", "")
     yield from (f"- {sentence(one)}" for one in verdicts.cells if one.verdict != "baseline")
+    yield from (f"- {escape(one.sentence)}" for one in verdicts.diverged)
     yield ""
     if verdicts.smallest:
         yield from (f"{escape(verdicts.smallest)}.", "")
@@ -85,7 +86,7 @@ def repeats(results: Results) -> Iterator[str]:
     yield from ("### Again with other seeds", "")
     for found in results.repeats:
         yield from (f"{escape(repeated.summary(found))}.", "")
-        yield from table(["", *repeated.HEADS], repeated.rows(found, results.title), [False] * 5)
+        yield from table(["", *repeated.HEADS], repeated.rows(found, results.title), [False] * 6)
         yield ""
 
 
@@ -140,7 +141,9 @@ def table(
 def escape(text: str) -> str:
     """Escaped text on one line. Underscores within words need no escape."""
     shown = SPECIAL.sub(r"\\\1", " ".join(text.split()))
-    return re.sub(r"(?<=\w)\\_(?=\w)", "_", shown).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    shown = re.sub(r"(?<=\w)\\_(?=\w)", "_", shown)
+    # A sign that is followed by a space opens no tag.
+    return re.sub(r"\\([<>])(?=\s)", r"\1", shown).replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
 def code(text: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 
+from tfzoo.sweep.sentences import decimals
+
 NONE = "–"
 
 
@@ -23,7 +25,8 @@ def format_mean(mean: float | None, low: float | None, high: float | None) -> st
         return NONE
     if low is None or high is None:
         return format_value(mean)
-    half, digits = (high - low) / 2, decimals(low, high)
+    half = (high - low) / 2
+    digits = decimals(-half, half)
     return f"{mean:,.{digits}f} ± {half:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
@@ -43,12 +46,6 @@ def format_difference(value: float | None, low: float | None, high: float | None
         if value is None
         else format_signed(value, 3 if low is None or high is None else decimals(low, high))
     )
-
-
-def decimals(low: float, high: float) -> int:
-    """The number of decimals at which half the width of an interval has two digits."""
-    half = (high - low) / 2
-    return max(0, 1 - math.floor(math.log10(half))) if half > 0 else 3
 
 
 def format_signed(value: float, digits: int) -> str:

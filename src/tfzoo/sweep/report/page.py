@@ -30,6 +30,7 @@ def page(results: Results) -> str:
         sign=sign,
         results=results,
         facts=facts.facts(results),
+        legend=facts.legend(results),
         answers=[answer(results, one) for one in results.verdicts],
         quote=quote(results),
         dependences=[
@@ -61,23 +62,19 @@ def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
         "metric": verdicts.metric,
         "better": "lower is better" if verdicts.mode == "min" else "higher is better",
         "axes": [one for one in verdicts.axes if one.verdict != "baseline"]
-        if has_main_effects(results)
+        if facts.has_main_effects(results)
         else [],
         "cells": [one for one in verdicts.cells if one.verdict != "baseline"],
         "baseline": next((one for one in verdicts.cells if one.verdict == "baseline"), None),
         "smallest": verdicts.smallest,
+        "diverged": verdicts.diverged,
         "notes": verdicts.notes,
         "forest": forest(results, verdicts),
         "uncorrected": any(
-            one.verdict == "not distinguishable" and (one.p or 1.0) < ALPHA
+            one.verdict == "not yet known" and (one.p or 1.0) < ALPHA
             for one in (*verdicts.axes, *verdicts.cells)
         ),
     }
-
-
-def has_main_effects(results: Results) -> bool:
-    """Whether main effects differ from the comparisons of cells."""
-    return len(results.axes) > 1 and results.file.get("mode") != "one_at_a_time"
 
 
 def sign(verdict: str) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tfzoo.sweep.judge import Judged
+from tfzoo.sweep.report.facts import has_main_effects
 from tfzoo.sweep.report.numbers import format_value
 from tfzoo.sweep.results import Results
 from tfzoo.sweep.sentences import format_corrected, format_estimate, hint
@@ -12,29 +13,41 @@ from tfzoo.sweep.sentences import format_corrected, format_estimate, hint
 
 def quote(results: Results) -> str:
     """``norm=rms instead of layer: val/loss 1.23 -> 1.21, difference -0.02 (95 % CI -0.04 to
-    -0.01), 5 seeds, p = 0.003, tfzoo 0.2.0, recipe translation/numbers, 350 steps``: the smallest
-    p of the first metric. ``""`` if nothing was tested.
+    -0.01), 5 seeds, p = 0.003, tfzoo 0.2.0, recipe translation/numbers, 350 steps``: the largest
+    difference of the first metric, in standard errors, that has a verdict, else of all. ``""`` if
+    nothing was tested.
     """
     verdicts = results.verdicts[0]
-    tested = [one for one in verdicts.axes if one.p is not None and one.p_corrected is not None]
+    every = [*verdicts.axes, *verdicts.cells]
+    tested = [one for one in every if one.p is not None and one.difference_low is not None]
     if not tested:
         return ""
-    one = min(tested, key=lambda one: (one.p_corrected, one.p))
-    ((axis, label),) = one.labels.items()
-    others = [results.axis_name(other) for other in results.axes if other != axis]
-    over = ""
-    if others and results.file.get("mode") != "one_at_a_time":
-        over = f" (averaged over {', '.join(others)})"
+    one = max(tested, key=lambda one: (one.verdict in ("better", "worse"), clearness(one)))
+    varied = [axis for axis, label in one.labels.items() if label != results.baseline[axis]]
+    others = [results.axis_name(other) for other in results.axes if other not in one.labels]
+    over = f" (averaged over {', '.join(others)})" if others and has_main_effects(results) else ""
+    own, base = (
+        ", ".join(f"{results.axis_name(axis)}={labels[axis]}" for axis in varied)
+        for labels in (one.labels, results.baseline)
+    )
     return ", ".join(
         [
-            f"{results.axis_name(axis)}={label} instead of {results.baseline[axis]}{over}: "
+            f"{own} instead of {base.partition('=')[2] if len(varied) == 1 else base}{over}: "
             f"{verdicts.metric} {change(one)}",
-            f"{hint(one.p_corrected or 0.0)}{one.verdict}",
+            f"no verdict ({one.why_open})"
+            if one.why_open
+            else f"{hint(one.p_corrected or 0.0) * (one.verdict != 'not yet known')}{one.verdict}",
             f"{one.seeds} seeds",
             format_corrected(one.p_corrected or 0.0, verdicts.comparisons),
             *made_with(results),
         ]
     )
+
+
+def clearness(one: Judged) -> float:
+    """The size of a difference in halves of its interval."""
+    low, high = one.difference_low or 0.0, one.difference_high or 0.0
+    return abs(one.difference or 0.0) / ((high - low) / 2)
 
 
 def change(one: Judged) -> str:

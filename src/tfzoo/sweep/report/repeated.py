@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from tfzoo.sweep.judge import Judged
 from tfzoo.sweep.repeats import Repeat, Repeats
 from tfzoo.sweep.report.heat import difference
+from tfzoo.sweep.report.numbers import NONE
+from tfzoo.sweep.sentences import format_p
 
-HEADS = ("first", "again", "together", "outcome")
+HEADS = ("first", "again", "together", "p", "outcome")
 
 
 def summary(found: Repeats) -> str:
-    """``val/loss with seeds 6 to 10 after 1 to 5: of 4 verdicts 2 held, 2 weakened``."""
+    """``val/loss with seeds 6 to 10 after 1 to 5: of 4 verdicts 2 held, 2 not confirmed``."""
     return (
         f"{found.metric} with seeds {spans(found.again_seeds)} after {spans(found.first_seeds)}: "
         f"{found.sentence}"
@@ -20,9 +22,10 @@ def summary(found: Repeats) -> str:
 
 
 def rows(found: Repeats, title: Callable[[Judged], str]) -> Iterator[list[str]]:
-    """A name, the difference to the baseline three times, and the outcome."""
+    """A name, the difference to the baseline three times, the repeat's p, and the outcome."""
     for one in found.all:
-        yield [title(one.first), *differences(one), one.outcome]
+        p = NONE if one.p is None else format_p(one.p)
+        yield [title(one.first), *differences(one), p, one.outcome]
 
 
 def differences(one: Repeat) -> list[str]:

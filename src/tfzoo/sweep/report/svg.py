@@ -18,7 +18,8 @@ WIDE, WIDEST = 9.5, 13.0
 KINDS = {
     "better": "better",
     "worse": "worse",
-    "not distinguishable": "same",
+    "equivalent": "equal",
+    "not yet known": "same",
     "baseline": "base",
     "not judged": "open",
 }
@@ -74,7 +75,8 @@ def path(points: Iterable[tuple[float, float]], class_: str, closed: bool = Fals
 
 def mark(x: float, y: float, verdict: str, title: str = "", size: float = 5.5) -> Markup:
     """The mark of a verdict, distinct by shape and colour: triangle up better, triangle down worse,
-    ring not distinguishable, dot not judged, diamond baseline. ``title`` is shown on hover.
+    square equivalent, ring not yet known, dot not judged, diamond baseline. ``title`` is shown on
+    hover.
     """
     kind, r = KINDS[verdict], size
     hover = [tag("title", title)] if title else []
@@ -84,6 +86,10 @@ def mark(x: float, y: float, verdict: str, title: str = "", size: float = 5.5) -
     up = {"better": -1, "worse": 1}.get(kind, 0)
     if up:
         points = [(x, y + up * r), (x + r, y - up * r * 0.8), (x - r, y - up * r * 0.8)]
+    elif kind == "equal":
+        points = [
+            (x + a * r * 0.8, y + b * r * 0.8) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))
+        ]
     else:
         points = [(x, y - r), (x + r, y), (x, y + r), (x - r, y)]
     corners = " ".join(
