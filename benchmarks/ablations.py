@@ -26,15 +26,17 @@ from pathlib import Path
 from statistics import median
 
 from tfzoo.config.loader import read_yaml
+from tfzoo.sweep.design import Design, parse_margin
 from tfzoo.sweep.effects import axis_name
 from tfzoo.sweep.interactions import interactions
 from tfzoo.sweep.judge import Judged, judge
 from tfzoo.sweep.plan import Metric, Plan, parse
 from tfzoo.sweep.repeats import OF_VERDICTS, Repeats, repeats
 from tfzoo.sweep.report.heat import sign
-from tfzoo.sweep.report.numbers import format_interval, format_mean, format_memory
+from tfzoo.sweep.report.numbers import NONE, format_interval, format_mean, format_memory
 from tfzoo.sweep.report.repeated import differences, summary
 from tfzoo.sweep.runs import FILE, Row, read_csv
+from tfzoo.sweep.sentences import format_p
 
 ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "recipes/ablations"
@@ -56,14 +58,16 @@ EPYC), one or two at a time with one thread each; the runs are in the `.csv` fil
 files, from which `python benchmarks/ablations.py` generates this page.
 
 Mean over the seeds ± half the width of its 95 % confidence interval; ▲ better and ▼ worse than the
-baseline, which is bold, after Holm's correction ([how a sweep is judged](judging.md)); △ and ▽ are
-hints, with a corrected p from 0.01 to 0.05. What was **found** is said of the first runs
-of a sweep. A verdict **held** in a repeat with other seeds if its difference has the same sign
-there, and the differences of both, pooled, have the same verdict, and not as a hint; it is **still
-a hint** if it is one before and by both. One that **weakened** has another sign there, or is not
-distinguishable by both, or a hint where it was none; one that **turned round** is better once and
-worse once; one that **appeared** is a verdict of both together alone ([what is
-pooled](judging.md#repeats)). Sweeps with the same recipe and seeds share some runs, so that their
+baseline, which is bold, ■ equivalent to it within 1 % of its mean, after Holm's correction ([how a
+sweep is judged](judging.md)); △, ▽ and □ are hints, with a corrected p from 0.01 to 0.05. Without a
+mark it is not yet known whether there is a difference. The margin of 1 % was declared after the
+runs; it is the share below which reports had called a difference not worth more seeds. What was
+**found** is said of the first runs of a sweep. A verdict **held** if the repeat with other seeds,
+by itself, confirms it: p of its one-sided test in the direction of the first verdict is below 0.05
+after Holm's correction for all verdicts that were repeated. Otherwise it is **not confirmed**, which
+does not refute it, or it **turned round**, if the repeat has the opposite verdict. One that
+**appeared** is a verdict of the repeat alone. Both together are an estimate and no verdict
+([repeats](judging.md#repeats)). Sweeps with the same recipe and seeds share some runs, so that their
 verdicts are not independent. The **smallest effect** is what the first runs detect [with a
 probability of 0.8](judging.md#the-smallest-effect). Tokens per second and memory are medians.
 Other work shared the machine, more at one time than at another, so that the speeds do not
@@ -101,7 +105,10 @@ def section(file: Path) -> Iterator[str]:
     rows = read_csv(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     metrics = [plan.metric, *plan.also]
-    verdicts = [judge(rows, axes, plan.baseline, metric.name, metric.mode) for metric in metrics]
+    verdicts = [
+        judge(rows, axes, plan.baseline, metric.name, metric.mode, design(metric))
+        for metric in metrics
+    ]
     yield from (
         f"## {file.stem}",
         "",
@@ -118,9 +125,16 @@ def section(file: Path) -> Iterator[str]:
     yield ""
     yield from table(plan, rows, metrics, [one.cells for one in verdicts])
     yield from ("", f"**Smallest effect.** {plan.metric.name}: {verdicts[0].smallest}.", "")
+    for one in verdicts[0].diverged:
+        yield from (f"**Diverged.** {capital(one.sentence)}.", "")
     for one in interactions(rows, axes, plan.baseline, plan.metric.name):
         yield from (f"**Interaction.** {capital(one.sentence)}.", "")
     yield from again(plan, file, rows)
+
+
+def design(metric: Metric) -> Design:
+    """As the sweep file declares it."""
+    return Design(margin=parse_margin(metric.margin))
 
 
 def setting(file: Path) -> str:
@@ -153,11 +167,12 @@ def again(plan: Plan, file: Path, rows: list[Row]) -> Iterator[str]:
         said = "; ".join(summary(one) for _, one in found)
         yield f"**Again.** {f'{capital(where)}, not pooled: ' if where else ''}{said}."
         yield ""
-        yield f"| {plan.metric.name}: difference | {' | '.join(heads)} | |"
-        yield f"|---|{'---|' * len(heads)}---|"
+        yield f"| {plan.metric.name}: difference | {' | '.join(heads)} | p | |"
+        yield f"|---|{'---|' * len(heads)}---|---|"
         for one in own.all:
-            name = row_name(plan, one.labels)
-            yield f"| {' | '.join([name, *differences(one)[: len(heads)], one.outcome])} |"
+            p = NONE if one.p is None else format_p(one.p)
+            fields = [row_name(plan, one.labels), *differences(one)[: len(heads)], p, one.outcome]
+            yield f"| {' | '.join(fields)} |"
         yield ""
 
 
@@ -181,7 +196,10 @@ def second_runs(
         same = steps_of(others) == steps_of(rows)
         yield (
             "" if same else f"at {steps_of(others):,.0f} steps",
-            repeats(rows, others, axes, plan.baseline, metric.name, metric.mode, pool=same),
+            repeats(
+                *(rows, others, axes, plan.baseline, metric.name, metric.mode, design(metric)),
+                pool=same,
+            ),
         )
 
 
@@ -233,8 +251,14 @@ def _differences(match: re.Match[str]) -> str:
     plan = parse(file, read_yaml(file))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     modes = {one.name: one.mode for one in (plan.metric, *plan.also)}
+    designs = {one.name: design(one) for one in (plan.metric, *plan.also)}
     verdicts = judge(
-        read_csv(file.with_suffix(".csv")), axes, plan.baseline, metric, modes.get(metric, "min")
+        read_csv(file.with_suffix(".csv")),
+        axes,
+        plan.baseline,
+        metric,
+        modes.get(metric, "min"),
+        designs.get(metric, Design()),
     )
     cells: dict[str, str] = {}
     for one in (*verdicts.axes, *verdicts.cells):
@@ -294,15 +318,17 @@ def verdict_groups(plan: Plan, file: Path) -> Iterator[str]:
     """The values of axes by verdict, each with what became of it in the repeat."""
     rows = read_csv(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
-    judged = judge(rows, axes, plan.baseline, plan.metric.name, plan.metric.mode).axes
+    judged = judge(
+        rows, axes, plan.baseline, plan.metric.name, plan.metric.mode, design(plan.metric)
+    ).axes
     outcomes: dict[str, list[str]] = defaultdict(list)
     for where, found in second_runs(plan, file, rows, plan.metric):
         for one in found.axes:
             said = f"{one.outcome} {where}".strip()
             if one.outcome == "appeared":
-                said += f": {one.pooled.verdict}{', a hint' * one.pooled.is_hint}"
+                said += f": {one.again.verdict}{', a hint' * one.again.is_hint}"
             outcomes[str(one.labels)].append(said)
-    for verdict in ("better", "worse", "not distinguishable", "not judged"):
+    for verdict in ("better", "worse", "equivalent", "not yet known", "not judged"):
         names = []
         for one in (one for one in judged if one.verdict == verdict):
             kept = ["a hint"] * one.is_hint
