@@ -64,11 +64,11 @@ mark it is not yet known whether there is a difference. The margin of 1 % was de
 runs; it is the share below which reports had called a difference not worth more seeds. What was
 **found** is said of the first runs of a sweep. A verdict **held** if the repeat with other seeds,
 by itself, confirms it: p of its one-sided test in the direction of the first verdict is below 0.05
-after Holm's correction for all verdicts that were repeated. Otherwise it is **not confirmed**, which
-does not refute it, or it **turned round**, if the repeat has the opposite verdict. One that
+after Holm's correction for all verdicts that were repeated. Otherwise it is **not confirmed**,
+which does not refute it, or it **turned round**, if the repeat has the opposite verdict. One that
 **appeared** is a verdict of the repeat alone. Both together are an estimate and no verdict
-([repeats](judging.md#repeats)). Sweeps with the same recipe and seeds share some runs, so that their
-verdicts are not independent. The **smallest effect** is what the first runs detect [with a
+([repeats](judging.md#repeats)). Sweeps with the same recipe and seeds share some runs, so that
+their verdicts are not independent. The **smallest effect** is what the first runs detect [with a
 probability of 0.8](judging.md#the-smallest-effect). Tokens per second and memory are medians.
 Other work shared the machine, more at one time than at another, so that the speeds do not
 compare the parts.

@@ -26,10 +26,10 @@ def test_it_says_what_the_sweep_showed_without_loading_torch(folder: Path) -> No
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = ended.stdout.splitlines()
-    assert lines[0].startswith("position=rotary instead of sinusoidal (averaged over norm): ")
+    assert lines[0].startswith("norm=rms, position=rotary instead of norm=layer, ")
     assert lines[1] == "val/loss, lower is better"
     assert any(line.startswith("  3 seeds detect a difference of 0.") for line in lines)
-    assert any("does not measurably depend on position: " in line for line in lines)
+    assert any("whether the effect of norm depends on position: " in line for line in lines)
     assert any(
         line.startswith("  position rotary") and "better than sinusoidal" in line for line in lines
     )

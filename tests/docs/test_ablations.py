@@ -88,7 +88,7 @@ def test_a_repeat_beside_a_sweep_is_pooled_and_other_steps_are_not(repeated: Pat
         "1 turned round; test/exact_match with seeds 6 to 10 after 1 to 5: of 2 verdicts 2 held"
     ) in text
     assert "**Again.** At 700 steps, not pooled: test/loss with seeds 1 to 5" in text
-    assert "| test/loss: difference | first | at 700 steps | |" in text
+    assert "| test/loss: difference | first | at 700 steps | p | |" in text
     (line,) = (one for one in ablations.claim(repeated) if one.startswith("Verdicts by test/loss"))
     assert "worse: 16 of 4 (turned round, held at 700 steps)" in line
 

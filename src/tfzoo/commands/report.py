@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 from tfzoo.terminal import print_result, relative_path
+
+if TYPE_CHECKING:
+    from tfzoo.sweep.judge import Verdicts
 
 EPILOG = """\
 Files written into the first folder: report.html (one page, opens offline), report.md (its text
@@ -43,17 +49,8 @@ def run(args: list[str]) -> int:
     if line := quote(results):
         print_result(line)
     for verdicts in results.verdicts:
-        print_result(
-            f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better"
-        )
-        for one in verdicts.axes:
-            print_result(f"  {one.sentence}") if one.verdict != "baseline" else None
-        for gone in verdicts.diverged:
-            print_result(f"  {gone.sentence}")
-        if verdicts.smallest:
-            print_result(f"  {verdicts.smallest}")
-        for note in verdicts.notes:
-            print_result(f"  note: {note}")
+        for line in lines(verdicts):
+            print_result(line)
     for metric, pairs in results.dependences.items():
         for pair in pairs:
             print_result(f"{metric}: {pair.sentence}")
@@ -71,3 +68,13 @@ def run(args: list[str]) -> int:
     for path in paths:
         print_result(relative_path(path))
     return 0
+
+
+def lines(verdicts: Verdicts) -> Iterator[str]:
+    """What is printed of the verdicts by one metric."""
+    yield f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better"
+    yield from (f"  {one.sentence}" for one in verdicts.axes if one.verdict != "baseline")
+    yield from (f"  {one.sentence}" for one in verdicts.diverged)
+    if verdicts.smallest:
+        yield f"  {verdicts.smallest}"
+    yield from (f"  note: {note}" for note in verdicts.notes)

@@ -169,18 +169,7 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
             "stands under their repeat"
         )
     made = [
-        CellResult(
-            cell["name"],
-            title(cell["labels"], axes, baseline, file),
-            cell["labels"],
-            cell["settings"],
-            cell["refused"],
-            [row for row in rows if row["cell"] == cell["name"]],
-            [
-                next((one for one in found.cells if one.labels == cell["labels"]), None)
-                for found in verdicts
-            ],
-        )
+        cell_result(cell, title(cell["labels"], axes, baseline, file), rows, verdicts)
         for cell in cells
     ]
     here = [
@@ -201,6 +190,24 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
         [
             repeats(first, again, axes, baseline, one.metric, one.mode, one.design)
             for one in repeated
+        ],
+    )
+
+
+def cell_result(
+    cell: Mapping[str, Any], title: str, rows: Sequence[Row], verdicts: Sequence[Verdicts]
+) -> CellResult:
+    """A cell of ``cells.json`` with its rows, and its comparison by each metric."""
+    return CellResult(
+        cell["name"],
+        title,
+        cell["labels"],
+        cell["settings"],
+        cell["refused"],
+        [row for row in rows if row["cell"] == cell["name"]],
+        [
+            next((one for one in found.cells if one.labels == cell["labels"]), None)
+            for found in verdicts
         ],
     )
 
