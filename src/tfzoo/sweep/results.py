@@ -143,10 +143,7 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
             cell["name"]: cell for folder in reversed(folders) for cell in reversed(folder.cells)
         }.values()
     )[::-1]
-    axes: dict[str, list[str]] = {}
-    for cell in cells:
-        for axis, label in cell["labels"].items():
-            axes.setdefault(axis, []).extend([label] if label not in axes.get(axis, []) else [])
+    axes = axes_of(cells)
     file = folders[0].file
     baseline = dict(zip(axes, effects.baseline(axes, file.get("baseline") or {}), strict=True))
     first, again = halves(folders, rows)
@@ -192,6 +189,15 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
             for one in repeated
         ],
     )
+
+
+def axes_of(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The labels of each axis, in the order of the cells."""
+    axes: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for axis, label in cell["labels"].items():
+            axes.setdefault(axis, {})[label] = None
+    return {axis: [*labels] for axis, labels in axes.items()}
 
 
 def cell_result(
