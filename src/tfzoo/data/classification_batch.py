@@ -18,8 +18,8 @@ from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several
 from tfzoo.data.parallel_batch import epoch_of, padded, sentences_of, whole
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.data.tokenizer import Tokenizer
-from tfzoo.registry import Spec, create
+from tfzoo.data.tokenizer import Tokenizer, restored
+from tfzoo.registry import Spec
 
 
 @dataclass
@@ -157,8 +157,7 @@ class Vocabulary:
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> Vocabulary:
         """Build the vocabulary from its :meth:`state`; needs neither text nor cache."""
-        tokenizer: Tokenizer = create("tokenizer", state["tokenizer"])
-        tokenizer.restore(state["state"])
+        tokenizer = restored(state["tokenizer"], state["state"])
         return cls(tokenizer, list(state["labels"]), state["tokenizer"])
 
 

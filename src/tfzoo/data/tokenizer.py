@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tfzoo.errors import BadRun
 from tfzoo.registry import Spec, create
 
 
@@ -39,7 +40,18 @@ class Tokenizer(Protocol):
         """Everything that :meth:`train` has chosen, as text."""
 
     def restore(self, state: str) -> None:
-        """Load what :meth:`state` returned."""
+        """Load what :meth:`state` returned. A tokenizer for which a wrong state is dangerous also
+        has ``examine(state)``, which is called before with what a stranger may have written.
+        """
+
+
+def restored(spec: Spec, state: Any) -> Tokenizer:
+    """The tokenizer of a spec, from a state that a stranger may have written."""
+    tokenizer: Tokenizer = create("tokenizer", spec)
+    if hasattr(tokenizer, "examine"):
+        tokenizer.examine(state)
+    tokenizer.restore(state)
+    return tokenizer
 
 
 @dataclass
@@ -75,10 +87,13 @@ class TokenizerPair:
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> TokenizerPair:
         """Build the pair from its :meth:`state`; needs neither text nor cache."""
-        spec, tokenizers = state["tokenizer"], []
-        for text in state["states"]:
-            tokenizer: Tokenizer = create("tokenizer", spec)
-            tokenizer.restore(text)
-            tokenizers.append(tokenizer)
-        source, target = state["languages"]
+        spec, texts, languages = state["tokenizer"], state["states"], state["languages"]
+        two = isinstance(languages, list) and len(languages) == 2
+        if len(texts) not in (1, 2) or not (two and all(isinstance(one, str) for one in languages)):
+            raise BadRun(
+                "the checkpoint's contents do not match: a pair has one or two tokenizers, and two "
+                "languages"
+            )
+        source, target = languages
+        tokenizers = [restored(spec, text) for text in texts]
         return cls(tokenizers[0], tokenizers[-1], source, target, spec)

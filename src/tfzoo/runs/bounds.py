@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
+import pickletools
+import stat
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 from zipfile import ZIP_STORED, ZipFile
 
 from tfzoo.errors import BadRun
@@ -16,10 +22,104 @@ NODES = 200_000
 """The most values in a checkpoint; a value that is referenced twice counts twice."""
 TABLES = 2**30
 """The most bytes of a model's buffers; a checkpoint does not hold them."""
+JSON = 2**24
+"""The most bytes of a file of JSON."""
+TEXT = 2**26
+"""The most bytes of the text of a tokenizer."""
+NAMES = 2**23
+"""The most bytes of the list of an archive's entries."""
+OPERATIONS = 10 * NODES
+"""The most operations of a pickle. Each value takes a few."""
 
 PLAIN = (bool, int, float, str, bytes, type(None))
 CALLED = "_instantiator"
 """The key that names a function for Lightning before 2.6.6 to call."""
+
+
+def regular(path: Path, most: int | None = None) -> int:
+    """The size of a file that is about to be read.
+
+    Raises:
+        BadRun: it is missing; it is no regular file, but a device or pipe that might never end; or
+            it has more than ``most`` bytes.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise BadRun(f"cannot read {path}: {error.strerror or error}") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise BadRun(f"{path} is no file, but a folder, pipe or device. It was not read")
+    if most is not None and found.st_size > most:
+        raise BadRun(f"{path} has {found.st_size:,} bytes; the most is {most:,}. It was not read")
+    return found.st_size
+
+
+def text_of(path: Path, most: int) -> str:
+    """The text of a regular file of limited size.
+
+    Raises:
+        BadRun: it is none, or cannot be read.
+    """
+    regular(path, most)
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise BadRun(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError:
+        raise BadRun(f"{path} is damaged: it is not UTF-8") from None
+
+
+def json_of(path: Path) -> Any:
+    """The content of a file of JSON. Its values are counted before it is parsed.
+
+    Raises:
+        BadRun: it cannot be read, is no JSON, or holds too much.
+    """
+    text = text_of(path, JSON)
+    if sum(map(text.count, ",:[{")) > NODES:  # one of them for each value; some more in strings
+        raise BadRun(f"{path} holds more than {NODES:,} values. It was not read")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
+
+
+class Archive(io.FileIO):
+    """A file of which no more than :data:`NAMES` bytes are read at once until it is ``opened``:
+    ``zipfile`` reads the list of the entries in one piece, and makes an object of each.
+    """
+
+    opened = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = os.fstat(self.fileno()).st_size - self.tell()
+        wanted = left if size is None or size < 0 else min(size, left)
+        if wanted > NAMES and not self.opened:
+            raise BadRun(f"{self.name} lists more entries than a checkpoint has. It was not read")
+        return super().read(wanted)
+
+
+def operations(stream: IO[bytes], path: object) -> None:
+    """Refuse a pickle of more than :data:`OPERATIONS`, before any is executed.
+
+    Raises:
+        BadRun: it has more.
+        ValueError: it is no pickle.
+    """
+    for number, _ in enumerate(pickletools.genops(stream)):
+        if number >= OPERATIONS:
+            raise BadRun(
+                f"{path} holds more than {OPERATIONS:,} operations, as no checkpoint does. It was "
+                "not unpacked"
+            )
+
+
+def pickles(archive: ZipFile, path: object) -> None:
+    """Refuse an archive whose pickle has more than :data:`OPERATIONS`."""
+    for name in archive.namelist():
+        if name.endswith("data.pkl"):
+            with archive.open(name) as stream:
+                operations(stream, path)
 
 
 def entries(archive: ZipFile, path: object) -> int:

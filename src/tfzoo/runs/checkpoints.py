@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadRun, listing
 from tfzoo.renamed import with_gated_widths
 from tfzoo.runs import bounds, hub, pretrained, sharded_files
 from tfzoo.runs.folder import similar_runs
@@ -18,6 +18,11 @@ from tfzoo.runs.folder import similar_runs
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
 FORMATS = {1, 2}
+KEPT: dict[str, type] = {
+    **{"format": int, "task": str, "recipe": dict, "tokenizer": dict, "batches": int},
+    **{"skipped": int, "text": str, "foreign": str, "results": dict},
+}
+"""What the key ``tfzoo`` of a checkpoint holds."""
 RENAMED = {"Finish": "LastCheckpoint", "Meter": "Throughput"}
 """Callbacks whose class had another name in tfzoo 0.1. Lightning keeps a callback's state under the
 name of its class.
@@ -167,7 +172,7 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
-    if kept.get("format") not in FORMATS:
+    if not isinstance(kept.get("format"), int) or kept["format"] not in FORMATS:
         raise BadRun(
             f"{path} has format {kept.get('format')!r}, this tfzoo reads {max(FORMATS)}: it was "
             "written by another version"
@@ -176,6 +181,12 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
     if missing or "state_dict" not in checkpoint or not isinstance(kept["recipe"], dict):
         raise BadRun(
             f"{path} is incomplete: it lacks {', '.join(missing) or 'state_dict or recipe'}"
+        )
+    wrong = [key for key, kind in KEPT.items() if not isinstance(kept.get(key, kind()), kind)]
+    if wrong or not isinstance(checkpoint["state_dict"], Mapping):
+        raise BadRun(
+            f"{path} is damaged: its contents do not match, {listing(wrong) or 'state_dict'} is of "
+            "another type"
         )
     if task and kept["task"] != task:
         raise BadRun(
@@ -223,12 +234,16 @@ def check_sums(path: Path) -> int:
     """Find a flipped bit or a truncated file, which ``torch.load`` alone accepts. Returns the
     number of bytes of the tensors in it.
     """
+    bounds.regular(path)
     try:
         with path.open("rb") as stream:
             start = stream.read(4)
-        with zipfile.ZipFile(path) as archive:
+        with bounds.Archive(path) as file, zipfile.ZipFile(file) as archive:
+            file.opened = True
             size = bounds.entries(archive, path)
             broken = archive.testzip()
+            if broken is None:
+                bounds.pickles(archive, path)
     except OSError as error:
         raise BadRun(f"cannot read {path}: {error.strerror}") from None
     except BadRun:

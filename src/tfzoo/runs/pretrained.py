@@ -27,8 +27,8 @@ TOKENIZER = re.compile(r"tokenizer(_\d+)?\.json")
 """The names of files with the text of a tokenizer."""
 LONG = 200
 """A text of a tokenizer that has more characters becomes a file."""
-LARGEST = 2**28
-"""The most bytes of a file that is not the weights."""
+HEADER = 2**25
+"""The most bytes of the list of tensors with which the file of weights begins."""
 
 
 def is_pretrained(path: Path) -> bool:
@@ -91,10 +91,12 @@ def read(folder: Path) -> dict[str, Any]:
 
     path = folder / WEIGHTS
     try:
-        config = json.loads(read_text(folder / CONFIG))
+        bounds.regular(path)
+        config = bounds.json_of(folder / CONFIG)
         if not isinstance(config, dict):
             raise BadRun(f"{folder / CONFIG} is no configuration of tfzoo")
         bounds.content(config, folder / CONFIG, 0)
+        check_header(path)
         if config.pop("sha256", None) != checksum(path):
             raise BadRun(f"{path} is damaged, or belongs to another {CONFIG}: its sum is wrong")
         config["tokenizer"] = join_texts(config.get("tokenizer"), folder)
@@ -155,7 +157,7 @@ def join_texts(tokenizer: Any, folder: Path) -> Any:
         if len(tokenizer) == 1 and isinstance(name, str):
             if not TOKENIZER.fullmatch(name):
                 raise BadRun(f"{folder / CONFIG} names the file {name!r}, which is no tokenizer's")
-            return read_text(folder / name)
+            return bounds.text_of(folder / name, bounds.TEXT)
         return {key: join_texts(value, folder) for key, value in tokenizer.items()}
     return (
         [join_texts(one, folder) for one in tokenizer] if isinstance(tokenizer, list) else tokenizer
@@ -175,11 +177,11 @@ def without_folders(recipe: Any) -> Any:
     return recipe
 
 
-def read_text(path: Path) -> str:
-    """The text of a file of limited size."""
-    if path.stat().st_size > LARGEST:
-        raise BadRun(f"{path} has more than {LARGEST:,} bytes")
-    return path.read_text("utf-8")
+def check_header(path: Path) -> None:
+    """Raise BadRun where the list of tensors of a file of weights is larger than any."""
+    with path.open("rb") as stream:
+        if int.from_bytes(stream.read(8), "little") > HEADER:
+            raise BadRun(f"{path} is damaged: its names would have more than {HEADER:,} bytes")
 
 
 def checksum(path: Path) -> str:

@@ -8,6 +8,7 @@ import io
 import pickle
 import shutil
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.errors import BadRun
+from tfzoo.runs import bounds
 from tfzoo.runs.files import sync
 
 INDEX = ".metadata"
@@ -118,6 +120,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def read_rest(path: Path) -> dict[str, Any]:
     """Everything but tensors of model and optimiser."""
+    bounds.regular(path / REST)
     with (path / REST).open("rb") as stream:
         found = piece(stream, path)
     if not isinstance(found, dict):
@@ -132,8 +135,11 @@ def read_index(path: Path) -> Any:
             f"{path} is no complete checkpoint: its last file, {REST}, is missing. Use another "
             "checkpoint of the run"
         )
+    bounds.regular(path / INDEX, bounds.TEXT)
     try:
         with (path / INDEX).open("rb") as stream:
+            bounds.operations(stream, path / INDEX)
+            stream.seek(0)
             index = IndexUnpickler(stream).load()
         if not isinstance(index.storage_data, dict) or not isinstance(
             index.state_dict_metadata, dict
@@ -156,11 +162,15 @@ def check(path: Path, index: Any) -> dict[tuple[str, tuple[int, ...]], Any]:
         BadRun: otherwise.
     """
     found = {}
+    named: Counter[str] = Counter()
     for key, info in index.storage_data.items():
         if Path(info.relative_path).name != info.relative_path:
             raise BadRun(
                 f"{path}: {INDEX} names {info.relative_path!r}, which is no file of the folder"
             )
+        named[info.relative_path] += info.length
+        if named[info.relative_path] > bounds.regular(path / info.relative_path):
+            raise BadRun(f"{path} is damaged: {INDEX} names more than {info.relative_path} holds")
         with part(path, info) as stream:
             piece(stream, path / info.relative_path)
         found[key.fqn, tuple(key.offset or ())] = info
@@ -212,11 +222,17 @@ def piece(stream: BinaryIO, path: Path) -> Any:
     """The content of one piece, its checksum checked."""
     try:
         with zipfile.ZipFile(stream) as archive:
+            size = bounds.entries(archive, path)
             if archive.testzip() is not None:
                 raise zipfile.BadZipFile
+            bounds.pickles(archive, path)
         stream.seek(0)
         # Explicit: the default can be turned off by an environment variable.
-        return torch.load(stream, map_location="cpu", weights_only=True)
+        found = torch.load(stream, map_location="cpu", weights_only=True)
+        bounds.content(found, path, size)
+        return found
+    except BadRun:
+        raise
     except pickle.UnpicklingError:
         raise BadRun(
             f"{path} holds more than tensors and plain values. It was refused and nothing in it "

@@ -13,6 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tfzoo.errors import BadRun
+from tfzoo.runs import bounds
 from tfzoo.runs.files import replace_text
 
 FILE = "summary.json"
@@ -30,12 +32,13 @@ def write(folder: Path, command: str, section: Mapping[str, Any]) -> None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """All sections of a run's summary; empty where the file is missing or damaged."""
+    """The sections of a run's summary; none where the file is missing or damaged."""
     try:
-        found = json.loads((folder / FILE).read_text("utf-8"))
-    except (OSError, ValueError):
+        found = bounds.json_of(folder / FILE)
+    except BadRun:
         return {}
-    return found if isinstance(found, dict) else {}
+    sections = found.items() if isinstance(found, dict) else ()
+    return {name: section for name, section in sections if isinstance(section, dict)}
 
 
 def scores(folder: Path, checkpoint: str) -> dict[str, float]:
@@ -44,9 +47,14 @@ def scores(folder: Path, checkpoint: str) -> dict[str, float]:
     """
     found: dict[str, Any] = {}
     for section in read(folder).values():
-        if isinstance(section, dict) and Path(str(section.get("checkpoint"))).name == checkpoint:
-            found |= section.get("best" if "attempts" in section else "scores") or {}
-    return {name: float(value) for name, value in found.items() if not name.endswith("/items")}
+        scores = section.get("best" if "attempts" in section else "scores")
+        if Path(str(section.get("checkpoint"))).name == checkpoint and isinstance(scores, dict):
+            found |= scores
+    return {
+        name: float(value)
+        for name, value in found.items()
+        if isinstance(value, int | float) and not name.endswith("/items")
+    }
 
 
 def environment(args: list[str]) -> dict[str, Any]:

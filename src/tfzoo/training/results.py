@@ -89,7 +89,7 @@ def earlier_attempts(folder: Path) -> list[dict[str, Any]]:
     attempts = summary.read(folder).get("fit", {}).get("attempts", [])
     return [
         {**one, "ended": "killed" if one.get("ended") == "running" else one.get("ended")}
-        for one in attempts
+        for one in (attempts if isinstance(attempts, list) else ())
         if isinstance(one, dict)
     ]
 

@@ -1,0 +1,120 @@
+"""What the text of a tokenizer of the library ``tokenizers`` may ask for. The library does whatever
+such a text says: it pads to a given length, replaces text by longer text, compiles any expression.
+tfzoo's tokenizers need little of that, and a text that asks for more is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any
+
+NORMALIZERS = ("NFC", "Lowercase", "Prepend")
+DECODERS = ("ByteFallback", "Fuse", "Strip")
+MODELS: dict[str, dict[str, Any]] = {
+    "BPE": {"byte_fallback": True},
+    "Unigram": {"byte_fallback": True, "unk_id": 1},
+    "WordLevel": {"unk_token": "unknown "},
+}
+"""The models, each with the options that it has beside ``vocab`` and ``merges``."""
+SPACE = {"prepend": " ", "content": " ", "start": 1, "stop": 0}
+"""The options of normalizers and decoders."""
+
+
+class TooMuch(ValueError):
+    """What a text asks for, and tfzoo's tokenizers do not."""
+
+
+def check_claims(text: str, special: tuple[str, ...], patterns: tuple[str, ...]) -> None:
+    """Check the text of a tokenizer.
+
+    Args:
+        text: the library's JSON.
+        special: the names of the first ids.
+        patterns: the expressions that may split text.
+
+    Raises:
+        TooMuch: naming what it asks for.
+        ValueError: it is no JSON.
+    """
+    state = json.loads(text)
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise TooMuch("it is no tokenizer")
+    check_parts(state.pop("normalizer", None), "normalizer", NORMALIZERS)
+    check_parts(state.pop("decoder", None), "decoder", DECODERS)
+    check_split(state.pop("pre_tokenizer", None), patterns)
+    check_model(state.pop("model"), special)
+    state.pop("version", None)
+    check_rest(state, {}, "")
+
+
+def check_rest(found: dict[str, Any], allowed: dict[str, Any], where: str) -> None:
+    """Refuse options that ask for something, other than those allowed."""
+    for key, value in found.items():
+        if value not in (None, False, [], {}) and allowed.get(key) != value:
+            raise TooMuch(f"it asks for {where}{key} {str(value)[:60]!r}")
+
+
+def check_parts(part: Any, name: str, allowed: tuple[str, ...]) -> None:
+    """Check a normalizer or decoder: a sequence of known parts, each of them once."""
+    inner = "normalizers" if name == "normalizer" else "decoders"
+    parts = part.get(inner) if isinstance(part, dict) and part.get("type") == "Sequence" else part
+    parts = [] if parts is None else parts
+    kinds = [one.get("type") for one in parts if isinstance(one, dict)] if is_list(parts) else [""]
+    if len(kinds) != len(parts) or not set(kinds) <= set(allowed) or len(set(kinds)) < len(kinds):
+        raise TooMuch(f"it asks for the {name} {str(part)[:60]!r}")
+    for one in parts:
+        check_rest({key: one[key] for key in one if key != "type"}, SPACE, f"the {name}'s ")
+
+
+def check_split(part: Any, patterns: Iterable[str]) -> None:
+    """Check what splits text: nothing, or one of the known expressions."""
+    known = [{"Regex": pattern} for pattern in patterns]
+    if part is not None and not (
+        isinstance(part, dict)
+        and part.get("type") == "Split"
+        and part.get("pattern") in known
+        and part.get("behavior") == "Isolated"
+        and part.get("invert") is False
+    ):
+        raise TooMuch(f"it asks for the pre_tokenizer {str(part)[:60]!r}")
+
+
+def check_model(model: dict[str, Any], special: tuple[str, ...]) -> None:
+    """Check the vocabulary: ids from 0 on, the special ones first; finite scores."""
+    kind = model.pop("type", None)
+    if not isinstance(kind, str) or kind not in MODELS:
+        raise TooMuch(f"it asks for the model {str(kind)[:60]!r}")
+    vocabulary = model.pop("vocab", None)
+    model.pop("merges", None)
+    check_rest(
+        {"ignore_merges": False, **model}, {"ignore_merges": True, **MODELS[kind]}, kind + " "
+    )
+    if kind == "Unigram" and is_list(vocabulary):
+        pieces = [one[0] for one in vocabulary if is_list(one) and len(one) == 2 and score(one[1])]
+        ids: Any = range(len(pieces))
+    elif kind != "Unigram" and isinstance(vocabulary, dict):
+        pieces, ids = list(vocabulary), list(vocabulary.values())
+    else:
+        raise TooMuch("it has no vocabulary")
+    by_id = dict(zip(ids, pieces, strict=True)) if all(map(is_id, ids)) else {}
+    if len(by_id) != len(vocabulary) or max(by_id, default=0) >= len(by_id):
+        raise TooMuch("its vocabulary has other ids than 0, 1, 2 and so on")
+    if tuple(by_id[index] for index in range(min(len(special), len(by_id)))) != special:
+        raise TooMuch("its vocabulary does not begin with the special ids")
+
+
+def is_list(value: Any) -> bool:
+    """Whether JSON has a list here."""
+    return isinstance(value, list)
+
+
+def is_id(value: Any) -> bool:
+    """Whether JSON has a whole number from 0 on here."""
+    return type(value) is int and value >= 0
+
+
+def score(value: Any) -> bool:
+    """Whether a value is the log probability of a piece."""
+    return isinstance(value, int | float) and isfinite(value) and abs(value) < 1e6
