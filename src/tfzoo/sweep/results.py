@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -149,15 +149,9 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
     first, again = halves(folders, rows)
     judged_rows = first if again else rows
     sample = looks.design(folders[:1] if again else folders)
+    judged = partial(judge, judged_rows, axes, baseline)
     verdicts = [
-        judge(
-            judged_rows,
-            axes,
-            baseline,
-            one.name,
-            one.mode,
-            replace(sample, margin=parse_margin(one.margin)),
-        )
+        judged(one.name, one.mode, replace(sample, margin=parse_margin(one.margin)))
         for one in metrics(file, rows, metric)
     ]
     if again:
