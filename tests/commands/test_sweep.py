@@ -334,7 +334,7 @@ def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_co
     )
     print(ran.stdout, ran.stderr)
     assert ran.returncode == 1
-    assert "1 of 3 runs completed, 2 failed; 1 of 4 cells refused" in ran.stdout
+    assert "1 of 3 runs completed, 1 failed, 1 diverged; 1 of 4 cells refused" in ran.stdout
     assert re.search(r"what=diverges seed 1: diverged: .*not finite", ran.stdout)
     assert re.search(r"what=large seed 1: out of memory", ran.stdout)
     assert re.search(r"what=clash: refused: .*norm 'batch' mixes tokens", ran.stderr)

@@ -10,7 +10,7 @@ import pytest
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadRun
 from tfzoo.runs import config
-from tfzoo.sweep import cell, runs, state, tune
+from tfzoo.sweep import cell, runs, start, state, tune
 from tfzoo.sweep.folder import check_unchanged
 from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
@@ -117,7 +117,12 @@ def test_a_run_whose_score_is_no_number_diverged(
 
 @pytest.mark.parametrize(("last", "ends"), [(2.31, "failed"), (2.29, "completed")])
 def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
-    plan: Plan, tmp_path: Path, trainings: Trainings, last: float, ends: str
+    plan: Plan,
+    tmp_path: Path,
+    trainings: Trainings,
+    last: float,
+    ends: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
     trainings.untrained_loss = 2.3
@@ -128,6 +133,8 @@ def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
             "diverged: train/loss is 2.31 at the end, no better than that of an untrained model "
             "(2.3)"
         )
+        assert start.print_outcome(plan, [run], []) == 0, "which is a result"
+        assert "0 of 1 runs completed, 0 failed, 1 diverged; " in capsys.readouterr().out
         assert runs.outcome(run.folder, {}) == ("diverged", reason(run).removeprefix("diverged: "))
 
 

@@ -244,7 +244,9 @@ def test_a_cell_that_always_diverges_is_said_to_do_so() -> None:
     table = two(6)
     for row in table[-6:]:
         row["val/loss"] = float("nan")
-    (one,) = judge(table, AXES, {}, "val/loss", "min").diverged
+    found = judge(table, AXES, {}, "val/loss", "min")
+    assert of(found, "rms").sentence == "rms: not judged: all its runs diverged"
+    (one,) = found.diverged
     assert one.sentence == (
         "rms: 6 of 6 runs diverged, 0 of 6 of layer: more often, p = 0.0022 (Fisher's exact test)"
     )

@@ -125,6 +125,8 @@ def untested(one: Comparison) -> str:
         return f"{one.name}: the baseline"
     if one.pruned:
         return f"{one.name}: not judged: {one.pruned}"
+    if one.diverged[0] and not one.own:
+        return f"{one.name}: not judged: all its runs diverged"
     if not one.own or not one.base:
         missing = f"{one.against} has " if one.own else ""
         return f"{one.name}: not judged: {missing}no completed run with a score"

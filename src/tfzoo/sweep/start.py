@@ -37,8 +37,8 @@ def start(
         address: of the Ray cluster.
         retry: repeat failed runs.
 
-    Returns 0 if all runs are completed or pruned, 1 if one failed, the exit code of a signal
-    otherwise.
+    Returns 0 if all runs are completed, diverged or pruned, 1 if one failed, the exit code of a
+    signal otherwise.
 
     Raises:
         BadOption: an engine other than ``local`` for a sweep that prunes.
@@ -131,20 +131,27 @@ def forget_failures(made: Plan, runs: list[Run]) -> None:
 
 
 def print_outcome(made: Plan, runs: list[Run], arguments: list[str]) -> int:
-    """Print how many runs are completed and why others failed; returns the exit code."""
+    """Print how many runs are completed and why others failed or diverged; returns the exit code. A
+    run that diverged is a result, which a repeat would give again.
+    """
     statuses = [state.status(run) for run in runs]
-    failed = [run for run, status in zip(runs, statuses, strict=True) if status == "failed"]
-    completed = statuses.count("completed")
-    pruned = statuses.count("pruned")
-    unfinished = len(runs) - completed - len(failed) - pruned
+    reasons = [
+        (run, str(state.failure(run.folder).get("reason")))
+        for run, status in zip(runs, statuses, strict=True)
+        if status == "failed"
+    ]
+    failed = [run for run, reason in reasons if not reason.startswith(state.DIVERGED)]
+    completed, pruned = statuses.count("completed"), statuses.count("pruned")
+    diverged = len(reasons) - len(failed)
+    unfinished = len(runs) - completed - len(reasons) - pruned
     refused = sum(bool(one.refused) for one in made.cells)
-    stopped = f", {pruned} pruned" if made.prune else ""
+    others = f", {diverged} diverged" if diverged else ""
+    others += f", {pruned} pruned" if made.prune else ""
     print_result(
-        f"{completed} of {len(runs)} runs completed, {len(failed)} failed{stopped}; "
+        f"{completed} of {len(runs)} runs completed, {len(failed)} failed{others}; "
         f"{refused} of {len(made.cells)} cells refused"
     )
-    for run in failed:
-        reason = state.failure(run.folder).get("reason")
+    for run, reason in reasons:
         print_result(f"  {run.name}: {reason} ({relative_path(run.folder)})")
     if failed:
         notify(f"To repeat them: {command(arguments, '--retry failed')}")
