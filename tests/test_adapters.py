@@ -128,6 +128,10 @@ def test_the_attention_function_of_a_transformers_model() -> None:
     model = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=4, patch_size=4))
     model.set_attn_implementation("eager")
     assert _adapters.attention_implementation(model.layers[0].attention.config) == "eager"
+    assert _adapters.supports_sdpa(model)
+    type(model)._supports_sdpa, before = False, type(model)._supports_sdpa
+    assert not _adapters.supports_sdpa(model)
+    type(model)._supports_sdpa = before
 
 
 @pytest.mark.parametrize("name", ["BLEU", "CHRF"])

@@ -132,6 +132,11 @@ def attention_implementation(config: Any) -> str | None:
     return name
 
 
+def supports_sdpa(model: Any) -> bool:
+    """Whether a model's own code works with the boolean masks of ``sdpa``."""
+    return bool(model._supports_sdpa)
+
+
 # sacreBLEU ----------------------------------------------------------------------------------------
 
 

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tfzoo.errors import BadOption
 
 transformers = pytest.importorskip("transformers", minversion="5")
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: E402  # it may be missing
+from transformers.masking_utils import create_bidirectional_mask  # noqa: E402  # it may be missing
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: E402  # likewise
 
 B, H, Q, C = 2, 4, 5, 3
 
@@ -174,3 +176,44 @@ def test_a_scale_before_the_call_and_one_in_it_are_the_same_to_every_part() -> N
             tfzoo.swap(model, attention=attention)
             outputs.append(model.double()(*x))
         torch.testing.assert_close(*outputs, rtol=1e-9, atol=1e-9)
+
+
+class AddsToItsMask(Caller):
+    """Makes its mask by ``transformers`` and adds a bias to it, so it has no ``sdpa``."""
+
+    _supports_sdpa = False
+
+    def forward(self, *qkv: Tensor) -> Tensor:
+        mask = create_bidirectional_mask(self.config, qkv[0][:, 0], PADDING.long())
+        self.attention.call = Call(mask=mask + NUMBERS)
+        return super().forward(*qkv)
+
+
+class SaysThatItIsCausal(Caller):
+    """Looks both ways, while its attention has ``is_causal``; with no padding, ``transformers``
+    leaves the mask out.
+    """
+
+    def forward(self, *qkv: Tensor) -> Tensor:
+        mask = create_bidirectional_mask(self.config, qkv[0][:, 0], torch.ones(B, Q).long())
+        self.attention.call = Call(mask=mask, is_causal=True)
+        return super().forward(*qkv)
+
+
+@pytest.mark.parametrize("kind", [AddsToItsMask, SaysThatItIsCausal])
+def test_masks_are_those_that_the_models_own_path_gets(kind: type[Caller]) -> None:
+    model, qkv = kind(Call(is_causal=True)), torch.randn(3, B, H, Q, C, dtype=torch.float64)
+    model.set_attn_implementation("eager")
+    expected = model(*qkv)
+    tfzoo.swap(model, attention="scaled_dot_product")
+    torch.testing.assert_close(model(*qkv), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_only_a_part_that_depends_on_sizes_is_held_to_them() -> None:
+    """The attributes of a module may say another width than that of its queries."""
+    model, qkv = Caller(Call()), torch.randn(3, B, H, Q, C + 1, dtype=torch.float64)
+    tfzoo.swap(model, attention="scaled_dot_product")
+    assert model(*qkv).shape == (B, Q, H, C + 1)
+    tfzoo.swap(model, attention="additive")
+    with pytest.raises(BadOption, match="made with head_dim=3, but the model calls it with 4"):
+        model(*qkv)

@@ -29,18 +29,23 @@ from tfzoo.swapping.norms import NotSwappable
 NAME = "tfzoo"
 """The name of the function in ``transformers``, and of the component in an attention module."""
 
+FLOAT_MASKS = "tfzoo_float_masks"
+"""The name of the function for models that add to their masks, and therefore lack ``sdpa``."""
+
 HEADS = ("num_heads", "num_attention_heads", "n_heads")
-HEAD_DIMS = ("head_dim", "attention_head_size", "key_value_proj_dim", "head_size")
+HEAD_DIMS = ("qk_head_dim", "head_dim", "attention_head_size", "key_value_proj_dim", "head_size")
 
 
 class InterfaceAttention(nn.Module):
-    """A component in the place of the attention function of a ``transformers`` attention
-    module.
+    """A component in the place of the attention function of a ``transformers`` attention module,
+    made for so many heads of such a width.
     """
 
     def __init__(self, attention: Attention, heads: int, head_dim: int) -> None:
         super().__init__()
-        self.attention, self.heads, self.head_dim = attention, heads, head_dim
+        self.attention = attention
+        made = {"heads": heads, "head_dim": head_dim}
+        self.sizes = {name: made[name] for name in attention.entry.supplied if name in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -48,11 +53,13 @@ class InterfaceAttention(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, **terms: Any) -> Tensor:
         """``terms`` are those of :func:`compute`."""
-        if (q.shape[1], q.shape[3]) != (self.heads, self.head_dim):
-            raise BadOption(
-                f"the attention was swapped for {self.heads} heads of width {self.head_dim}, and "
-                f"gets {q.shape[1]} of width {q.shape[3]}"
-            )
+        sizes = {"heads": q.shape[1], "head_dim": q.shape[3]}
+        for name, size in self.sizes.items():
+            if sizes[name] != size:
+                raise BadOption(
+                    f"attention {self.attention.entry.name!r} was made with {name}={size}, but the "
+                    f"model calls it with {sizes[name]}: leave this attention out with skip"
+                )
         return compute(self.attention, q, k, v, **terms)
 
 
@@ -162,17 +169,40 @@ def attend(
     return y, None
 
 
+def attend_with_float_masks(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+    """:func:`attend` where a mask that is None hides nothing."""
+    return attend(*args, **{**kwargs, "is_causal": False})
+
+
+def boolean_mask(*args: Any, **kwargs: Any) -> Tensor | None:
+    """The mask of ``sdpa``, which is None where it is causal and nothing else. Where nothing at all
+    is hidden, it is a mask of True: a module may say that it is causal and not be.
+    """
+    masks = import_module("transformers.masking_utils")
+    made: Tensor | None = masks.sdpa_mask(*args, **kwargs | {"allow_is_bidirectional_skip": False})
+    return made
+
+
 def register() -> None:
-    """Make :func:`attend` known to ``transformers``, with the masks of ``sdpa``."""
+    """Make these functions known to ``transformers``, with the masks of ``sdpa`` and ``eager``."""
     transformers = import_module("transformers")
-    sdpa_mask = import_module("transformers.masking_utils").sdpa_mask
-    transformers.AttentionInterface.register(NAME, attend)
-    transformers.AttentionMaskInterface.register(NAME, sdpa_mask)
+    eager_mask = import_module("transformers.masking_utils").eager_mask
+    for name, function, mask in (
+        (NAME, attend, boolean_mask),
+        (FLOAT_MASKS, attend_with_float_masks, eager_mask),
+    ):
+        transformers.AttentionInterface.register(name, function)
+        transformers.AttentionMaskInterface.register(name, mask)
 
 
 def calls_interface(module: nn.Module) -> bool:
     """Whether a module's forward calls the attention interface of ``transformers``."""
-    forward = inspect.unwrap(type(module).forward)
+    return class_calls_interface(type(module))
+
+
+def class_calls_interface(kind: type[nn.Module]) -> bool:
+    """:func:`calls_interface` of a module of this class."""
+    forward = inspect.unwrap(kind.forward)
     code = getattr(forward, "__code__", None)
     return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
 
@@ -228,12 +258,13 @@ def use_interface(model: nn.Module, attentions: Sequence[Any]) -> None:
     if not attentions:
         return
     register()
-    for name in list(pretrained_models(model)):
-        pretrained: Any = model.get_submodule(name)
+    for path in list(pretrained_models(model)):
+        pretrained: Any = model.get_submodule(path)
         if any(one in set(pretrained.modules()) for one in attentions):
-            pretrained.set_attn_implementation(NAME)
+            name = NAME if _adapters.supports_sdpa(pretrained) else FLOAT_MASKS
+            pretrained.set_attn_implementation(name)
     for one in attentions:
-        if _adapters.attention_implementation(one.config) != NAME:
+        if _adapters.attention_implementation(one.config) not in (NAME, FLOAT_MASKS):
             raise BadOption(
                 f"transformers does not let the attention of {type(one).__name__} be chosen: "
                 "swap the norms alone"
