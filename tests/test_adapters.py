@@ -231,3 +231,9 @@ def test_no_other_file_uses_a_private_name() -> None:
         if "torch.ops.aten." not in line and "self.finish._is_last" not in line
     ]
     assert found == []
+
+
+def test_wandb_is_called_without_the_argument_that_it_warns_of(tmp_path: Path) -> None:
+    arguments = _adapters.wandb_arguments(WandbLogger(save_dir=tmp_path, offline=True))
+    assert "anonymous" not in arguments
+    assert arguments["dir"] == str(tmp_path)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.commands.main import main
+from tfzoo.contracts import Attention
 from tfzoo.errors import BadComponent, BadOption, Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.norm.rms import RMS
@@ -74,3 +79,57 @@ def test_what_cannot_be_imported_is_named_and_the_others_are_listed(
 def test_a_class_of_another_kind_is_refused_when_it_is_registered() -> None:
     with pytest.raises(BadComponent, match=r"norm 'layerlike' .*subclass of tfzoo.contracts.Norm"):
         Registry("norm").add(torch.nn.LayerNorm, "layerlike")
+
+
+TWO = """
+from tfzoo.contracts import Attention, Norm
+from tfzoo.registry import register
+
+@register("norm", "neighbour", paper="mine")
+class Neighbour(Norm):
+    pass
+
+class Faster(Attention):
+    def forward(self, q, k, v, **options):
+        return v
+"""
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A module of another package with two parts, the second of which cannot be defined."""
+    (tmp_path / "two_parts.py").write_text(TWO, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    points = {"neighbour": EntryPoint("neighbour", "two_parts:Neighbour", "tfzoo.norm")}
+    monkeypatch.setattr(registry("norm"), "_points", lambda: points)
+    yield tmp_path / "two_parts.py"
+    registry("norm").registered.pop("neighbour", None)
+    sys.modules.pop("two_parts", None)
+
+
+def test_a_class_that_raises_is_named_for_each_of_its_neighbours(two: Path) -> None:
+    """At each time, also where the neighbour was registered before its module failed."""
+    for _ in range(2):
+        with pytest.raises(BadComponent) as caught:
+            registry("norm").entry("neighbour")
+        assert "taken" not in str(caught.value)
+        assert "attention class Faster: it overrides forward" in str(caught.value)
+    two.write_text(TWO.partition("class Faster")[0], "utf-8")
+    importlib.invalidate_caches()
+    assert registry("norm").entry("neighbour").paper == "mine"
+
+
+def test_a_class_that_is_defined_again_takes_its_own_place(two: Path) -> None:
+    two.write_text(TWO.partition("class Faster")[0], "utf-8")
+    first = registry("norm").entry("neighbour").cls
+    importlib.reload(sys.modules["two_parts"])
+    assert registry("norm").entry("neighbour").cls is not first
+    other = type("Other", (first,), {})
+    with pytest.raises(BadComponent, match=r"the name is taken by two_parts.Neighbour"):
+        registry("norm").add(other, "neighbour")
+
+
+def test_a_message_speaks_of_no_earlier_version() -> None:
+    with pytest.raises(BadComponent, match=r"write scores\(q, k\), and softmax_att") as caught:
+        type("Faster", (Attention,), {"forward": lambda self: None})
+    assert "0." not in str(caught.value)

@@ -163,6 +163,8 @@ def score_of_statistics(metric: Any, sums: Sequence[float]) -> float:
 def wandb_arguments(logger: Any) -> dict[str, Any]:
     """What a ``WandbLogger`` will call ``wandb.init`` with; may be changed until it is opened."""
     found: dict[str, Any] = logger._wandb_init
+    if found.get("anonymous") is None:
+        found.pop("anonymous", None)  # wandb warns of it, even where it is not set
     return found
 
 

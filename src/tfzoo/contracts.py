@@ -30,14 +30,6 @@ class Component(nn.Module):
     entry: ClassVar[Entry]
 
 
-CHANGED_IN_0_2 = {
-    "keys": "keys(k) is called prepare_keys(k) since tfzoo 0.2, and scores(q, k) takes plain keys: "
-    "write prepare_keys(k) and prepared_scores(q, k)",
-    "forward": "a faster way is called softmax_attention since tfzoo 0.2, without keys_prepared",
-}
-"""Methods that an attention of tfzoo 0.1 may have, and what stands in their place."""
-
-
 class Weighting(Component):
     """From scores to weights: ``(b h q k), mask -> (b h q k)``.
 
@@ -82,9 +74,11 @@ class Attention(Component):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         own, where = vars(cls), f"attention class {cls.__qualname__}"
-        for name, advice in CHANGED_IN_0_2.items():
-            if name in own:
-                raise BadComponent(f"{where}: {advice}")
+        if "forward" in own:
+            raise BadComponent(
+                f"{where}: it overrides forward, which also sees to caps, weightings and dropout: "
+                "write scores(q, k), and softmax_attention where there is a faster way"
+            )
         if "prepare_keys" in own and "prepared_scores" not in own:
             raise BadComponent(
                 f"{where}: it overrides prepare_keys, so it must override prepared_scores too"

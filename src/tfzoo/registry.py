@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -55,7 +56,7 @@ class Entry:
         return " ".join(self.text.partition("\n\n")[0].split())
 
     def __str__(self) -> str:
-        lines = [f"{self.kind} {self.name}  ({self.cls.__module__}.{self.cls.__qualname__})", ""]
+        lines = [f"{self.kind} {self.name}  ({path_of(self.cls)})", ""]
         lines += [self.text, "", f"Paper:    {self.paper or '-'}"]
         lines += [f"Supplied: {', '.join(self.supplied) or 'nothing'}"]
         lines += ["Traits:" + ("" if self.traits else "   none")]
@@ -105,14 +106,19 @@ class Registry:
         Raises:
             BadComponent: the name is taken, or the class breaks a rule of its kind.
         """
-        where = f"{self.kind} {name!r} ({cls.__module__}.{cls.__qualname__})"
+        where = f"{self.kind} {name!r} ({path_of(cls)})"
         own = cls.__module__ == f"{KINDS[self.kind].package}.{name}"
-        if name in self.registered or (name in self._files() and not own):
+        taken = self.registered.get(name)
+        # A cell of a notebook that runs again defines the same class again.
+        if taken is not None and path_of(taken.cls) != path_of(cls):
             raise BadComponent(
-                f"{where}: the name is taken. Choose another: a name means one component everywhere"
+                f"{where}: the name is taken by {path_of(taken.cls)}. Choose another: a name means "
+                "one component everywhere"
             )
+        if name in self._files() and not own:
+            raise BadComponent(f"{where}: the name is taken by one of tfzoo's own. Choose another")
         base = KINDS[self.kind].base
-        if base and base not in (f"{one.__module__}.{one.__qualname__}" for one in cls.__mro__):
+        if base and base not in map(path_of, cls.__mro__):
             raise BadComponent(f"{where}: it must be a subclass of {base}")
         unknown = set(traits) - KINDS[self.kind].traits.keys()
         if unknown:
@@ -175,6 +181,7 @@ class Registry:
         try:
             found = point.load()
         except Exception as error:  # whatever that package does when it is imported
+            forget_dropped_modules()
             raise BadComponent(
                 f"{self.kind} {point.name!r}: cannot import {point.value} "
                 f"({type(error).__name__}: {error})"
@@ -218,7 +225,24 @@ class Registry:
         return tuple(supplied), options
 
 
+def path_of(cls: type) -> str:
+    """Where a class is defined, and its name there: ``package.module.Class``."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
 REGISTRIES = {kind: Registry(kind) for kind in KINDS}
+
+
+def forget_dropped_modules() -> None:
+    """Forget components of modules that Python has dropped because their import failed. The next
+    import defines them again, and says again why it fails.
+    """
+    for one in REGISTRIES.values():
+        one.registered = {
+            name: entry
+            for name, entry in one.registered.items()
+            if entry.cls.__module__ in sys.modules
+        }
 
 
 def registry(kind: str) -> Registry:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -43,3 +45,36 @@ def test_a_cache_that_cannot_be_written_is_said(
     found = doctor.cache()
     assert "cannot be written" in found.value
     assert "TFZOO_CACHE" in found.mend
+
+
+def test_every_extra_is_listed_with_what_it_installs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = {
+        "tfzoo": [
+            "torch>=2",
+            'onnx<2,>=1.19; extra == "export"',
+            'sacrebleu[ja]>=2.5; extra == "ja"',
+            'ray>=2.50; extra == "ray"',
+        ],
+        "sacrebleu": ["lxml", 'MeCab; extra == "ja"'],
+    }
+    found = {"onnx": "1.20", "MeCab": None, "ray": "1.0"}
+    extras = SimpleNamespace(get_all=lambda key, none: ["export", "ja", "ray"])
+    monkeypatch.setattr(doctor, "installed", lambda name: found.get(name, "9"))
+    monkeypatch.setattr(doctor, "requires", lambda name: wanted[name])
+    monkeypatch.setattr(doctor, "metadata", lambda name: extras)
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "extra export" in out
+    assert "onnx 1.20\n" in out
+    assert "MeCab not installed; if you need it: pip install 'tfzoo[ja]'" in out
+    assert "ray 1.0 (needed: >=2.50); if you need it: pip install 'tfzoo[ray]'" in out
+
+
+def test_the_extras_are_those_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    for extra in project["project"]["optional-dependencies"]:
+        assert f"extra {extra} " in out

@@ -134,12 +134,34 @@ def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
 def test_n_best_translations_have_scores_and_raise_the_beam(data: tfzoo.TranslationData) -> None:
     task = task_of(data).eval()
     (best,) = task.translations(["two"], n_best=3)
-    assert len(best) == 3
+    assert len({one.text for one in best}) == len(best) > 1
     assert best == task.translations(["two"], replace(task.search, beam=3, n_best=3))[0]
     assert task.translate(["two"], beam=3) == [best[0].text]
     assert task.search.beam == 1
     with pytest.raises(BadOption, match="n_best=3 must be a whole number from 1 to beam=2"):
         task.translations(["two"], n_best=3, beam=2)
+
+
+def test_hypotheses_with_the_same_text_are_one_translation(
+    data: tfzoo.TranslationData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several sequences of tokens spell one text; others of the beam take their place."""
+    task = task_of(data).eval()
+    one, two, three = (task.tokenizer.target.encode([text])[0] for text in ("ein", "zwei", "drei"))
+    beam = [Hypothesis(ids, -n, True) for n, ids in enumerate((one, [*one], two, [*one], three))]
+    asked: list[Search] = []
+
+    def found(model: Any, source: Any, options: Search) -> list[list[Hypothesis]]:
+        asked.append(options)
+        return [beam[: options.n_best]]
+
+    monkeypatch.setattr(translation, "search", found)
+    (best,) = task.translations(["two"], n_best=2, beam=5)
+    assert [(each.text, each.score) for each in best] == [("ein", 0), ("zwei", -2)]
+    (best,) = task.translations(["two"], n_best=3)
+    assert [each.text for each in best] == ["ein", "zwei"], "no more than the beam holds"
+    task.translate(["two"], beam=5)
+    assert [(options.beam, options.n_best) for options in asked] == [(5, 5), (3, 3), (5, 1)]
 
 
 def test_text_that_is_longer_than_the_models_positions_is_refused_before_training(

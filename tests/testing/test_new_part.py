@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from tests.commands.test_swap import refused_in_decoder
 from tests.testing.rules import can_be_allowed, refusals, refused_by
 from tfzoo.commands import check as command
-from tfzoo.contracts import Component, Norm
+from tfzoo.contracts import Attention, Component, Norm
 from tfzoo.registry import Entry, register, registry
 from tfzoo.testing.classifiers import Choice
 from tfzoo.testing.contract import Result, Violation, run_contract
@@ -151,3 +152,49 @@ def test_style_is_told_apart_from_contracts(
     printed = capsys.readouterr().out
     assert "FAILED  a: why" in printed
     assert "norm rms: 0 of 1 contracts hold, 1 rule of style broken" in printed
+
+
+class Wrong(Attention):
+    """Scores of another shape: ``q k``."""
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k
+
+
+@pytest.fixture
+def wrong() -> Iterator[None]:
+    register("attention", "wrong")(Wrong)
+    yield
+    del registry("attention").registered["wrong"]
+
+
+def test_a_check_says_the_cause_first_and_how_to_see_all(
+    wrong: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tfzoo.testing.runner.PLAIN", {})  # the contracts of the part alone
+    monkeypatch.setattr("tfzoo.testing.runner.CLASSIFIER", {})
+    assert command.run(["attention", "wrong"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 10
+    cause = r"RuntimeError: Expected size .*test_new_part.py, line \d+.*; the same in \d+ more"
+    assert re.search(cause, lines[0])
+    assert lines[-1] == "tfzoo check attention wrong --all prints every contract"
+    assert command.run(["attention", "wrong", "--all"]) == 1
+    assert len(capsys.readouterr().out.splitlines()) > 20
+
+
+def test_many_causes_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = [Result("style", False, "how", style=True), Result("held", True)]
+    some += [Result(f"contract {n}", False, f"off by {n}") for n in range(30)]
+    monkeypatch.setattr("tfzoo.testing.check", lambda *args, **named: iter(some))
+    assert command.run(["norm", "rms"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10
+    assert lines[0] == "FAILED  contract 0: off by 0"
+    assert lines[-3:] == [
+        "        and 24 more",
+        "norm rms: 1 of 31 contracts hold, 1 rule of style broken",
+        "tfzoo check norm rms --all prints every contract",
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfzoo import architectures
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.terminal import print_result
+from tfzoo.terminal import print_result, print_verbatim
 
 
 def run(args: list[str]) -> int:
@@ -20,7 +20,7 @@ def run(args: list[str]) -> int:
     if given is None:
         return 0
     if given.name is not None:
-        print_result(architectures.text(given.name).rstrip())
+        print_verbatim(architectures.text(given.name).rstrip())
         return 0
     names = architectures.names()
     found = {name: architectures.architecture(name) for name in names}

@@ -12,7 +12,7 @@ from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config import packaged
 from tfzoo.kinds import KINDS
 from tfzoo.registry import registry
-from tfzoo.terminal import print_result
+from tfzoo.terminal import print_verbatim
 
 SHELLS = ("bash", "zsh")
 RUNS = ("RUN", "WHAT")
@@ -75,7 +75,7 @@ def run(args: list[str]) -> int:
         if given.shell == "zsh"
         else ""
     )
-    print_result(start + script().rstrip())
+    print_verbatim(start + script().rstrip())
     return 0
 
 

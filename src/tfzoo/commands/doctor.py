@@ -9,8 +9,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tfzoo
 from tfzoo.commands.argument_parser import CommandParser
@@ -19,15 +20,9 @@ from tfzoo.kinds import KINDS
 from tfzoo.registry import registry
 from tfzoo.terminal import print_result, print_table
 
-EXTRAS = {
-    "tensorboard": "tensorboard",
-    "ray": "ray",
-    "submitit": "slurm",
-    "fastapi": "serve",
-    "mecab-python3": "ja",
-    "mecab-ko": "ko",
-}
-"""The extra of tfzoo that installs an optional package."""
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 USED_IF_THERE = ("transformers", "pandas")
 """Packages that work with tfzoo, and that no extra installs."""
 FREE = 10**9
@@ -144,13 +139,42 @@ def cache() -> Finding:
 
 
 def optional_packages() -> Iterator[Finding]:
-    """Packages that only some options need."""
-    for package, extra in EXTRAS.items():
-        found = installed(package)
-        hint = f"not installed; if you need it: pip install 'tfzoo[{extra}]'"
-        yield Finding(package, found or hint)
+    """The extras of tfzoo, packages that only some options need."""
+    try:
+        extras = metadata("tfzoo").get_all("Provides-Extra", [])
+    except PackageNotFoundError:
+        extras = []
+    for extra in extras:
+        states, missing = [], False
+        for one in dict.fromkeys(packages_of("tfzoo", extra)):
+            found = installed(one.name)
+            right = found is not None and one.specifier.contains(found, prereleases=True)
+            state = f"{one.name} {found or 'not installed'}"
+            states.append(state if right or not found else f"{state} (needed: {one.specifier})")
+            missing |= not right
+        hint = f"; if you need it: pip install 'tfzoo[{extra}]'" if missing else ""
+        yield Finding(f"extra {extra}", ", ".join(states) + hint)
     for package in USED_IF_THERE:
         yield Finding(package, installed(package) or "not installed")
+
+
+def packages_of(package: str, extra: str) -> Iterator[Requirement]:
+    """What an extra of a package installs, also by extras of other packages."""
+    from packaging.requirements import Requirement
+
+    try:
+        wanted = [Requirement(text) for text in requires(package) or []]
+    except PackageNotFoundError:
+        return
+    for one in wanted:
+        if one.marker is None or not one.marker.evaluate({"extra": extra}):
+            continue
+        if one.marker.evaluate({"extra": ""}):
+            continue  # required without the extra, too
+        if not one.extras:
+            yield one
+        for inner in sorted(one.extras):
+            yield from packages_of(one.name, inner)
 
 
 def foreign_components() -> Iterator[Finding]:

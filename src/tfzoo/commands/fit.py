@@ -8,7 +8,7 @@ from tfzoo.config.arguments import FLAGS, parse_arguments
 from tfzoo.config.loader import as_yaml
 from tfzoo.config.resolve import help_text, load_recipe, resolve
 from tfzoo.errors import BadRecipe, did_you_mean
-from tfzoo.terminal import print_result
+from tfzoo.terminal import print_result, print_verbatim
 
 OWN = (*FLAGS, "run", "from")
 """The options that are not of a recipe."""
@@ -70,7 +70,7 @@ def run(args: Sequence[str]) -> int:
         return 0
     trust = "trust" in own
     if "print_config" in own:
-        print_result(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
+        print_verbatim(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
         return 0
     config = resolve(recipe, arguments, trust)
     if "dry-run" in own:

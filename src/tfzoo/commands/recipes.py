@@ -7,7 +7,7 @@ from pathlib import Path
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config import packaged
 from tfzoo.errors import TfzooError
-from tfzoo.terminal import notify, print_result
+from tfzoo.terminal import notify, print_result, print_verbatim
 
 
 def run(args: list[str]) -> int:
@@ -34,7 +34,7 @@ def run(args: list[str]) -> int:
         return 0
     text = packaged.find(given.name).read_text("utf-8")
     if given.copy is None:
-        print_result(text.rstrip())
+        print_verbatim(text.rstrip())
         return 0
     path = Path(given.copy)
     path = path / f"{given.name.rpartition('/')[2]}.yaml" if path.is_dir() else path

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 from tfzoo.kinds import KINDS
 from tfzoo.registry import describe, list_components
-from tfzoo.terminal import print_result
+from tfzoo.terminal import columns, print_result, reflow
 
 
 def run(args: list[str]) -> int:
@@ -23,5 +25,6 @@ def run(args: list[str]) -> int:
         found = [kind for kind, names in list_components().items() if given.kind in names]
         told = [f"tfzoo show {kind} {given.kind}" for kind in found] or ["tfzoo show KIND NAME"]
         raise TfzooError(f"NAME is missing: {' or '.join(told)} (tfzoo show --help)")
-    print_result(str(describe(given.kind, given.name)))
+    text = str(describe(given.kind, given.name))
+    print_result(reflow(text) if columns(sys.stdout) else text)
     return 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tfzoo.commands.text_lines import OnProgress, Truncated, line_parser, load_task, process_lines
+from tfzoo.terminal import notify
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order. With --n-best N
-there are up to N lines for each, best first. With --scores each line begins with its score (log
-probability divided by the length penalty) and a tab.
+there are up to N lines for each, best first, none twice. With --scores each line begins with its
+score (log probability divided by the length penalty) and a tab.
 """
 
 
@@ -32,14 +33,17 @@ def run(args: list[str]) -> int:
         "--n-best",
         type=int,
         metavar="N",
-        help="translations of each line, at most as many as the beam",
+        help="translations of each line, at most as many as the beam; without --beam, a beam of N "
+        "if the recipe's is narrower",
     )
     parser.add_argument("--scores", action="store_true", help="write scores too")
     given = parser.parse(args)
     if given is None:
         return 0
     task = load_task(given, "translation", "translate")
-    truncated = Truncated()
+    truncated, beam = Truncated(), task.search.beam
+    if given.beam is None and (given.n_best or 1) > beam:
+        notify(f"--n-best {given.n_best} takes a beam of {given.n_best}; the recipe's is {beam}")
 
     def translate(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
         for best in task.translations(

@@ -107,8 +107,6 @@ def check(
             for name in names[:SHOWN]
         ]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        if any(name.endswith("feedforward.hidden") for name in names):
-            more += " (since tfzoo 0.2, hidden is the width of gated layers too, not 3/2 of it)"
         raise BadRun(
             f"{folder} has another configuration: {'; '.join(changes)}{more}. It goes on with its "
             "own alone; for a new run, name a new --run"

@@ -250,7 +250,8 @@ class TranslationTask(Task):
             lines: texts. A text longer than the model's positions is truncated.
             search: options of decoding; default: those of the recipe.
             n_best, beam, length_penalty: replace those of ``search``. If ``beam`` is not given, it
-                is at least ``n_best``.
+                is at least ``n_best``. Hypotheses with the same text are one translation, so
+                that there may be fewer.
             max_tokens: maximum number of source tokens of a batch.
             progress: called with the number of lines of each finished batch.
             on_truncated: called with the indices of truncated lines, if there are any, and the
@@ -271,15 +272,20 @@ class TranslationTask(Task):
         return self.in_order(batches, lambda batch: self._search(batch.source, options), progress)
 
     def _search(self, source: Tensor, options: Search) -> list[list[Translation]]:
+        every = options if options.n_best == 1 else replace(options, n_best=options.beam)
         with self.throughput.timed(self.device):
-            found = search(foreign.check_decodable(self.model), source, options)
+            found = search(foreign.check_decodable(self.model), source, every)
         self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
         texts = iter(self.tokenizer.target.decode(ids))
-        return [
-            [Translation(next(texts), hypothesis.score) for hypothesis in hypotheses]
-            for hypotheses in found
-        ]
+        each = []
+        for hypotheses in found:
+            distinct: dict[str, Translation] = {}
+            for hypothesis in hypotheses:
+                text = next(texts)
+                distinct.setdefault(text, Translation(text, hypothesis.score))
+            each.append([*distinct.values()][: options.n_best])
+        return each
 
     def _decode(self, source: Tensor, options: Search) -> list[str]:
         return [best[0].text for best in self._search(source, options)]

@@ -12,9 +12,10 @@ import lightning.pytorch as L
 from lightning.pytorch.callbacks import ProgressBar, Timer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from tfzoo.scores import format_scores
-from tfzoo.terminal import notify
+from tfzoo.terminal import notify, wrap
 
 EVERY = 10.0
 """Seconds between lines if stderr is not a terminal."""
@@ -50,7 +51,7 @@ class Bar(ProgressBar):
         """Print a line above the bar."""
         text = sep.join(map(str, args))
         if self.bar is not None:
-            self.bar.console.print(text, markup=False, highlight=False)
+            self.bar.console.print(wrap(text, sys.stderr), markup=False, highlight=False)
         else:
             notify(text)
 
@@ -142,7 +143,7 @@ class Bar(ProgressBar):
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TextColumn("{task.fields[text]}"),
-                TimeElapsedColumn(),
+                TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=len("0:00:00"))),
             )
             console = Console(stderr=True)
             self.bar = Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty())
