@@ -102,14 +102,6 @@ def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(
     assert "val is held out of training (data.val_fraction 0.3)" in data.describe()
 
 
-@pytest.mark.parametrize(("share", "part"), [(1e-6, "val"), (1 - 1e-6, "training")])
-def test_a_cut_that_leaves_nothing_is_told(root: Path, share: float, part: str) -> None:
-    with pytest.raises(
-        BadData, match=rf"train\.tsv: nothing is left for {part} with data\.val_fraction"
-    ):
-        prepared(root=str(root), val_fraction=share)
-
-
 def test_a_text_may_have_several_lines(root: Path) -> None:
     (root / "train.tsv").unlink()
     rows = [(f"{text}\nin two lines", label) for text, label in TRAIN]

@@ -28,7 +28,7 @@ from tfzoo.data.prepare import (
 from tfzoo.data.rows import Split
 from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.data.validation_split import ValidationSplit
+from tfzoo.data.validation_split import Division, ValidationSplit
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.registry import DatasetSpec, TokenizerSpec
 from tfzoo.renamed import renamed
@@ -65,8 +65,9 @@ class ClassificationData(TextData):
       tuples ``(text, label)``, a pandas table, a ``datasets.Dataset``. Several test sets:
       ``{name: ...}``.
 
-    Without ``val``, a fraction of training is held out for it. Which examples these are depends on
-    the seed and the text alone, so that a repeated sequence is on one side only. The tokenizer and
+    Without ``val``, a fraction of training is held out for it, exactly as many examples as that is,
+    rounded. Which ones depends on the seed and the texts alone; a repeated text is on one side
+    only, so the number is off where whole texts cannot make it up. The tokenizer and
     the ids are cached. Training skips sequences without a token and uses all others, the first
     ``max_length`` tokens of each; both numbers are printed. A test set that shares sequences with
     training is also scored without them, as ``<name>_unseen``.
@@ -292,8 +293,7 @@ class ClassificationData(TextData):
         splits = self.text.external(self.columns, self.columns)
         if "val" in splits:
             return splits
-        whole = splits["train"]
+        division = Division(splits["train"], self.val_fraction, self.seed)
         return splits | {
-            name: ValidationSplit(whole, self.val_fraction, self.seed, held_out=name == "val")
-            for name in ("train", "val")
+            name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
         }

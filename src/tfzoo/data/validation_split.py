@@ -3,54 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from hashlib import blake2b
+from itertools import compress, product
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.prepare import Examples
 from tfzoo.errors import BadData
 
+Flags = NDArray[np.bool_]
+
+
+class Division:
+    """Which rows of a text are held out: ``fraction`` of them, rounded, and at least one.
+
+    Rows are held out in the order of a hash of the seed and of their first column, so the choice
+    depends on the seed and on the texts and not on their order, and equal texts are on one side.
+    Texts that occur more often than rows are still wanted are passed over, so the number is exact
+    unless too few texts occur only once; then it is what the exchange of one text can bring closest
+    (:func:`chosen`).
+    """
+
+    def __init__(self, whole: Examples, fraction: float, seed: int) -> None:
+        self.whole, self.fraction, self.seed = whole, fraction, seed
+        self.path = getattr(whole, "path", "train")
+
+    @cached_property
+    def held_out(self) -> Flags:
+        """``(rows)``: reads the text to its end.
+
+        Raises:
+            BadData: fewer than two different texts.
+        """
+        salt = self.seed.to_bytes(8, "big", signed=True)
+        texts = (first.encode("utf-8", "surrogatepass") for first, _ in self.whole)
+        digests = b"".join(blake2b(text, digest_size=8, salt=salt).digest() for text in texts)
+        _, group, counts = np.unique(
+            np.frombuffer(digests, ">u8"), return_inverse=True, return_counts=True
+        )
+        if len(counts) < 2:
+            rows = {0: "no rows", 1: "one row"}.get(len(group), f"{len(group):,} rows of one text")
+            raise BadData(
+                f"{self.path}: {rows}; to hold some out for validation (data.val_fraction) takes "
+                "two different texts, as equal ones stay together; or give data.val"
+            )
+        wanted = max(1, int(self.fraction * len(group) + 0.5))
+        flags: Flags = chosen(counts.tolist(), wanted)[group]
+        return flags
+
+
+def chosen(counts: list[int], wanted: int) -> Flags:
+    """Which of some groups are taken so that they have ``wanted`` rows: in their order, each that
+    is not too large for what is left. If some is left then, one more is taken, or in exchange for
+    one that was, where that brings the number closer. Some group is taken, and not all.
+    """
+    flags, left = np.zeros(len(counts), bool), wanted
+    for group, rows in enumerate(counts):
+        if rows <= left:
+            flags[group], left = True, left - rows
+            if not left:
+                break
+    taken, others = np.flatnonzero(flags).tolist(), np.flatnonzero(~flags).tolist()
+    if left or not others:
+        gains = {counts[group]: group for group in reversed(others)} | {0: -1}
+        losses = {counts[group]: group for group in taken} | {0: -1}
+        moves = [
+            (abs(left - gain + loss), gain, loss)
+            for gain, loss in product(gains, losses)
+            if len(taken) + (gain > 0) - (loss > 0) in range(1, len(counts))
+        ]
+        _, gain, loss = min(moves)
+        flags[[losses[loss]] if loss else []] = False
+        flags[[gains[gain]] if gain else []] = True
+    return flags
+
 
 class ValidationSplit:
     """The held-out part of some rows, or (``held_out=False``) the rest of them.
 
-    A row is held out if a hash of the seed and of its first column is below ``fraction``.
-
     Raises (while iterating):
-        BadData: this part has no row.
+        BadData: the rows cannot be divided, see :class:`Division`.
     """
 
-    def __init__(self, whole: Examples, fraction: float, seed: int, *, held_out: bool) -> None:
-        self.whole, self.fraction, self.seed, self.held_out = whole, fraction, seed, held_out
-        self.path = getattr(whole, "path", "train")
+    def __init__(self, division: Division, *, held_out: bool) -> None:
+        self.division, self.held_out, self.path = division, held_out, division.path
+
+    @property
+    def _flags(self) -> Flags:
+        return self.division.held_out == self.held_out
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        empty = True
-        for row in self.whole:
-            if self._belongs(row):
-                yield row
-                empty = False
-        if empty:
-            part = "val" if self.held_out else "training"
-            raise BadData(
-                f"{self.path}: nothing is left for {part} with data.val_fraction "
-                f"{self.fraction:g}; change it, or give data.val"
-            )
+        return compress(self.division.whole, self._flags)
 
     def stat_fingerprint(self) -> str | None:
         """See :func:`tfzoo.data.lines.stat_fingerprint`."""
-        known = self.whole.stat_fingerprint() if hasattr(self.whole, "stat_fingerprint") else None
-        code = code_fingerprint(type(self.whole))
-        return known and f"{known}\n{code} {self.fraction} {self.seed} {self.held_out}"
+        whole, division = self.division.whole, self.division
+        known = whole.stat_fingerprint() if hasattr(whole, "stat_fingerprint") else None
+        code = code_fingerprint(type(whole)) + code_fingerprint(Division)
+        return known and f"{known}\n{code} {division.fraction} {division.seed} {self.held_out}"
 
     def location(self, row: int) -> str:
         """Where a row stands in the whole text, for an error message."""
-        rows = (i for i, one in enumerate(self.whole) if self._belongs(one))
-        i = next(i for k, i in enumerate(rows) if k == row)
-        found: str = self.whole.location(i)  # type: ignore[attr-defined]  # a Table or ParallelText
+        found: str = self.division.whole.location(np.flatnonzero(self._flags)[row])  # type: ignore[attr-defined]  # a Table or ParallelText
         return found
-
-    def _belongs(self, row: tuple[str, str]) -> bool:
-        text = row[0].encode("utf-8", "surrogatepass")
-        salt = self.seed.to_bytes(8, "big", signed=True)
-        digest = blake2b(text, digest_size=8, salt=salt).digest()
-        return (int.from_bytes(digest, "big") < self.fraction * 2**64) == self.held_out

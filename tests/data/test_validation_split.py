@@ -1,0 +1,92 @@
+"""What is held out for validation: as many rows as asked, chosen by seed and text alone."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tfzoo.data.classification import ClassificationData
+from tfzoo.data.validation_split import Division, ValidationSplit, chosen
+from tfzoo.errors import BadData
+
+
+def parts(texts: list[str], fraction: float = 0.1, seed: int = 0) -> tuple[list[Any], list[Any]]:
+    division = Division([(text, "label") for text in texts], fraction, seed)
+    return tuple(  # type: ignore[return-value]  # two of them
+        [text for text, _ in ValidationSplit(division, held_out=side)] for side in (True, False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "fraction", "wanted"),
+    [
+        *[(rows, 0.1, rows // 10) for rows in (20, 200, 300, 2000)],
+        *[(2, 0.1, 1), (4, 0.1, 1), (25, 0.1, 3), (20, 1e-6, 1), (20, 1 - 1e-6, 19)],
+    ],
+)
+def test_different_texts_are_divided_exactly(rows: int, fraction: float, wanted: int) -> None:
+    texts = [f"text {number}" for number in range(rows)]
+    for seed in range(3):
+        held_out, kept = parts(texts, fraction, seed)
+        assert len(held_out) == wanted
+        assert sorted(held_out + kept) == sorted(texts)
+
+
+def test_the_choice_depends_on_seed_and_texts_and_not_on_their_order() -> None:
+    texts = [f"text {number % 150}" for number in range(200)]
+    held_out, _ = parts(texts)
+    mixed = random.Random(0).sample(texts, len(texts))
+    assert sorted(parts(mixed)[0]) == sorted(held_out)
+    assert sorted(parts(texts, seed=1)[0]) != sorted(held_out)
+
+
+def test_equal_texts_stay_together_and_the_number_is_as_exact_as_they_allow() -> None:
+    draw, exact = random.Random(0), 0
+    for _ in range(300):
+        texts = [str(min(int(draw.paretovariate(1)), 30)) for _ in range(draw.randint(2, 60))]
+        counts = Counter(texts)
+        if len(counts) < 2:
+            continue
+        held_out, kept = parts(texts, fraction=0.3)
+        assert not set(held_out) & set(kept)
+        assert held_out
+        assert kept
+        wanted = max(1, int(0.3 * len(texts) + 0.5))
+        reachable = {0}
+        for count in counts.values():
+            reachable |= {size + count for size in reachable}
+        best = min(abs(wanted - size) for size in reachable - {0, len(texts)})
+        off = abs(len(held_out) - wanted)
+        exact += off == best
+    assert exact > 250
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted", "taken"),
+    [
+        ([9, 1, 1, 1], 2, [1, 2]),  # one that is too large is passed over
+        ([9, 2, 9], 3, [1]),
+        ([9, 3, 4], 2, [1]),  # three for two are closer than none
+        ([5, 2, 2], 1, [1]),  # some group is taken
+        ([1, 3], 3, [1]),  # one is exchanged for three
+        ([2, 4, 4], 4, [1]),
+        ([3, 1], 3, [0]),
+        ([1, 3], 4, [1]),  # and not all
+        ([2, 2, 2], 3, [0]),
+    ],
+)
+def test_groups_are_taken_whole(counts: list[int], wanted: int, taken: list[int]) -> None:
+    assert chosen(counts, wanted).nonzero()[0].tolist() == taken
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [([], "no rows"), (["a"], "one row"), (["a"] * 20, "20 rows of one text")],
+)
+def test_what_cannot_be_divided_is_told(texts: list[str], said: str) -> None:
+    rows = [(text, "ab"[row % 2]) for row, text in enumerate(texts)]
+    with pytest.raises(BadData, match=rf"^data\.train: {said}; .*or give data\.val$"):
+        ClassificationData(train=rows, tokenizer="bytes").prepare_data()
