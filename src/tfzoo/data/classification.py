@@ -15,6 +15,7 @@ from tfzoo.data.classification_batch import (
 )
 from tfzoo.data.encoded import Integers
 from tfzoo.data.labels import label_error, labels_of
+from tfzoo.data.lines import LIMITS, Limits
 from tfzoo.data.module import TextData
 from tfzoo.data.prepare import (
     Examples,
@@ -84,6 +85,8 @@ class ClassificationData(TextData):
         seed: determines the order of batches, what is held out, and the examples of a built-in
             data set.
         workers: processes that make batches; 0: the main process does.
+        max_line: the most characters of a line or a cell in a file.
+        max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
 
     Raises:
         BadOption: a number out of its range, or options that exclude each other.
@@ -113,6 +116,8 @@ class ClassificationData(TextData):
         val_fraction: float = 0.1,
         seed: int = 0,
         workers: int = 0,
+        max_line: int = LIMITS.line,
+        max_ratio: int = LIMITS.ratio,
     ) -> None:
         super().__init__(
             tokenizer=tokenizer,
@@ -132,8 +137,20 @@ class ClassificationData(TextData):
                 raise BadOption(f"data.{key} {one.why}")
         if text_column == label_column:
             raise BadOption(f"data.text_column and data.label_column are both {text_column!r}")
+        check_range("data.max_line", max_line, ge=1, lt=2**31, whole=True)
+        check_range("data.max_ratio", max_ratio, ge=1, le=10**9, whole=True)
+        limits = Limits(max_line, max_ratio)
         self.text = TextSource(
-            dataset, name, root, train, val, test, delimiter, header=True, val_required=False
+            dataset,
+            name,
+            root,
+            train,
+            val,
+            test,
+            delimiter,
+            limits,
+            header=True,
+            val_required=False,
         )
         self.dataset, self.built_in = dataset or "", self.text.built_in
         if self.built_in is not None and not hasattr(self.built_in, "labels"):

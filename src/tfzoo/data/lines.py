@@ -2,60 +2,125 @@
 
 Only a line feed ends a line. A lone carriage return, U+0085 or U+2028 stays inside its line, since
 otherwise the lines of two parallel files would no longer correspond. A carriage return right before
-the line feed belongs to the line end, and a byte order mark before the first line is dropped. Files
-are UTF-8, plain or ``.gz``.
+the line feed belongs to the line end. Files are UTF-8, or what a byte order mark before the first
+line says, plain or ``.gz``.
 """
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import time
 import zlib
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
+from tfzoo.data.encodings import MARKS, advice, is_wide, mark_of
 from tfzoo.errors import BadData, did_you_mean, listing
 from tfzoo.registry import registry
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLOCK = 1 << 20
+"""Bytes that are read at a time."""
+
+SMALL = 1 << 24
+"""Bytes that any compressed file may unpack to."""
 
 SETTLED = 3.0
 """Seconds after a change for which the times of a file are not trusted."""
 
 
-def read_lines(path: Path) -> Generator[str, None, None]:
-    """The lines of a UTF-8 file, plain or ``.gz``, without their ends.
+@dataclass(frozen=True)
+class Limits:
+    """What a file may ask of the memory: ``line`` characters in a line or a cell, and ``ratio``
+    times its size when it is unpacked, or :data:`SMALL` bytes.
+    """
+
+    line: int = 10_000_000
+    ratio: int = 200
+
+    def check_unpacked(self, path: Path, size: int) -> None:
+        """Check the bytes that a compressed file has unpacked to so far.
+
+        Raises:
+            BadData: they are too many.
+        """
+        if size > SMALL and size > self.ratio * path.stat().st_size:
+            raise BadData(
+                f"{path} unpacks to over {self.ratio:,} times its size; unpack it yourself if you "
+                "trust it, or raise data.max_ratio"
+            )
+
+    def check_lengths(self, texts: Sequence[str], name: str, before: int, unit: str) -> None:
+        """Check the lengths of some lines or cells, of which the first is number ``before`` + 1.
+
+        Raises:
+            BadData: one is too long.
+        """
+        if max(map(len, texts), default=0) > self.line:
+            place = next(i for i, text in enumerate(texts, before + 1) if len(text) > self.line)
+            raise BadData(
+                f"{name}, {unit} {place:,}: over {self.line:,} characters; split it, or raise "
+                "data.max_line"
+            )
+
+
+LIMITS = Limits()
+
+
+def read_lines(path: Path, limits: Limits = LIMITS) -> Generator[str, None, None]:
+    """The lines of a file, plain or ``.gz``, without their ends.
 
     Raises:
-        BadData: the file cannot be read, or a line is not UTF-8; the message names the line.
+        BadData: the file cannot be read, unpacks to too much, has a line that is too long, or is
+            not in the encoding that it has to have; the message names the line.
     """
+    packed = path if path.suffix == ".gz" else None
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            yield from decoded(stream, str(path))
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            yield from decoded(stream, str(path), limits, packed)
     except OSError as error:
         raise BadData(f"{path}: {error.strerror or error}") from None
 
 
-def decoded(stream: Iterable[bytes], name: str) -> Generator[str, None, None]:
-    """The lines of an open file; errors call it ``name``.
+def decoded(
+    stream: Any, name: str, limits: Limits = LIMITS, packed: Path | None = None
+) -> Generator[str, None, None]:
+    """The lines of an open file with a method ``read1``; errors call it ``name``. ``packed`` is the
+    compressed file behind it, if there is one.
 
     Raises:
         BadData: as :func:`read_lines`.
     """
-    number = 0
+    number = size = 0
+    parts: list[str] = []  # of a line whose end was not read yet
     try:
-        for number, line in enumerate(stream, 1):
-            if number == 1:
-                line = line.removeprefix(BYTE_ORDER_MARK)
-            if line.endswith(b"\n"):
-                line = line.removesuffix(b"\n").removesuffix(b"\r")
-            yield line.decode()
+        head = beginning(stream)
+        encoding, mark = mark_of(head)
+        if encoding == "utf-8" and is_wide(head):
+            raise BadData(f"{name}: not UTF-8; {advice(head, 0, first=True)}")
+        decoder = codecs.getincrementaldecoder(encoding)()
+        for block in chain([head[mark:]], iter(partial(stream.read1, BLOCK), b""), [b""]):
+            size += len(block)
+            if packed is not None:
+                limits.check_unpacked(packed, size)
+            parts.append(decoder.decode(block, final=not block))
+            if "\n" in parts[-1]:
+                lines = split("".join(parts))
+                parts = [lines.pop()]
+                limits.check_lengths(lines, name, number, "line")
+                number += len(lines)
+                yield from lines
+            if sum(map(len, parts)) > limits.line:
+                limits.check_lengths(["".join(parts)], name, number, "line")
+        yield from filter(None, ["".join(parts)])  # a last line without an end
     except UnicodeDecodeError as error:
-        byte = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
-        raise BadData(
-            f"{name}, line {number:,}: not UTF-8 ({byte}); "
-            "convert the file: iconv -f LATIN1 -t UTF-8"
+        raise not_text(
+            error, name, number, "".join(parts), first=size == len(error.object)
         ) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise BadData(
@@ -63,6 +128,41 @@ def decoded(stream: Iterable[bytes], name: str) -> Generator[str, None, None]:
         ) from None
     except OSError as error:
         raise BadData(f"{name}: {error.strerror or error}") from None
+
+
+def beginning(stream: Any) -> bytes:
+    """The first bytes of a file, with all of its byte order mark."""
+    head: bytes = stream.read1(BLOCK)
+    while head and any(mark != head and mark.startswith(head) for mark, _ in MARKS):
+        more = stream.read1(BLOCK)
+        if not more:
+            break
+        head += more
+    return head
+
+
+def split(text: str) -> list[str]:
+    """The lines of a text, and what follows the last line feed."""
+    lines = text.split("\n")
+    if "\r" in text:
+        return [line.removesuffix("\r") for line in lines[:-1]] + lines[-1:]
+    return lines
+
+
+def not_text(
+    error: UnicodeDecodeError, name: str, lines: int, rest: str, *, first: bool
+) -> BadData:
+    """The error for bytes that are not in a file's encoding, after a number of whole ``lines`` and
+    the ``rest`` of one. ``first`` says whether the file begins with the bytes of ``error``.
+    """
+    before = error.object[: error.start].decode(error.encoding)
+    line = (rest + before).rpartition("\n")[2].encode(error.encoding)
+    byte = f"byte 0x{error.object[error.start]:02x} at position {len(line) + 1}"
+    where = f"{name}, line {lines + 1 + before.count(chr(10)):,}"
+    if error.encoding != "utf-8":
+        mark = error.encoding.upper()
+        return BadData(f"{where}: not {mark} ({byte}), which its byte order mark says; damaged")
+    return BadData(f"{where}: not UTF-8 ({byte}); {advice(error.object, error.start, first=first)}")
 
 
 def check_several(texts: object) -> None:

@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tfzoo.data.lines import check_unicode, read_lines, stat_fingerprint
+from tfzoo.data.lines import BLOCK, LIMITS, Limits, check_unicode, read_lines, stat_fingerprint
 from tfzoo.errors import BadData, did_you_mean, listing
 
 Row = tuple[int, str, str]
@@ -33,18 +33,24 @@ class Table:
     """The cells of two columns, row by row. It can be iterated several times.
 
     Without ``header``, the first row of a ``.tsv`` need not name the columns; then the file has
-    exactly these two. ``delimiter`` is that of a ``.csv``.
+    exactly these two. ``delimiter`` is that of a ``.csv``; ``limits`` are those of its size.
 
     Raises (while iterating):
-        BadData: the file is missing, empty, damaged or not UTF-8, it has no such column, or a row
-            is incomplete.
+        BadData: the file is missing, empty, damaged, too large or not UTF-8, it has no such
+            column, or a row is incomplete.
     """
 
     def __init__(
-        self, path: Path, columns: tuple[str, str], *, header: bool = True, delimiter: str = ","
+        self,
+        path: Path,
+        columns: tuple[str, str],
+        *,
+        header: bool = True,
+        delimiter: str = ",",
+        limits: Limits = LIMITS,
     ) -> None:
         self.path, self.columns = path, columns
-        self.header, self.delimiter = header, delimiter
+        self.header, self.delimiter, self.limits = header, delimiter, limits
         self.form = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -77,7 +83,7 @@ def tabbed(table: Table) -> Iterator[Row]:
     """The rows of a ``.tsv``."""
     names: Sequence[str] = table.columns
     places, width = (0, 1), 2
-    for number, line in enumerate(read_lines(table.path), 1):
+    for number, line in enumerate(read_lines(table.path, table.limits), 1):
         row = line.split("\t")
         check_line(line, f"{table.path}, line {number:,}")
         if number == 1 and (table.header or set(table.columns) <= set(row)):
@@ -98,14 +104,14 @@ def commas(table: Table) -> Iterator[Row]:
     begun = 0
 
     def lines() -> Iterator[str]:
-        for number, line in enumerate(read_lines(table.path), 1):
+        for number, line in enumerate(read_lines(table.path, table.limits), 1):
             if "\r" in line:
                 raise BadData(f"{table.path}, line {number:,}: {CARRIAGE_RETURN}")
             yield line + "\n"
 
     reader = csv.reader(lines(), strict=True, delimiter=table.delimiter)
     width, places = 0, (0, 0)
-    limit = csv.field_size_limit(2**31 - 1)
+    limit = csv.field_size_limit(table.limits.line)
     try:
         for row in reader:
             first, begun = begun + 1, reader.line_num
@@ -124,6 +130,8 @@ def commas(table: Table) -> Iterator[Row]:
                 )
             yield first, row[places[0]], row[places[1]]
     except csv.Error as error:
+        if "field limit" in str(error):
+            error = csv.Error(f"a cell over {table.limits.line:,} characters; data.max_line")
         raise BadData(f"{table.path}, line {begun + 1:,}: not CSV ({error})") from None
     finally:
         csv.field_size_limit(limit)
@@ -131,7 +139,7 @@ def commas(table: Table) -> Iterator[Row]:
 
 def objects(table: Table) -> Iterator[Row]:
     """The rows of a ``.jsonl``."""
-    for number, line in enumerate(read_lines(table.path), 1):
+    for number, line in enumerate(read_lines(table.path, table.limits), 1):
         where = f"{table.path}, line {number:,}"
         if not line.strip():
             raise BadData(f"{where}: {BLANK}")
@@ -157,7 +165,6 @@ def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def parquet(table: Table) -> Iterator[Row]:
     """The rows of a ``.parquet``."""
     import gzip
-    import shutil
     import tempfile
     import zlib
 
@@ -168,16 +175,25 @@ def parquet(table: Table) -> Iterator[Row]:
         with tempfile.TemporaryFile() as whole, table.path.open("rb") as stream:
             if table.path.suffix == ".gz":  # Parquet needs to seek, so it is unpacked first
                 with gzip.open(stream) as inner:
-                    shutil.copyfileobj(inner, whole)
+                    while block := inner.read(BLOCK):
+                        whole.write(block)
+                        table.limits.check_unpacked(table.path, whole.tell())
             with ParquetFile(whole if table.path.suffix == ".gz" else stream) as file:
                 names = file.schema_arrow.names
                 wanted = [name for name in (*table.columns, NESTED) if name in names]
-                count = 0
+                count, groups = 0, range(file.metadata.num_row_groups)
+                sizes = (file.metadata.row_group(group).total_byte_size for group in groups)
+                table.limits.check_unpacked(table.path, sum(sizes))
                 if NESTED not in names:
                     columns_at(names, table)
-                for batch in file.iter_batches(columns=wanted):
-                    for number, row in enumerate(batch.to_pylist(), count + 1):
-                        yield number, *table.cells(row, f"{table.path}, row {number:,}")
+                for batch in file.iter_batches(BATCH, columns=wanted):
+                    rows = (
+                        (number, *table.cells(row, f"{table.path}, row {number:,}"))
+                        for number, row in enumerate(batch.to_pylist(), count + 1)
+                    )
+                    for row in rows:
+                        table.limits.check_lengths(row[1:], str(table.path), row[0] - 1, "row")
+                        yield row
                     count += batch.num_rows
     except (OSError, EOFError, zlib.error, pyarrow.ArrowException) as error:
         why = getattr(error, "strerror", None) or f"damaged, or not Parquet ({error})"
@@ -191,6 +207,9 @@ FORMS: Mapping[str, Callable[[Table], Iterator[Row]]] = {
     ".parquet": parquet,
 }
 """The reader of each file format, by ending."""
+
+BATCH = 4096
+"""Rows of Parquet that are unpacked at once."""
 
 NESTED = "translation"
 """A column that holds a mapping from language to sentence, as in many translation data sets."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.data.code_fingerprint import code_fingerprint
-from tfzoo.data.lines import find_file, missing, read_lines, stat_fingerprint
+from tfzoo.data.lines import LIMITS, Limits, find_file, missing, read_lines, stat_fingerprint
 from tfzoo.data.remote import file_name, is_address, local_copy
 from tfzoo.data.table import FORMS, Table
 from tfzoo.errors import BadData, BadOption
@@ -29,12 +29,13 @@ class ParallelText:
 
     source: Path
     target: Path
+    limits: Limits = LIMITS
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         count = 0
         with (
-            closing(read_lines(self.source)) as sources,
-            closing(read_lines(self.target)) as targets,
+            closing(read_lines(self.source, self.limits)) as sources,
+            closing(read_lines(self.target, self.limits)) as targets,
         ):
             for source, target in zip_longest(sources, targets):
                 if source is None or target is None:
@@ -73,6 +74,7 @@ def find_text(
     *,
     header: bool = False,
     delimiter: str = ",",
+    limits: Limits = LIMITS,
 ) -> ParallelText | Table:
     """The text of a split: ``corpus/train`` means the files ``train.en`` and ``train.de``, or a
     table such as ``train.tsv``.
@@ -90,11 +92,13 @@ def find_text(
         table = find_file(path, plain)
         if table is None:
             raise missing(path.parent, [plain.name])
-        return Table(table, columns or (first, second), header=header, delimiter=delimiter)
+        return Table(
+            table, columns or (first, second), header=header, delimiter=delimiter, limits=limits
+        )
     names = [f"{path.name}.{ending}" for ending in (first, second)]
     found = [find_file(path.parent / name) for name in names]
     if found[0] is not None and found[1] is not None:
-        return ParallelText(found[0], found[1])
+        return ParallelText(found[0], found[1], limits)
     tables = [
         table for ending in FORMS if (table := find_file(path.parent / f"{path.name}{ending}"))
     ]
@@ -105,7 +109,9 @@ def find_text(
             "or give the full path of one"
         )
     if tables and found == [None, None]:
-        return Table(tables[0], columns or (first, second), header=header, delimiter=delimiter)
+        return Table(
+            tables[0], columns or (first, second), header=header, delimiter=delimiter, limits=limits
+        )
     if not any(found) and find_file(path) is not None:
         stem = plain.with_suffix("")
         raise BadData(
@@ -155,6 +161,7 @@ def find_texts(
     *,
     header: bool = False,
     delimiter: str = ",",
+    limits: Limits = LIMITS,
 ) -> ParallelText | Table | JoinedText:
     """The text of a split that is given by paths, relative to ``root``: each as for
     :func:`find_text`, an address, or a pattern such as ``part*.tsv`` or ``part*`` (for
@@ -166,11 +173,17 @@ def find_texts(
     texts: list[ParallelText | Table] = []
     for path in paths:
         if is_address(path):
-            texts.append(remote_text(path, first, second, columns, header, delimiter))
+            texts.append(remote_text(path, first, second, columns, header, delimiter, limits))
             continue
         for found in matching(root, path, first):
             text = find_text(
-                root / found, first, second, columns, header=header, delimiter=delimiter
+                root / found,
+                first,
+                second,
+                columns,
+                header=header,
+                delimiter=delimiter,
+                limits=limits,
             )
             texts.append(text)
     return texts[0] if len(texts) == 1 else JoinedText(tuple(texts))
@@ -183,6 +196,7 @@ def remote_text(
     columns: tuple[str, str] | None,
     header: bool,
     delimiter: str,
+    limits: Limits,
 ) -> ParallelText | Table:
     """The text at an address, as for :func:`find_text`; only the file that is named is looked for.
 
@@ -192,10 +206,10 @@ def remote_text(
     name = file_name(address).removesuffix(".gz")
     if Path(name).suffix in FORMS:
         wanted = columns or (first, second)
-        return Table(local_copy(address), wanted, header=header, delimiter=delimiter)
+        return Table(local_copy(address), wanted, header=header, delimiter=delimiter, limits=limits)
     path, chain, archive = address.partition("::")
     source, target = (f"{path}.{ending}{chain}{archive}" for ending in (first, second))
-    return ParallelText(local_copy(source), local_copy(target))
+    return ParallelText(local_copy(source), local_copy(target), limits)
 
 
 def matching(root: Path, path: str, ending: str) -> list[str]:
@@ -231,6 +245,7 @@ def find_tests(
     *,
     header: bool = False,
     delimiter: str = ",",
+    limits: Limits = LIMITS,
 ) -> dict[str, ParallelText | Table]:
     """The test sets in a folder, by name: each ``test*`` that is a pair of files or a table."""
     names = set()
@@ -240,7 +255,9 @@ def find_tests(
         if stem and (ending in (first, second) or dot + ending in FORMS):
             names.add(stem)
     return {
-        name: find_text(folder / name, first, second, columns, header=header, delimiter=delimiter)
+        name: find_text(
+            folder / name, first, second, columns, header=header, delimiter=delimiter, limits=limits
+        )
         for name in sorted(names)
     }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.data.hub import HubText, fetched, is_saved, saved, split_names
-from tfzoo.data.lines import is_folder
+from tfzoo.data.lines import Limits, is_folder
 from tfzoo.data.prepare import Examples
 from tfzoo.data.remote import check_address, is_address
 from tfzoo.data.rows import Split, given_rows
@@ -34,6 +34,7 @@ class TextSource:
         train, val, test: rows; or paths of files, relative to ``root``; or, where a data set has
             splits with names, names of these.
         delimiter: what stands between the columns of a ``.csv``.
+        limits: of the size of the files.
         header: whether the first row of every table names its columns.
         val_required: whether files without ``val`` are refused.
 
@@ -50,6 +51,7 @@ class TextSource:
         val: Split | None,
         test: Split | Mapping[str, Split] | None,
         delimiter: str,
+        limits: Limits,
         *,
         header: bool,
         val_required: bool,
@@ -84,7 +86,7 @@ class TextSource:
             )
         self.built_in: Any = create("dataset", given) if built_in else None
         self.name, self.val_required = name, val_required
-        self.tables: dict[str, Any] = {"header": header, "delimiter": delimiter}
+        self.tables: dict[str, Any] = {"header": header, "delimiter": delimiter, "limits": limits}
         self.root = None if root is None else Path(root).expanduser()
         self.train, self.val = train, val
         self.tests = named_tests(test, tuple(FORMS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfzoo.data.lines import LIMITS, Limits
 from tfzoo.data.module import TextData
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset
 from tfzoo.data.prepare import Examples, encode_split, fingerprint_split, train_tokenizers
@@ -14,6 +15,7 @@ from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadData, BadOption
 from tfzoo.registry import DatasetSpec, TokenizerSpec
 from tfzoo.renamed import renamed
+from tfzoo.values import check_range
 
 __all__ = ["ParallelBatch", "TranslationData"]
 
@@ -54,6 +56,8 @@ class TranslationData(TextData):
         token_dropout: fraction of the source tokens that training replaces by the unknown token.
         seed: determines the order of batches, and the examples of a built-in data set.
         workers: processes that make batches; 0: the main process does.
+        max_line: the most characters of a line or a cell in a file.
+        max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
 
     Raises:
         BadOption: a number out of its range, or options that exclude each other.
@@ -85,6 +89,8 @@ class TranslationData(TextData):
         token_dropout: float = 0.0,
         seed: int = 0,
         workers: int = 0,
+        max_line: int = LIMITS.line,
+        max_ratio: int = LIMITS.ratio,
     ) -> None:
         super().__init__(
             tokenizer=tokenizer,
@@ -94,8 +100,20 @@ class TranslationData(TextData):
             seed=seed,
             workers=workers,
         )
+        check_range("data.max_line", max_line, ge=1, lt=2**31, whole=True)
+        check_range("data.max_ratio", max_ratio, ge=1, le=10**9, whole=True)
+        limits = Limits(max_line, max_ratio)
         self.text = TextSource(
-            dataset, name, root, train, val, test, delimiter, header=False, val_required=True
+            dataset,
+            name,
+            root,
+            train,
+            val,
+            test,
+            delimiter,
+            limits,
+            header=False,
+            val_required=True,
         )
         self.built_in = self.text.built_in
         if self.built_in is not None and not hasattr(self.built_in, "languages"):
