@@ -93,7 +93,8 @@ class ValidationSplit:
 
     @property
     def _flags(self) -> Flags:
-        return self.division.held_out == self.held_out
+        flags: Flags = self.division.held_out == self.held_out
+        return flags
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return compress(self.division.whole, self._flags)
