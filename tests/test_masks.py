@@ -160,3 +160,24 @@ def test_an_attention_that_would_mistake_its_keys_is_refused() -> None:
         class Old(Attention):
             def keys(self, k: Tensor) -> Tensor:
                 return k * 2
+
+
+@pytest.mark.parametrize("mask", [Mask(), Mask(causal=True), Mask(keys=torch.arange(5)[None] < 3)])
+@pytest.mark.parametrize("bias", [None, torch.arange(20.0).double().view(1, 1, 4, 5)])
+def test_softmax_of_scores_of_minus_infinity_is_that_of_the_weighting(
+    mask: Mask, bias: Tensor | None
+) -> None:
+    """Zeros where nothing else is left, with finite gradients."""
+    given = torch.randn(1, 2, 4, 5, dtype=torch.float64)
+    given[0, 0, 1], given[0, 1, 2, 1:] = float("-inf"), float("-inf")
+    plain = (given if bias is None else given + bias).exp()
+    shown = mask.boolean(4, 5, CPU)
+    plain = plain if shown is None else plain.masked_fill(~shown, 0.0)
+    expected = plain / plain.sum(-1, keepdim=True).clamp(min=1e-300)
+    given.requires_grad_()
+    weights = mask.softmax(given, bias)
+    assert_close(weights, expected.detach(), atol=1e-9, rtol=0.0)
+    (gradient,) = torch.autograd.grad(weights.square().sum(), given)
+    assert gradient.isfinite().all()
+    scores = given if bias is None else given + bias
+    assert torch.equal(create("weighting", "softmax")(scores, mask), weights)

@@ -106,7 +106,7 @@ def _last_tokens(model: LanguageModel, prompt: Tensor, max_new_tokens: int) -> T
     """The place of the last token of each prompt, ``(b n) -> (b)``."""
     n, limit = prompt.shape[1], model.max_positions
     tokens = prompt != model.pad
-    if not bool(tokens.any(1).all()):
+    if n == 0 or not bool(tokens.any(1).all()):
         raise BadOption("a prompt without tokens: begin with one at least, such as BOS")
     if limit is not None and n + max_new_tokens - 1 > limit:
         raise BadOption(

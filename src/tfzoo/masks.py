@@ -109,10 +109,13 @@ class Mask:
             allowed = allowed[rows]
         return Mask(self.causal, None if keys is None else keys[rows], self.start, allowed)
 
-    def softmax(self, scores: Tensor, bias: Tensor | None = None) -> Tensor:
+    def softmax(
+        self, scores: Tensor, bias: Tensor | None = None, *, finite: bool = False
+    ) -> Tensor:
         """Softmax of ``scores + bias`` over the visible keys: ``(b h q k)``.
 
-        Zeros, with finite gradients, where no key is visible or the bias is -inf at all that are.
+        Zeros, with finite gradients, where no key is visible or their scores or biases are -inf.
+        ``finite`` promises that no score is, which saves a look at all of them.
         """
         q, k = scores.shape[-2:]
         visible, empty = self.boolean(q, k, scores.device), self.fully_masked(q, k, scores.device)
@@ -122,7 +125,8 @@ class Mask:
             scores = scores.masked_fill(~shown, float("-inf"))
         if bias is not None:
             scores = scores + bias
-            hidden = scores.detach().amax(-1, keepdim=True) == float("-inf")
+        if bias is not None or not finite:
+            hidden = largest(scores) == float("-inf")
             scores, empty = (
                 scores.masked_fill(hidden, 0.0),
                 hidden if empty is None else hidden | empty,
@@ -176,6 +180,13 @@ class Mask:
         if name not in self._latest or self._latest[name][0] != rest:
             self._latest[name] = rest, build()
         return self._latest[name][1]
+
+
+def largest(scores: Tensor) -> Tensor:
+    """The largest of each row, as a constant; -inf in a row of nothing: ``(* k) -> (* 1)``."""
+    if scores.shape[-1] == 0:
+        return scores.new_full((*scores.shape[:-1], 1), float("-inf"))
+    return scores.detach().amax(-1, keepdim=True)
 
 
 def softmax(scores: Tensor) -> Tensor:

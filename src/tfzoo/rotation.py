@@ -42,7 +42,7 @@ class Rotation:
 
 def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate channels ``2i`` and ``2i + 1``: one complex product, hardly slower than a copy."""
-    pairs = x.view(*x.shape[:-1], -1, 2)
+    pairs = x.view(*x.shape[:-1], x.shape[-1] // 2, 2)
     if not custom_functions_apply(x, cos, sin):  # torch.compile has no complex numbers
         a, b = pairs.unbind(-1)
         return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)

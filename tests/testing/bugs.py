@@ -35,6 +35,73 @@ ALONE = "tests/blocks/test_encoder_decoder.py::"
 BUGS = (
     # masks
     Bug(
+        "a softmax of scores of -inf is not a number",
+        "masks.py",
+        "if bias is not None or not finite:",
+        "if bias is not None:",
+        "tests/test_masks.py::test_softmax_of_scores_of_minus_infinity_is_that_of_the_weighting",
+    ),
+    # batches of no text, texts of no token
+    Bug(
+        "the largest of no score is asked for",
+        "masks.py",
+        "if scores.shape[-1] == 0:",
+        "if False:",
+        "attention euclidean empty_batches_and_texts_are_harmless",
+    ),
+    Bug(
+        "a weighting reads the first key of an empty axis",
+        "weighting/hardmax.py",
+        "if not scores.shape[-1]:",
+        "if False:",
+        "weighting hardmax empty_batches_and_texts_are_harmless",
+    ),
+    Bug(
+        "the first of no token is read",
+        "pooling/first.py",
+        "x, valid = at_least_one(x, valid)",
+        "pass",
+        "pooling first empty_batches_and_texts_are_harmless",
+    ),
+    Bug(
+        "what is pooled of no token is not zero",
+        "pooling/_token.py",
+        "x.new_zeros(x.shape[0], 1, dtype=torch.bool)",
+        "x.new_ones(x.shape[0], 1, dtype=torch.bool)",
+        "pooling pooler texts_of_no_token_are_harmless",
+    ),
+    Bug(
+        "hypotheses of no sentence are counted",
+        "blocks/multihead.py",
+        "if x.shape[0] != k.shape[0]:",
+        "if True:",
+        "stack translator empty_batches_and_texts_are_harmless_in_a_model",
+    ),
+    Bug(
+        "a step of no token empties the cache",
+        "mixer/average.py",
+        """if x.shape[1]:
+                kept["sum"] = sums[:, -1:]""",
+        """kept["sum"] = sums[:, -1:]""",
+        "stack decoder-mixer=average a_step_of_no_token_changes_nothing",
+    ),
+    Bug(
+        "a query of 0 gets a gradient of 10^12",
+        "attention/cosine.py",
+        "length.masked_fill(length < EPS, math.inf)",
+        "length.clamp(min=EPS)",
+        "attention cosine queries_and_keys_of_zeros_are_harmless",
+    ),
+    Bug(
+        "equal scores share the slope of a sparse weighting's threshold",
+        "weighting/sparsemax.py",
+        """tau = scores.masked_fill(outside, 0.0).sum(-1, keepdim=True) - 1.0
+        tau = tau / count(~outside)""",
+        """sums = scores.sort(-1, descending=True).values.cumsum(-1)
+        tau = ((sums - 1.0) / ranks(scores)).amax(-1, keepdim=True)""",
+        "weighting sparsemax the_slope_of_a_constant_sum_is_zero",
+    ),
+    Bug(
         "the mask is ignored",
         "masks.py",
         "visible = None if self.keys is None else self.keys[:, None, None, :]",

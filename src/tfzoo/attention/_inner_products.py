@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tfzoo.custom_autograd import custom_functions_apply
 from tfzoo.dropout import dropout as drop
-from tfzoo.masks import LANES, Mask, check_type
+from tfzoo.masks import LANES, Mask, check_type, largest
 from tfzoo.precision import at_least_fp32
 
 SHORT = 128  # keys; with fewer, and a mask to be read, plain products are the faster way on a CPU
@@ -36,7 +36,7 @@ def inner_product_attention(
     if fused_is_faster(q, k, v, mask, bias, dropout):
         return fused(q, k, v, mask, bias, scale, dropout)
     scores = at_least_fp32((q * scale) @ k.mT)
-    return drop(mask.softmax(scores, bias).to(v.dtype), dropout) @ v
+    return drop(mask.softmax(scores, bias, finite=True).to(v.dtype), dropout) @ v
 
 
 def fused_is_faster(
@@ -84,7 +84,7 @@ def fused(
     attn_mask = visible if visible is None or empty is None else visible | empty
     if bias is not None:
         bias = bias if visible is None else bias.masked_fill(~visible, float("-inf"))
-        empty = bias.detach().amax(-1, keepdim=True) == float("-inf")
+        empty = largest(bias) == float("-inf")
         attn_mask = bias.masked_fill(empty, 0.0).to(q.dtype)
         attn_mask = attn_mask.expand(*attn_mask.shape[:-2], *lengths)
     out = F.scaled_dot_product_attention(

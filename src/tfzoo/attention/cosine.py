@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from tfzoo.attention._inner_products import inner_product_attention
 from tfzoo.contracts import Attention
@@ -12,6 +13,9 @@ from tfzoo.masks import Mask
 from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 from tfzoo.values import check_range
+
+EPS = 1e-12
+"""A vector that is shorter counts as 0."""
 
 
 @register("attention", "cosine", paper="arXiv:2010.04245, eq. 4", traits={"rotatable"})
@@ -21,7 +25,7 @@ class Cosine(Attention):
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``scale`` is ``(h 1 1)``.
 
     Henry et al. 2020 start the scale at ``log2(L^2 - L)`` for sequences of length ``L``: 10 at
-    about 32 tokens.
+    about 32 tokens. A query or key of 0 has a cosine of 0 with all others, and no gradient.
 
     Options:
         scale: initial value of the trained scale of each head.
@@ -71,5 +75,9 @@ class Cosine(Attention):
 
 
 def direction(x: Tensor) -> Tensor:
-    """Unit length, measured in fp32 or better."""
-    return normalize(at_least_fp32(x), dim=-1).to(x.dtype)
+    """Unit length, measured in fp32 or better. A vector of 0 has no direction: it stays, and gets
+    no gradient.
+    """
+    wide = at_least_fp32(x)
+    length = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    return (wide / length.masked_fill(length < EPS, math.inf)).to(x.dtype)

@@ -117,7 +117,7 @@ def check_cache(
         if kept.rows not in (None, x.shape[0]):
             raise BadOption(f"x has {x.shape[0]} rows, and the cache {kept.rows}")
     for kept in cache.source[:1]:
-        if kept.rows is not None and x.shape[0] % kept.rows:
+        if kept.rows is not None and x.shape[0] % (kept.rows or x.shape[0] + 1):
             raise BadOption(
                 f"x has {x.shape[0]} rows, which is no multiple of the {kept.rows} of the "
                 "memory in the cache"

@@ -183,6 +183,9 @@ class CrossAttention(SelfOrCrossAttention):
                 raise ValueError("cross-attention needs a memory")
             self.keep_memory(context.memory, cached)
         k, v = cached.tensors["k"], cached.tensors["v"]
-        queries = x.reshape(k.shape[0], -1, x.shape[-1])
+        queries = x
+        if x.shape[0] != k.shape[0]:
+            each = x.shape[0] // k.shape[0]
+            queries = x.reshape(k.shape[0], each * x.shape[1], x.shape[2])
         y = self.attend(queries, self.queries(queries), k, v, context.memory_mask or Mask())
         return y.reshape(x.shape)

@@ -150,7 +150,7 @@ class Positioned(nn.Module):
         if pos is None:
             ones = torch.ones(1, n, dtype=torch.long, device=x.device) if valid is None else valid
             pos = ones.cumsum(1) + (earlier[:, -1:] if start else -1)
-        rows = max(earlier.shape[0], pos.shape[0])
+        rows = earlier.shape[0] if pos.shape[0] == 1 else pos.shape[0]
         k_pos = torch.cat([earlier.expand(rows, -1), pos.expand(rows, -1)], 1)
         if cache is not None:
             cache.positions = k_pos
@@ -176,6 +176,8 @@ class Positioned(nn.Module):
                 "max_length"
             )
         if given is None or given.device.type != "cpu" or torch.compiler.is_compiling():
+            return
+        if given.numel() == 0:  # of no text, or of texts of no token
             return
         if not 0 <= int(given.min()) <= int(given.max()) < limit:
             raise BadOption(

@@ -64,5 +64,6 @@ class Average(Mixer):
         if context.cache is not None:
             kept = context.cache.target[layer].tensors
             sums = sums + kept["sum"] if "sum" in kept else sums
-            kept["sum"] = sums[:, -1:]
+            if x.shape[1]:
+                kept["sum"] = sums[:, -1:]
         return sums[..., :-1] / sums[..., -1:].clamp(min=1.0)

@@ -84,7 +84,10 @@ class Convolution(Mixer):
 
     def convolve(self, x: Tensor) -> Tensor:
         """``(b n+kernel_size-1 d) -> (b n d)``"""
+        n = x.shape[1] - self.kernel.shape[1] + 1
+        if n == 0:  # PyTorch's takes no texts that are shorter than the kernel
+            x = F.pad(x, (0, 0, 0, 1))
         weights = dropout(at_least_fp32(self.kernel).softmax(-1), self.dropout * self.training)
         d = x.shape[-1]
         each = weights.to(x.dtype).repeat_interleave(d // self.heads, 0)[:, None]
-        return F.conv1d(x.mT.contiguous(), each, groups=d).mT
+        return F.conv1d(x.mT.contiguous(), each, groups=d).mT[:, :n]

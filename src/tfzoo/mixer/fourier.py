@@ -32,6 +32,8 @@ class Fourier(Mixer):
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         wide, non_padding = at_least_fp32(x), context.non_padding()
+        if x.numel() == 0:  # which PyTorch's transforms refuse
+            return x
         if non_padding is None:
             return torch.fft.fft2(wide, dim=(1, 2)).real.to(x.dtype)  # type: ignore[no-any-return]
         over_channels = torch.fft.fft(wide.masked_fill(~non_padding[..., None], 0.0), dim=2)

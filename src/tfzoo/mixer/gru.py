@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.blocks.context import Context
@@ -67,13 +68,22 @@ class GRU(Mixer):
         x = packing.pack(x)
         state = x.new_zeros(x.shape[0], 1, self.hidden)
         if context.cache is None:
-            y, _ = self.ahead(x)
+            y = states(self.ahead, x)
         else:
             kept = context.cache.target[layer].tensors
             state = kept.get("state", state)
-            y, _ = self.ahead(x, state.transpose(0, 1).contiguous())
+            y = states(self.ahead, x, state.transpose(0, 1).contiguous())
             kept["state"] = packing.last(torch.cat([state, y], 1), 1)
         if self.back is not None:
-            backward, _ = self.back(packing.reverse(x))
+            backward = states(self.back, packing.reverse(x))
             y = torch.cat([y, packing.reverse(backward)], -1)
         return packing.unpack(self.output(y))
+
+
+def states(gru: nn.GRU, x: Tensor, first: Tensor | None = None) -> Tensor:
+    """The states of a network: ``(b n d), (1 b c) -> (b n c)``. PyTorch's takes no texts of no
+    token, so one of zeros stands in.
+    """
+    n = x.shape[1]
+    y, _ = gru(x if n else F.pad(x, (0, 0, 0, 1)), first)
+    return y[:, :n]  # type: ignore[no-any-return]

@@ -88,13 +88,14 @@ def causal_sums(
     if torch.compiler.is_exporting():  # one chunk: their number may not depend on the length
         q, k, v = (one.unsqueeze(2) for one in (q, k, v))
     else:
-        chunk = min(CHUNK, n)
+        chunk = min(CHUNK, max(n, 1))
         q, k, v = (
             rearrange(F.pad(one, (0, 0, 0, -n % chunk)), "b h (m n) c -> b h m n c", n=chunk)
             for one in (q, k, v)
         )
     sums = k.mT @ v
-    first = torch.zeros_like(sums[:, :, :1]) if state is None else state[:, :, None]
+    b, h, _, c, e = sums.shape
+    first = (sums.new_zeros(b, h, c, e) if state is None else state)[:, :, None]
     states = torch.cat([first, sums], 2).cumsum(2)
     y = (q @ k.mT).tril() @ v + q @ states[:, :, :-1]
     return y.flatten(2, 3)[:, :, :n], states[:, :, -1]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import Pooling
 from tfzoo.errors import BadOption
+from tfzoo.pooling._token import at_least_one
 from tfzoo.registry import register
 from tfzoo.values import check_range
 
@@ -70,6 +71,7 @@ class Convolution(Pooling):
             nn.init.xavier_uniform_(weight)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        x, valid = at_least_one(x, valid)
         if valid is not None:
             x = x.masked_fill(~valid[..., None], 0.0)
         channels = x.mT.contiguous()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.contracts import Pooling
-from tfzoo.pooling._token import token_at
+from tfzoo.pooling._token import at_least_one, token_at
 from tfzoo.registry import register
 
 
@@ -27,6 +27,7 @@ class First(Pooling):
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        x, valid = at_least_one(x, valid)
         if valid is None:
             return x[:, 0]
         place = valid.to(torch.uint8).argmax(1)  # of the first True

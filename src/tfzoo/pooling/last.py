@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.contracts import Pooling
-from tfzoo.pooling._token import token_at
+from tfzoo.pooling._token import at_least_one, token_at
 from tfzoo.registry import register
 
 
@@ -25,6 +25,7 @@ class Last(Pooling):
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        x, valid = at_least_one(x, valid)
         if valid is None:
             return x[:, -1]
         place = valid.shape[1] - 1 - valid.flip(1).to(torch.uint8).argmax(1)  # of the last True

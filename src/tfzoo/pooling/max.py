@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from tfzoo.contracts import Pooling
+from tfzoo.pooling._token import at_least_one
 from tfzoo.registry import register
 
 
@@ -22,6 +23,7 @@ class Max(Pooling):
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        x, valid = at_least_one(x, valid)
         if valid is None:
             return x.amax(1)
         largest = x.masked_fill(~valid[..., None], float("-inf")).amax(1)

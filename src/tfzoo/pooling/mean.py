@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.contracts import Pooling
+from tfzoo.pooling._token import at_least_one
 from tfzoo.registry import register
 
 
@@ -24,6 +25,7 @@ class Mean(Pooling):
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        x, valid = at_least_one(x, valid)
         wide = torch.promote_types(x.dtype, torch.float32)
         if valid is None:
             return x.mean(1, dtype=wide).to(x.dtype)

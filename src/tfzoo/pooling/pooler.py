@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.contracts import Pooling
+from tfzoo.pooling._token import at_least_one
 from tfzoo.pooling.first import First
 from tfzoo.precision import compute_dtype
 from tfzoo.registry import register
@@ -40,6 +41,7 @@ class Pooler(Pooling):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        x, valid = at_least_one(x, valid)
         first, linear = self.first(x, valid), self.linear
         dtype = compute_dtype(x, linear.weight)
         pooled = F.linear(first.to(dtype), linear.weight.to(dtype), linear.bias.to(dtype))

@@ -142,7 +142,7 @@ def every_visible_key_has_influence(entry: Entry) -> None:
 
 @contract("attention")
 def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
-    """A fully masked row gives zeros and finite gradients."""
+    """A fully masked row, and a row without a key, gives zeros and finite gradients."""
     attention = build_randomized(entry)
     blind = [
         draw(valid=lengths_to_valid([7, 3, 0], K)),
@@ -152,6 +152,7 @@ def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
     blind.append(replace(blind[0], bias=torch.randn(B, H, Q, K)))
     blind.append(draw(allowed=draw_allowed(1, H)))
     blind.append(draw(k=FAR, e=C, allowed=draw_allowed(k=FAR)))
+    blind += [draw(k=0), draw(k=0, causal=True, bias=torch.randn(1, H, Q, 0))]
     for call in blind:
         nothing = ~call.reads(attention).any(-1)
         inputs = [
@@ -163,6 +164,25 @@ def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
                 raise Violation("not zero where nothing is visible")
             for gradient in torch.autograd.grad(out.square().sum(), inputs):
                 assert_finite(gradient, "gradient where nothing is visible")
+
+
+@contract("attention")
+def queries_and_keys_of_zeros_are_harmless(entry: Entry) -> None:
+    """A query or a key of exactly 0 gives finite outputs, and gradients that are not thousands of
+    times as large as elsewhere.
+    """
+    attention = build_randomized(entry)
+    for name in ("q", "k"):
+        call, sizes = draw(), []
+        for zeros in (False, True):
+            x = getattr(call, name).detach().clone()
+            x[:, :, 1] *= not zeros
+            out = replace(call, **{name: x.requires_grad_()})(attention)
+            assert_finite(out, f"output, {name} of zeros")
+            (found,) = torch.autograd.grad(out.square().sum(), x)
+            sizes.append(found[:, :, 1].abs().max().item())
+        if not sizes[1] <= 1e3 * (sizes[0] + CLEAR):
+            raise Violation(f"{name} of zeros has a gradient of {sizes[1]:.2g}, not {sizes[0]:.2g}")
 
 
 @contract("attention")

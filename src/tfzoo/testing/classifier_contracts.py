@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.registry import Entry
 from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_finite, assert_same
+from tfzoo.testing.empty import empty_batches_and_texts_are_harmless_in_a_model
 from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
 from tfzoo.testing.samples import randomize
 from tfzoo.testing.stack_contracts import StackContract, angles
@@ -162,6 +163,7 @@ CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (
     order_matters_if_and_only_if_something_reads_it,
     rotated_scores_depend_on_distance_alone,
     texts_of_nothing_but_padding_are_harmless,
+    empty_batches_and_texts_are_harmless_in_a_model,
     gradients_reach_every_parameter,
     the_state_dict_holds_all,
 )

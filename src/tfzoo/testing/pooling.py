@@ -141,6 +141,8 @@ def without_parameters_one_token_is_its_own_vector(entry: Entry) -> None:
 def texts_of_no_token_are_harmless(entry: Entry) -> None:
     """A text of no token gives zeros and finite gradients."""
     pooling, x = build_randomized(entry), torch.randn(B, N, D, requires_grad=True)
+    if bool(pooling(x[:, :0]).ne(0).any()):
+        raise Violation("a text of no token, in a batch of them, is not zero")
     for valid in (lengths_to_valid([0, 0, 0], N), lengths_to_valid([6, 1, 0], N)):
         out = pooling(x, valid)
         if bool(out[~valid.any(1)].ne(0).any()):

@@ -24,7 +24,7 @@ DIM, HEADS, WIDTH = SIZES["dim"], SIZES["heads"], SIZES["head_dim"]
 
 
 def inputs() -> Mapping[str, Tensor]:
-    """One set of inputs in the default dtype, the same in every call."""
+    """One set of inputs in the default dtype, the same in every call. ``valid`` may be left out."""
     return _inputs(torch.get_default_dtype())
 
 
@@ -43,7 +43,7 @@ def _inputs(dtype: torch.dtype) -> Mapping[str, Tensor]:
 
 def of_attention(attention: Attention, given: Mapping[str, Tensor]) -> list[Tensor]:
     """Outputs and weights under a mask."""
-    named: dict[str, Any] = {"mask": Mask(causal=True, keys=given["valid"]), "temperature": 1.3}
+    named: dict[str, Any] = {"mask": Mask(causal=True, keys=given.get("valid")), "temperature": 1.3}
     return [
         attention.forward(given["q"], given["k"], given["v"], **named),
         attention.weights(given["q"], given["k"], **named),
@@ -53,26 +53,26 @@ def of_attention(attention: Attention, given: Mapping[str, Tensor]) -> list[Tens
 def of_weighting(weighting: Weighting, given: Mapping[str, Tensor]) -> list[Tensor]:
     """Weights under a mask, in the dtype of the scores."""
     scores = given["scores"]
-    weights = weighting(at_least_fp32(scores), Mask(causal=True, keys=given["valid"]))
+    weights = weighting(at_least_fp32(scores), Mask(causal=True, keys=given.get("valid")))
     return [weights.to(scores.dtype)]
 
 
 def of_mixer(mixer: Mixer, given: Mapping[str, Tensor]) -> list[Tensor]:
     """The output at real tokens, of a mixer that is not causal."""
-    valid, pos = given["valid"], given["pos"]
+    valid, pos = given.get("valid"), given["pos"]
     out: Tensor = mixer(given["x"], Context(Mask(keys=valid), pos, pos), 0)
-    return [out.masked_fill(~valid[..., None], 0.0)]
+    return [out if valid is None else out.masked_fill(~valid[..., None], 0.0)]
 
 
 def of_residual(residual: Residual, given: Mapping[str, Tensor]) -> list[Tensor]:
     """The output."""
-    return [residual(given["x"], given["valid"])]
+    return [residual(given["x"], given.get("valid"))]
 
 
 def of_norm(norm: Norm, given: Mapping[str, Tensor]) -> list[Tensor]:
     """Both modes, and the running statistics that training left."""
     mode, before = norm.training, [buffer.clone() for buffer in norm.buffers()]
-    outs = [norm.eval()(given["x"], given["valid"]), norm.train()(given["x"], given["valid"])]
+    outs = [norm.train(training)(given["x"], given.get("valid")) for training in (False, True)]
     outs += [buffer.clone() for buffer in norm.buffers()]
     norm.train(mode)
     with torch.no_grad():
@@ -100,7 +100,7 @@ def of_feedforward(feedforward: FeedForward, given: Mapping[str, Tensor]) -> lis
     outs = [feedforward(given["x"])]
     if "auxiliary_loss" in feedforward.entry.traits:
         mode = feedforward.training
-        feedforward.train()(given["x"], 0.0, given["valid"])
+        feedforward.train()(given["x"], 0.0, given.get("valid"))
         feedforward.train(mode)
         if feedforward.auxiliary_loss is not None:
             outs.append(feedforward.auxiliary_loss)
@@ -109,7 +109,7 @@ def of_feedforward(feedforward: FeedForward, given: Mapping[str, Tensor]) -> lis
 
 def of_pooling(pooling: Pooling, given: Mapping[str, Tensor]) -> list[Tensor]:
     """With padding and without."""
-    return [pooling(given["x"], given["valid"]), pooling(given["x"])]
+    return [pooling(given["x"], given.get("valid")), pooling(given["x"])]
 
 
 PROBES: Mapping[str, Callable[..., list[Tensor]]] = {

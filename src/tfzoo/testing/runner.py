@@ -16,6 +16,7 @@ MODULES = (
     "component",
     "dtypes",
     "derivatives",
+    "empty",
     "attention",
     "attention_traits",
     "mixer",

@@ -16,6 +16,10 @@ from tfzoo.testing.contract import (
     assert_finite,
     assert_same,
 )
+from tfzoo.testing.empty import (
+    a_step_of_no_token_changes_nothing,
+    empty_batches_and_texts_are_harmless_in_a_model,
+)
 from tfzoo.testing.gradients import gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.stack_dtypes import (
@@ -263,6 +267,8 @@ STACK_CONTRACTS: tuple[StackContract, ...] = (
     rotated_scores_depend_on_distance_alone,
     the_source_is_read,
     texts_of_nothing_but_padding_are_harmless,
+    empty_batches_and_texts_are_harmless_in_a_model,
+    a_step_of_no_token_changes_nothing,
     gradients_reach_every_parameter,
     half_precision_under_autocast_is_close,
     weights_of_every_dtype_train,

@@ -144,6 +144,20 @@ def large_scores_are_harmless(entry: Entry) -> None:
 
 
 @contract("weighting")
+def the_slope_of_a_constant_sum_is_zero(entry: Entry) -> None:
+    """Where weights sum to one whatever the scores are, the gradient of their sum is 0, also where
+    scores are equal or a weight just reaches 0.
+    """
+    weighting, whole = build_randomized(entry), torch.randint(-3, 3, (B, H, Q, K)).double()
+    for given in (whole, whole / 2, scores(K)):
+        sums = weighting(given, Mask()).sum(-1)
+        if bool((sums - 1.0).abs().max() > CLEAR):
+            return
+        slope = gradient(weighting, given, Mask(), torch.ones_like(given))
+        assert_same(slope, torch.zeros_like(slope), "the gradient of a sum that is always 1")
+
+
+@contract("weighting")
 def gradients_reach_every_parameter(entry: Entry) -> None:
     """Gradients reach every parameter."""
     weighting, given = build_randomized(entry), scores()

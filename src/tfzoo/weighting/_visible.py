@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tfzoo.masks import Mask, softmax
+from tfzoo.masks import Mask, largest, softmax
 
 FAR = -4.0
 """Sparsemax and 1.5-entmax give no weight to a key whose score is 1, or 2, below the largest."""
@@ -24,20 +24,13 @@ def count(visible: Tensor) -> Tensor:
     return visible.sum(-1, keepdim=True).clamp(min=1)
 
 
-def softmax_over(scores: Tensor, visible: Tensor) -> Tensor:
-    """Softmax over the visible keys, zeros where a query may look at none: ``(b h q k)``."""
-    empty = ~visible.any(-1, keepdim=True)  # a softmax of nothing but -inf is NaN
-    scores = scores.masked_fill(~visible, float("-inf")).masked_fill(empty, 0.0)
-    return softmax(scores).masked_fill(empty, 0.0)
-
-
 def below_largest(scores: Tensor, visible: Tensor) -> Tensor:
     """Scores minus the largest visible score of their query, :data:`FAR` or more; :data:`FAR` at
     hidden keys: ``(b h q k)``.
     """
     scores = scores.masked_fill(~visible, float("-inf"))
-    largest = scores.detach().amax(-1, keepdim=True)
-    return (scores - largest.masked_fill(largest == float("-inf"), 0.0)).clamp(min=FAR)
+    top = largest(scores)
+    return (scores - top.masked_fill(top == float("-inf"), 0.0)).clamp(min=FAR)
 
 
 def ranks(scores: Tensor) -> Tensor:

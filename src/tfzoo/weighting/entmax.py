@@ -29,6 +29,8 @@ class Entmax(Weighting):
     """
 
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
+        if not scores.shape[-1]:  # no key is in the support
+            return scores
         visible = visible_keys(scores, mask)
         scores = below_largest(scores, visible) / 2.0
         inside = support(scores.detach())

@@ -7,7 +7,7 @@ from torch import Tensor
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
 from tfzoo.registry import register
-from tfzoo.weighting._visible import softmax_over, visible_keys
+from tfzoo.weighting._visible import visible_keys
 
 
 @register(
@@ -33,9 +33,11 @@ class Hardmax(Weighting):
     """
 
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
+        if not scores.shape[-1]:  # no key is the largest
+            return scores
         visible = visible_keys(scores, mask)
         shown = scores.detach().masked_fill(~visible, float("-inf"))
         largest = shown.argmax(-1, keepdim=True)
         hard = shown.new_zeros(shown.shape).scatter(-1, largest, 1.0).masked_fill(~visible, 0.0)
-        soft = softmax_over(scores, visible)
+        soft = Mask(allowed=visible).softmax(scores)
         return hard + (soft - soft.detach())

@@ -7,7 +7,6 @@ from torch import Tensor
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
 from tfzoo.registry import register
-from tfzoo.weighting._visible import softmax_over, visible_keys
 
 
 @register("weighting", "softmax", paper="arXiv:1706.03762, eq. 1", traits={"softmax"})
@@ -26,4 +25,4 @@ class Softmax(Weighting):
     """
 
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
-        return softmax_over(scores, visible_keys(scores, mask))
+        return mask.softmax(scores)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from tfzoo.contracts import Weighting
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, largest
 from tfzoo.registry import register
-from tfzoo.weighting._visible import below_largest, ranks, visible_keys
+from tfzoo.weighting._visible import below_largest, count, ranks, visible_keys
 
 
 @register("weighting", "sparsemax", paper="arXiv:1602.02068, section 2", traits={"sparse"})
@@ -32,6 +32,13 @@ class Sparsemax(Weighting):
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
         visible = visible_keys(scores, mask)
         scores = below_largest(scores, visible)
-        sums = scores.sort(-1, descending=True).values.cumsum(-1)
-        tau = ((sums - 1.0) / ranks(scores)).amax(-1, keepdim=True)
-        return (scores - tau).relu().masked_fill(~visible, 0.0)
+        outside = scores <= threshold(scores.detach())
+        tau = scores.masked_fill(outside, 0.0).sum(-1, keepdim=True) - 1.0
+        tau = tau / count(~outside)
+        return (scores - tau).masked_fill(outside | ~visible, 0.0)
+
+
+def threshold(scores: Tensor) -> Tensor:
+    """``tau``, the score from which on a weight is over 0: ``(b h q k) -> (b h q 1)``."""
+    sums = scores.sort(-1, descending=True).values.cumsum(-1)
+    return largest((sums - 1.0) / ranks(scores))

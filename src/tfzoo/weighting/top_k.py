@@ -9,7 +9,7 @@ from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
 from tfzoo.registry import register
 from tfzoo.values import check_range
-from tfzoo.weighting._visible import softmax_over, visible_keys
+from tfzoo.weighting._visible import visible_keys
 
 
 @register(
@@ -48,4 +48,4 @@ class TopK(Weighting):
         shown = scores.detach().masked_fill(~visible, float("-inf"))
         longer = pad(shown, (0, self.k), value=float("-inf"))  # there may be fewer keys than k
         smallest = longer.topk(self.k, -1).values[..., -1:]
-        return softmax_over(scores, visible & ~(shown < smallest))
+        return Mask(allowed=visible & ~(shown < smallest)).softmax(scores)

@@ -1,0 +1,108 @@
+"""Contracts about batches of no text and texts of no token, which are what a filter, the last shard
+of a data set or an empty line leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.errors import TfzooError
+from tfzoo.registry import Entry
+from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract, first_line
+from tfzoo.testing.probes import PROBES, B, N, inputs
+from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized
+from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject
+
+SIZES = ((0, N), (B, 0), (0, 0))
+"""Texts and tokens."""
+STEPS = (slice(0, 0), slice(0, 2), slice(2, 2), slice(2, 6))
+
+
+@contract(*COMPONENT_KINDS)
+def empty_batches_and_texts_are_harmless(entry: Entry) -> None:
+    """A batch of no text and texts of no token, with a mask and without one, give finite outputs of
+    their shape and finite gradients, in training and outside it; or an error of tfzoo refuses them
+    in one line.
+    """
+    for training in (True, False):
+        module = build_randomized(entry).train(training)
+        parameters = [one for one in module.parameters() if one.requires_grad]
+        full = [one.shape for one in PROBES[entry.kind](module, inputs())]
+        for texts, tokens in SIZES:
+            shapes = [tuple({B: texts, N: tokens}.get(n, n) for n in shape) for shape in full]
+            for given in cut(texts, tokens):
+                masked = "with" if "valid" in given else "without"
+                what = f"{texts} texts of {tokens} tokens {masked} a mask"
+                with or_refused_in_one_line():
+                    outs = PROBES[entry.kind](module, given)
+                    for out, shape in zip(outs, shapes, strict=True):
+                        if out.shape != shape:
+                            raise Violation(f"{what}: {tuple(out.shape)} instead of {shape}")
+                        assert_finite(out, what)
+                    assert_gradients_finite(outs, parameters, what)
+
+
+@contextmanager
+def or_refused_in_one_line() -> Iterator[None]:
+    """Leave the block where an error of tfzoo refuses something, in one line."""
+    try:
+        yield
+    except TfzooError as error:
+        if "\n" in str(error).strip():
+            raise Violation(f"refused in several lines: {first_line(error)}") from error
+
+
+def cut(texts: int, tokens: int) -> Iterator[Mapping[str, Tensor]]:
+    """The inputs of probes with so many texts and tokens: with a mask, and without one."""
+    given = {
+        name: one[tuple(slice({B: texts, N: tokens}.get(size)) for size in one.shape)].clone()
+        for name, one in inputs().items()
+    }
+    for one in given.values():
+        one.requires_grad_(one.is_floating_point())
+    yield given
+    yield {name: one for name, one in given.items() if name != "valid"}
+
+
+def assert_gradients_finite(outs: list[Tensor], parameters: list[nn.Parameter], what: str) -> None:
+    """Raise :class:`Violation` unless a backward pass gives finite gradients."""
+    loss = torch.stack([one.square().sum() for one in outs]).sum()
+    if loss.requires_grad and parameters:
+        for found in torch.autograd.grad(loss, parameters, allow_unused=True):
+            if found is not None:
+                assert_finite(found, f"gradient of {what}")
+
+
+def empty_batches_and_texts_are_harmless_in_a_model(subject: Subject) -> None:
+    """A batch of no text and texts of no token, on either side of a translator, with a mask and
+    without one, give finite outputs and gradients, in training and outside it; or an error of tfzoo
+    refuses them in one line.
+    """
+    parameters = list(subject.module.parameters())
+    for ids, source in ((TEXT[:0], SOURCE[:0]), (TEXT[:, :0], SOURCE), (TEXT, SOURCE[:, :0])):
+        what = f"texts {tuple(ids.shape)}, sources {tuple(source.shape)}"
+        with or_refused_in_one_line():
+            assert_finite(subject(ids, "right", source), what)
+            assert_finite(subject(ids, "none", source, "none"), what)
+        with or_refused_in_one_line(), subject.training(), torch.enable_grad():
+            out = subject(ids, "right", source)
+            assert_finite(out, f"{what}, while training")
+            assert_gradients_finite([out], parameters, what)
+
+
+def a_step_of_no_token_changes_nothing(subject: Subject) -> None:
+    """Decoding with a cache goes on after a step of no token as if it had not been, also in a batch
+    of no text; or an error of tfzoo refuses it in one line.
+    """
+    if not subject.causal:
+        return
+    for texts in (slice(None), slice(0)):
+        with or_refused_in_one_line():
+            cache, ids = subject.init_cache(SOURCE[texts]), FULL[texts]
+            steps = [subject.decode_step(ids[:, place], cache) for place in STEPS]
+            whole = subject(ids, "none", SOURCE[texts])
+            assert_same(torch.cat(steps, 1), whole, "steps of no token between others")

@@ -1,0 +1,71 @@
+"""Batches of no text and texts of no token in what the contracts of parts do not build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.errors import BadOption
+from tfzoo.search import Search, search
+
+D, V = 8, 12
+SIZES = [(0, 5), (2, 0), (0, 0)]
+
+
+def text(b: int, n: int) -> Tensor:
+    return torch.randint(4, V, (b, n))
+
+
+MODELS: dict[str, tuple[nn.Module, Callable[[nn.Module, Tensor], Tensor]]] = {
+    "language model": (tfzoo.LanguageModel(V, D, 2, 1), lambda model, ids: model(ids)),
+    "masked language model": (tfzoo.MaskedLanguageModel(V, D, 2, 1), lambda model, ids: model(ids)),
+    "translator": (tfzoo.Transformer(V, D, 2, 1), lambda model, ids: model(ids, ids)),
+    "encoder layer": (
+        nn.ModuleList([nn.Embedding(V, D), tfzoo.EncoderLayer(D, 2, position="rotary")]),
+        lambda model, ids: model[1](model[0](ids), mask=tfzoo.Mask(keys=ids != 0)),
+    ),
+    "decoder layer": (
+        nn.ModuleList([nn.Embedding(V, D), tfzoo.DecoderLayer(D, 2, position="alibi")]),
+        lambda model, ids: model[1](model[0](ids), model[0](ids), mask=tfzoo.Mask(keys=ids != 0)),
+    ),
+    "positions given": (
+        nn.ModuleList([nn.Embedding(V, D), tfzoo.Encoder(D, 2, 1, position="learned")]),
+        lambda model, ids: model[1](model[0](ids), positions=torch.zeros_like(ids)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("b", "n"), SIZES)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_takes_no_text_and_texts_of_no_token(name: str, b: int, n: int) -> None:
+    model, run = MODELS[name]
+    out = run(model, text(b, n))
+    assert out.shape[:2] == (b, n)
+    for gradient in torch.autograd.grad(out.sum(), list(model.parameters()), allow_unused=True):
+        assert gradient is None or not gradient.any()
+
+
+@pytest.mark.parametrize(("b", "q", "k"), [(0, 5, 3), (2, 0, 3), (2, 5, 0), (0, 0, 0)])
+def test_multihead_attention_takes_what_pytorch_takes(b: int, q: int, k: int) -> None:
+    theirs = nn.MultiheadAttention(D, 2, batch_first=True)
+    ours = tfzoo.MultiheadAttention(D, 2, batch_first=True)
+    ours.load_state_dict(theirs.state_dict())
+    x, y = torch.randn(b, q, D), torch.randn(b, k, D)
+    for expected, found in zip(theirs(x, y, y), ours(x, y, y), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_generate_and_search_take_no_text_and_refuse_a_prompt_of_no_token() -> None:
+    model = tfzoo.LanguageModel(V, D, 2, 1).eval()
+    assert tfzoo.generate(model, text(0, 3), max_new_tokens=2).shape == (0, 2)
+    for b in (0, 2):
+        with pytest.raises(BadOption, match="a prompt without tokens"):
+            tfzoo.generate(model, text(b, 0), max_new_tokens=2)
+    translator = tfzoo.Transformer(V, D, 2, 1).eval()
+    for beam in (1, 2):
+        assert search(translator, text(0, 3), Search(beam=beam)) == []
+        assert len(search(translator, text(2, 0), Search(beam=beam))) == 2
