@@ -11,6 +11,7 @@ says of a component is in :mod:`tfzoo.kinds`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -170,7 +171,8 @@ class Attention(Component):
         """``(b h q c), (b h k c), (b h k e) -> (b h q e)``.
 
         Args:
-            mask: which query may look at which key.
+            mask: which query may look at which key. Hidden keys and values must be finite, as a
+                weight of 0 times NaN is NaN; stacks and layers see to it.
             bias: added to the scores; broadcasts to ``(b h q k)``.
             temperature: divides the scores.
             dropout: probability in force, 0 outside training.
@@ -196,6 +198,20 @@ class Attention(Component):
         return self.combine(drop(weights.to(v.dtype), dropout), v)
 
 
+def value_matrices(sublayer: nn.Module) -> list[Tensor]:
+    """The matrices that values pass on their way through a sublayer, whole parameters, which a
+    residual connection may scale at the start as ``deepnorm`` does: what the sublayer's method of
+    this name gives, or else all of its parameters of two or more axes.
+
+    A sublayer writes the method where some of its matrices make scores, gates or choices instead,
+    as queries, keys and routers do.
+    """
+    declared = getattr(sublayer, "value_matrices", None)
+    if declared is not None:
+        return list(declared())
+    return [one for one in sublayer.parameters() if one.dim() > 1]
+
+
 class Norm(Component):
     """``(b n d), (b n) -> (b n d)``. Statistics in fp32 or better; the output has the input's
     dtype.
@@ -210,14 +226,19 @@ class Norm(Component):
 class Residual(Component):
     """A residual connection and a norm around a sublayer: ``(b n d), (b n) -> (b n d)``.
 
-    A part creates its norms (``create("norm", norm, dim=dim)``) and says where they stand; supplied
-    are also the index ``layer`` of the layer and the number of ``layers``. :meth:`branch` is ``f``
-    in formulas.
+    A part creates its norms (``create("norm", norm, dim=dim)``) and says where they stand. Supplied
+    are also where it stands itself: the index ``layer`` of ``layers``; ``cross``, whether the stack
+    reads the memory of an encoder; ``decoder_layers``, the number of layers of the decoder that
+    reads this encoder, 0 if none does. :meth:`branch` is ``f`` in formulas. Of how the sublayer
+    starts, a part may scale what :func:`value_matrices` gives.
 
     Args:
         inner: the sublayer, called with the tokens and further arguments of :meth:`forward`.
         dropout: dropout probability of the sublayer's output, in training mode.
     """
+
+    alone: ClassVar[Mapping[str, Any]] = {"cross": False, "decoder_layers": 0}
+    """What :func:`tfzoo.create` supplies where its caller does not."""
 
     def __init__(self, inner: nn.Module, dropout: float) -> None:
         super().__init__()
@@ -258,7 +279,7 @@ class Position(Component):
 
 class FeedForward(Component):
     """``(b n d) -> (b n d)``, each token by itself. ``dropout`` is the probability in force on the
-    hidden layer.
+    hidden layer. :func:`value_matrices` says which method it may have beside :meth:`forward`.
 
     With the trait ``auxiliary_loss``, :meth:`forward` also takes ``valid`` ``(b n)``, False at
     padding, None without padding, and in training mode it sets :attr:`auxiliary_loss`.

@@ -66,7 +66,9 @@ KINDS: Mapping[str, Kind] = {
     "residual": Kind(
         "tfzoo.residual",
         "tfzoo.contracts.Residual",
-        frozenset({"inner", "dropout", "dim", "norm", "layer", "layers"}),
+        frozenset(
+            {"inner", "dropout", "dim", "norm", "layer", "layers", "cross", "decoder_layers"}
+        ),
         {
             "final_norm": "a stack needs a norm after its last layer",
             "ends_with_norm": "the output is that of a norm",

@@ -118,19 +118,20 @@ class Mask:
         ``finite`` promises that no score is, which saves a look at all of them.
         """
         q, k = scores.shape[-2:]
-        visible, empty = self.boolean(q, k, scores.device), self.fully_masked(q, k, scores.device)
-        # A softmax of nothing but -inf is NaN, and so is its gradient: let such a row see all keys.
-        shown = visible if visible is None or empty is None else visible | empty
-        if shown is not None:
-            scores = scores.masked_fill(~shown, float("-inf"))
-        if bias is not None:
-            scores = scores + bias
-        if bias is not None or not finite:
-            hidden = largest(scores) == float("-inf")
-            scores, empty = (
-                scores.masked_fill(hidden, 0.0),
-                hidden if empty is None else hidden | empty,
-            )
+        visible = self.boolean(q, k, scores.device)
+        # A softmax of nothing but -inf is NaN, and so is its gradient.
+        if finite and bias is None:
+            empty = self.fully_masked(q, k, scores.device)
+            shown = visible if visible is None or empty is None else visible | empty
+            if shown is not None:
+                scores = scores.masked_fill(~shown, float("-inf"))
+        else:
+            if visible is not None:
+                scores = scores.masked_fill(~visible, float("-inf"))
+            if bias is not None:
+                scores = scores + bias
+            empty = largest(scores) == float("-inf")
+            scores = scores.masked_fill(empty, 0.0)
         weights = softmax(scores)
         return weights if empty is None else weights.masked_fill(empty, 0.0)
 

@@ -9,12 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import tfzoo
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Residual
 from tfzoo.models.initialise import initialise
 from tfzoo.registry import create
+from tfzoo.residual.deepnorm import DeepNorm
 from tfzoo.testing.samples import randomize
 
 D = 6
@@ -85,11 +87,86 @@ def test_a_layer_with_rezero_starts_as_the_identity_and_learns() -> None:
         assert all(not weight.grad.any() for weight in part.inner.parameters())
 
 
-@pytest.mark.parametrize(("layers", "alpha", "beta"), [(6, 1.8612, 0.3799), (50, 3.1623, 0.2236)])
-def test_deepnorm_has_the_numbers_of_its_paper(layers: int, alpha: float, beta: float) -> None:
-    """Wang et al. 2022, figure 2: ``(2 N)^(1/4)`` and ``(8 N)^(-1/4)``."""
-    part = wrap("deepnorm", nn.Linear(D, D), layers)
-    assert (part.alpha, part.beta) == pytest.approx((alpha, beta), abs=5e-5)
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (tfzoo.Encoder(8, 2, 6, residual="deepnorm"), (1.8612, 0.3799)),
+        (tfzoo.Encoder(8, 2, 50, residual="deepnorm"), (3.1623, 0.2236)),
+        (tfzoo.LanguageModel(9, 8, 2, 6, residual="deepnorm"), (1.8612, 0.3799)),
+        (tfzoo.TransformerClassifier(9, 2, 8, 2, 6, residual="deepnorm"), (1.8612, 0.3799)),
+        (tfzoo.Decoder(8, 2, 6, residual="deepnorm"), (2.0598, 0.3433)),
+        (tfzoo.Decoder(8, 2, 6, residual="deepnorm", cross_attention=False), (1.8612, 0.3799)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_deepnorm_has_the_numbers_of_its_paper(
+    model: nn.Module, expected: tuple[float, float]
+) -> None:
+    """Wang et al. 2022, figure 2, the line of the stack that it stands in."""
+    for part in model.modules():
+        if isinstance(part, DeepNorm):
+            assert (part.alpha, part.beta) == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "encoder", "decoder"),
+    [(6, 6, (1.4179, 0.4970), (2.0598, 0.3433)), (18, 2, (1.7423, 0.4045), (1.5651, 0.4518))],
+)
+def test_deepnorm_of_a_translator_takes_the_depths_of_both_its_sides(
+    n: int, m: int, encoder: tuple[float, float], decoder: tuple[float, float]
+) -> None:
+    """``0.81 (N^4 M)^(1/16), 0.87 (N^4 M)^(-1/16)``, and ``(3 M)^(1/4), (12 M)^(-1/4)``."""
+    model = tfzoo.Transformer(9, 8, 2, n, residual="deepnorm", decoder={"layers": m})
+    for side, expected in ((model.encoder, encoder), (model.decoder, decoder)):
+        parts = [part for part in side.modules() if isinstance(part, DeepNorm)]
+        assert len(parts) == (2 * n if side is model.encoder else 3 * m)
+        for part in parts:
+            assert (part.alpha, part.beta) == pytest.approx(expected, abs=5e-5)
+
+
+def halved(**options: Any) -> set[str]:
+    """The parameters that start half as large under ``deepnorm`` with a ``beta`` of 0.5; the others
+    start alike, also when the model is initialised anew.
+    """
+    layers = [
+        TransformerLayer(
+            8, StackOptions(2, 2, residual=residual, **options), causal=True, cross=False
+        )
+        for residual in ("post", {"name": "deepnorm", "beta": 0.5})
+    ]
+    for _ in range(2):
+        for layer in layers:
+            initialise(layer, seed=1)
+        plain, scaled = (dict(layer.named_parameters()) for layer in layers)
+        found = {name for name in plain if not torch.equal(scaled[name], plain[name])}
+        assert all(torch.equal(2 * scaled[name], plain[name]) for name in found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mixer", "matrices"),
+    [
+        ("multihead", {"value", "output"}),
+        ("linear_attention", {"value", "output"}),
+        ("convolution", {"input", "kernel", "output"}),
+        ("gru", {"ahead.weight_ih_l0", "ahead.weight_hh_l0", "output"}),
+        ({"name": "average", "hidden": 8}, {"ffn.inner", "ffn.outer"}),
+    ],
+)
+def test_deepnorm_scales_what_a_mixer_declares(mixer: Any, matrices: set[str]) -> None:
+    whole = ("kernel", "ahead")
+    assert halved(mixer=mixer, feedforward="none") == {
+        f"self_attention.inner.{one}" + ("" if one.startswith(whole) else ".weight")
+        for one in matrices
+    }
+
+
+def test_deepnorm_scales_experts_and_no_router() -> None:
+    mixture = {"name": "mixture", "bias": True, "experts": 3}
+    assert halved(mixer="none", feedforward=mixture) == {
+        "feedforward.inner.inner.weight",
+        "feedforward.inner.outer.weight",
+    }
 
 
 def test_deepnorm_scales_the_start_of_values_outputs_and_feedforward_alone() -> None:

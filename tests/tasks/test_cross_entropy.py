@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.golden import load
-from tfzoo.tasks.cross_entropy import chunk_rows, cross_entropy
+from tfzoo.tasks.cross_entropy import chunk_rows, cross_entropy, cross_entropy_of_logits
 
 ROWS = chunk_rows(torch.device("cpu"), 37)
 
@@ -154,3 +154,21 @@ def test_on_a_cpu_autocast_changes_neither_the_loss_nor_its_gradients() -> None:
         got, _ = cross_entropy(hidden, weight, target, 0.1)
     torch.testing.assert_close(got, wanted)
     torch.testing.assert_close(torch.autograd.grad(got, (hidden, weight)), gradients)
+
+
+def test_label_smoothing_is_szegedys_over_the_classes_that_are_no_padding() -> None:
+    """With another number, as the docstring says."""
+    torch.manual_seed(0)
+    v, smoothing, pad = 7, 0.3, 2
+    logits = torch.randn(5, v, dtype=torch.float64)
+    target = torch.tensor([0, 1, 3, 4, 6])
+    theirs = smoothing * (v - 1) / (v - 2)
+    q = torch.full_like(logits, theirs / (v - 1))
+    q[range(5), target] += 1 - theirs
+    q[:, pad] = 0.0
+    expected = -(q * logits.log_softmax(-1)).sum()
+    found, _ = cross_entropy_of_logits(logits, target, smoothing, pad)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0.0)
+    said = " ".join((cross_entropy.__doc__ or "").split())
+    assert "give ``smoothing / v`` to every class" in said
+    assert "``smoothing (v - 2) / (v - 1)``" in said

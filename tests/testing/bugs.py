@@ -37,9 +37,24 @@ BUGS = (
     Bug(
         "a softmax of scores of -inf is not a number",
         "masks.py",
-        "if bias is not None or not finite:",
-        "if bias is not None:",
+        "if finite and bias is None:",
+        "if bias is None:",
         "tests/test_masks.py::test_softmax_of_scores_of_minus_infinity_is_that_of_the_weighting",
+    ),
+    Bug(
+        "NaN in padding enters a stack",
+        "blocks/positioned.py",
+        "return x if keys is None else x.masked_fill(~keys[..., None], 0.0)",
+        "return x",
+        "stack encoder nan_in_padding_reaches_no_token",
+    ),
+    Bug(
+        "NaN in the padding of a memory enters a decoder",
+        "blocks/stack.py",
+        "memory=None if memory is None else self.zero_padding(memory, memory_mask)",
+        "memory=memory",
+        "tests/blocks/test_nan_in_padding.py::"
+        "test_outputs_and_gradients_of_tokens_are_those_without_it",
     ),
     # batches of no text, texts of no token
     Bug(
@@ -856,16 +871,51 @@ BUGS = (
     Bug(
         "the weight of a deep residual connection does not grow with depth",
         "residual/deepnorm.py",
-        "(2 * layers) ** 0.25",
-        "2**0.25",
+        "return (2 * layers) ** 0.25",
+        "return 2**0.25",
         RESIDUAL + "test_deepnorm_has_the_numbers_of_its_paper",
     ),
     Bug(
         "deep stacks scale the start of queries and keys too",
+        "blocks/multihead.py",
+        "[*value_matrices(self.value), *value_matrices(self.output)]",
+        "[one.weight for one in (self.query, self.key, self.value, self.output)]",
+        "mixer multihead value_matrices_say_the_truth",
+    ),
+    Bug(
+        "deep stacks scale the router of experts",
+        "feedforward/mixture.py",
+        "[self.inner.weight, self.outer.weight]",
+        "[self.inner.weight, self.outer.weight, self.router.weight]",
+        "feedforward mixture value_matrices_say_the_truth",
+    ),
+    Bug(
+        "deep stacks leave the values of linear attention as they are",
+        "mixer/linear_attention.py",
+        "[self.value.weight, self.output.weight]",
+        "[self.output.weight]",
+        "mixer linear_attention value_matrices_say_the_truth",
+    ),
+    Bug(
+        "a residual connection scales all matrices, whatever the sublayer declares",
         "residual/deepnorm.py",
-        '("query", "key", "gate", "attention")',
-        '("gate", "attention")',
-        RESIDUAL + "test_deepnorm_scales_the_start_of_values_outputs_and_feedforward_alone",
+        "for matrix in value_matrices(self.inner):",
+        "for matrix in [one for one in self.inner.parameters() if one.dim() > 1]:",
+        "residual deepnorm of_its_sublayer_it_scales_value_matrices_alone",
+    ),
+    Bug(
+        "a translator's encoder takes the constants of an encoder alone",
+        "models/transformer.py",
+        "decoder_layers=depth",
+        "decoder_layers=0",
+        RESIDUAL + "test_deepnorm_of_a_translator_takes_the_depths_of_both_its_sides",
+    ),
+    Bug(
+        "a translator's decoder takes the constants of a decoder alone",
+        "residual/deepnorm.py",
+        "if cross:",
+        "if False:",
+        RESIDUAL + "test_deepnorm_of_a_translator_takes_the_depths_of_both_its_sides",
     ),
     Bug(
         "a branch that should start at zero starts at one",

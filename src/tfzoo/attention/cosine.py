@@ -80,4 +80,5 @@ def direction(x: Tensor) -> Tensor:
     """
     wide = at_least_fp32(x)
     length = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
-    return (wide / length.masked_fill(length < EPS, math.inf)).to(x.dtype)
+    unit: Tensor = wide / length.masked_fill(length < EPS, math.inf)
+    return unit.to(x.dtype)

@@ -86,7 +86,8 @@ class Decoder(Stack):
         prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
-        """``(b n d), (b k d) -> (b n d)``. Outputs at padding are without meaning.
+        """``(b n d), (b k d) -> (b n d)``. Outputs at padding are without meaning, and what
+        stands there, also NaN, has no influence on others and their gradients.
 
         Args:
             memory: the output of an encoder.
@@ -189,7 +190,7 @@ class DecoderLayer(WithCache, StandaloneLayer):
         context = self.decoder_context(
             x, memory, mask, memory_mask, positions, padding, prefix, cache
         )
-        y = self.run(x, context)
+        y = self.run(self.zero_padding(x, mask), context)
         if cache is not None:
             cache.length += x.shape[1]
         return y

@@ -60,7 +60,8 @@ class Encoder(Stack):
         positions: Tensor | None = None,
         padding: Padding | None = None,
     ) -> Tensor:
-        """``(b n d) -> (b n d)``. Outputs at padding are without meaning.
+        """``(b n d) -> (b n d)``. Outputs at padding are without meaning, and what stands there,
+        also NaN, has no influence on others and their gradients.
 
         Args:
             mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding; None: no padding.
@@ -131,4 +132,4 @@ class EncoderLayer(StandaloneLayer):
         """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
         check_tokens(x, self.dim, self.causal, mask, positions)
         context = self.context(x, mask, positions, padding)
-        return self.run(x, context)
+        return self.run(self.zero_padding(x, mask), context)

@@ -26,6 +26,7 @@ class Mixer(Component):
     (:meth:`~tfzoo.blocks.context.Context.non_padding`) nor, in a causal stack, on later tokens. To
     decode token by token, a mixer stores what it needs of earlier tokens in
     ``context.cache.target[layer]``, a :class:`~tfzoo.blocks.cache.LayerCache`.
+    :func:`~tfzoo.contracts.value_matrices` says which method it may have beside :meth:`forward`.
 
     A stack calls a mixer with the context of its layers. Alone, it is called with tokens, and a
     mask where there is padding:

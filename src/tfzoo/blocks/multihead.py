@@ -13,7 +13,7 @@ from tfzoo.blocks.cache import LayerCache
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.options import StackOptions
-from tfzoo.contracts import Attention, Norm, Weighting
+from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
 from tfzoo.masks import Mask
 from tfzoo.registry import create
 
@@ -77,6 +77,10 @@ class SelfOrCrossAttention(nn.Module):
         """Scales of heads start at 1. Submodules initialise their parameters themselves."""
         if self.head_scale is not None:
             nn.init.ones_(self.head_scale)
+
+    def value_matrices(self) -> list[Tensor]:
+        """Those of values and of the output."""
+        return [*value_matrices(self.value), *value_matrices(self.output)]
 
     def queries(self, x: Tensor) -> Tensor:
         """``(b n d) -> (b h n c)``"""

@@ -8,7 +8,7 @@ from tfzoo.blocks.context import Context
 from tfzoo.blocks.mixer import Mixer
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.traits import has_auxiliary_loss
-from tfzoo.contracts import FeedForward, Norm
+from tfzoo.contracts import FeedForward, Norm, value_matrices
 from tfzoo.dropout import dropout as drop
 from tfzoo.errors import BadOption
 from tfzoo.registry import create, registry
@@ -36,6 +36,10 @@ class Parallel(nn.Module):
         norm = options.norm if options.parallel == "two_norms" else "none"
         self.mixer_norm: Norm = create("norm", norm, dim=dim)
         self.feedforward_norm: Norm = create("norm", norm, dim=dim)
+
+    def value_matrices(self) -> list[Tensor]:
+        """Those of both."""
+        return [*value_matrices(self.mixer), *value_matrices(self.feedforward)]
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b n d) -> (b n d)``"""

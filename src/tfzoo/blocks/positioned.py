@@ -57,6 +57,13 @@ class Positioned(nn.Module):
         self.needs_length = "needs_length" in traits
         self.max_positions = options.max_length if "bounded" in traits else None
 
+    def zero_padding(self, x: Tensor, mask: Mask | None) -> Tensor:
+        """Zeros at padding: ``(b n d) -> (b n d)``. Anything may stand there; a weight of 0 would
+        not cancel NaN.
+        """
+        keys = None if mask is None else mask.keys
+        return x if keys is None else x.masked_fill(~keys[..., None], 0.0)
+
     def check_layer(self, parts: Parts, allow: Collection[str]) -> None:
         """Check the components of a layer, and record how they use masks: whether one reads the
         padding mask, and whether ``mask.allowed`` has an effect on all of them.

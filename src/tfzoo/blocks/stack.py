@@ -55,6 +55,7 @@ class WithCache(Positioned):
         layers = self.decoder_layers()
         cache = DecoderCache(len(layers), memory_mask or Mask())
         if memory is not None:
+            memory = self.zero_padding(memory, memory_mask)
             for layer, kept in zip(layers, cache.source, strict=True):
                 layer.cross_attention.inner.keep_memory(memory, kept)  # type: ignore[union-attr, operator]  # a decoder with memory has it
         return cache
@@ -84,7 +85,7 @@ class WithCache(Positioned):
             mask,
             positions,
             padding,
-            memory=memory,
+            memory=None if memory is None else self.zero_padding(memory, memory_mask),
             memory_mask=memory_mask,
             prefix=prefix,
             cache=cache,
@@ -103,6 +104,7 @@ class Stack(WithCache):
         causal: self-attention is causal.
         cross: each layer has cross-attention to ``memory``, the output of an encoder.
         allow: names of clash rules to ignore.
+        decoder_layers: the number of layers of the decoder that reads this encoder; 0: none does.
 
     Raises:
         Clash: components that cannot work together.
@@ -117,6 +119,7 @@ class Stack(WithCache):
         causal: bool,
         cross: bool,
         allow: Collection[str],
+        decoder_layers: int = 0,
     ) -> None:
         super().__init__()
         self.add_position(dim, options, causal=causal, allow=allow)
@@ -126,7 +129,15 @@ class Stack(WithCache):
         self.embedding_projection = Linear(dim, dim) if options.embedding_projection else None
         each = options.each_layer()
         self.layers = nn.ModuleList(
-            TransformerLayer(dim, one, causal=causal, cross=cross, layer=layer, layers=len(each))
+            TransformerLayer(
+                dim,
+                one,
+                causal=causal,
+                cross=cross,
+                layer=layer,
+                layers=len(each),
+                decoder_layers=decoder_layers,
+            )
             for layer, one in enumerate(each)
         )
         self.add_layer_positions(dim, options, each, allow)
@@ -197,7 +208,7 @@ class Stack(WithCache):
         context = self.decoder_context(
             x, memory, mask, memory_mask, positions, padding, prefix, cache
         )
-        y = self.run(x, mask, context)
+        y = self.run(self.zero_padding(x, mask), mask, context)
         if cache is not None:
             cache.length += x.shape[1]
         return y

@@ -22,7 +22,8 @@ from tfzoo.registry import NormSpec, create
 
 class TransformerLayer(nn.Module):
     """Self-attention or another mixer, cross-attention if ``cross``, and a feed-forward sublayer.
-    It is layer ``layer`` of ``layers``, counted from 0.
+    It is layer ``layer`` of ``layers``, counted from 0, in an encoder that a decoder of
+    ``decoder_layers`` reads, if that is over 0.
 
     A mixer and a feed-forward component with the trait ``identity`` are left out. ``compiled`` and
     ``activation_checkpointing`` have an effect only in training mode with gradients enabled and
@@ -41,6 +42,7 @@ class TransformerLayer(nn.Module):
         cross: bool,
         layer: int = 0,
         layers: int = 1,
+        decoder_layers: int = 0,
     ) -> None:
         super().__init__()
         depth = {"layer": layer, "layers": layers}
@@ -50,8 +52,9 @@ class TransformerLayer(nn.Module):
         ) -> Residual | None:
             if isinstance(inner, Component) and "identity" in inner.entry.traits:
                 return None
-            supplied = {"inner": inner, "dropout": dropout, "dim": dim, "norm": norm}
-            return create("residual", options.residual, **supplied, **depth)  # type: ignore[no-any-return]
+            supplied = {"inner": inner, "dropout": dropout, "dim": dim, "norm": norm, **depth}
+            sides = {"cross": cross, "decoder_layers": decoder_layers}
+            return create("residual", options.residual, **supplied, **sides)  # type: ignore[no-any-return]
 
         mixer: Mixer = create(
             "mixer", options.mixer, dim=dim, options=options, causal=causal, **depth

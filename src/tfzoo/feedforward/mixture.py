@@ -96,6 +96,10 @@ class Mixture(FeedForward):
         if self.router.bias is not None:
             nn.init.zeros_(self.router.bias)
 
+    def value_matrices(self) -> list[Tensor]:
+        """Those of the experts; the router chooses."""
+        return [self.inner.weight, self.outer.weight]
+
     def forward(self, x: Tensor, dropout: float = 0.0, valid: Tensor | None = None) -> Tensor:
         tokens = x.flatten(0, -2)
         padding = None if valid is None else ~valid.flatten()[:, None]

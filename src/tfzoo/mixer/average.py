@@ -8,7 +8,7 @@ from torch import Tensor
 from tfzoo.blocks.context import Context
 from tfzoo.blocks.linear import Linear
 from tfzoo.blocks.mixer import Mixer
-from tfzoo.contracts import FeedForward
+from tfzoo.contracts import FeedForward, value_matrices
 from tfzoo.precision import at_least_fp32
 from tfzoo.registry import create, register
 from tfzoo.values import check_range
@@ -44,6 +44,10 @@ class Average(Mixer):
         self.gate = Linear(2 * dim, 2 * dim)
         ffn = "none" if hidden is None else {"name": "relu", "hidden": hidden}
         self.ffn: FeedForward = create("feedforward", ffn, dim=dim)
+
+    def value_matrices(self) -> list[Tensor]:
+        """Those of FFN."""
+        return value_matrices(self.ffn)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         mean = self.ffn(self.mean(x, context, layer).to(x.dtype)).expand_as(x)

@@ -45,6 +45,10 @@ class LinearAttention(Mixer):
         self.value = Linear(dim, width, bias=options.bias)
         self.output = Linear(width, dim, bias=options.bias)
 
+    def value_matrices(self) -> list[Tensor]:
+        """Those of values and of the output."""
+        return [self.value.weight, self.output.weight]
+
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         q, k, v = (
             rearrange(at_least_fp32(linear(x)), "b n (h c) -> b h n c", h=self.heads)

@@ -92,8 +92,12 @@ class Transformer(nn.Module):
             )
         common = StackOptions(layers, heads, **stack)
         sides = common.updated(encoder, "encoder"), common.updated(decoder, "decoder")
-        self.encoder = Stack(dim, sides[0], causal=False, cross=False, allow=allow or ())
-        self.decoder = Stack(dim, sides[1], causal=True, cross=True, allow=allow or ())
+        allow = allow or []
+        depth = sides[1].layers
+        self.encoder = Stack(
+            dim, sides[0], causal=False, cross=False, allow=allow, decoder_layers=depth
+        )
+        self.decoder = Stack(dim, sides[1], causal=True, cross=True, allow=allow)
 
         def embedding(size: int) -> Embedding:
             return Embedding(size, dim, scale=scale_embeddings, std=embedding_std)

@@ -55,8 +55,13 @@ class NTK(Scaling):
 @dataclass
 class YaRN(Scaling):
     """Pairs that turn more than ``beta_fast`` times stay, those that turn less than ``beta_slow``
-    times are slower by ``factor``, and in between a ramp over the channels (Peng et al. 2023,
-    sections 3.2 and 3.4). ``truncate`` begins and ends the ramp at whole channels.
+    times are slower by ``factor``, and in between is a ramp (Peng et al. 2023, arXiv:2309.00071,
+    sections 3.2 and 3.4).
+
+    The ramp is that of the authors' code, which ``_compute_yarn_parameters`` of ``transformers``
+    follows: linear in the index of the pair. Section 3.2 has one that is linear in the number of
+    turns; they agree at both ends alone. ``truncate`` begins and ends the ramp at whole pairs, as
+    that code does.
     """
 
     original_max_length: int = 8192

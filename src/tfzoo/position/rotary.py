@@ -35,8 +35,9 @@ class Rotary(Position):
             ``c`` above is then their number, and the others pass unchanged.
         scaling: slower rotation, for text longer than that of training: of all pairs (``linear``),
             of the slow ones more than the fast ones (``ntk``), or only of those that turn few times
-            within ``original_max_length`` tokens (``yarn``, ``llama3``). The options below belong
-            to it; None is the value in parentheses.
+            within ``original_max_length`` tokens (``yarn``, whose ramp in between is that of its
+            code, not of its paper; ``llama3``). The options below belong to it; None is the value
+            in parentheses.
         factor: how much slower (8).
         original_max_length: the length of text in training (8192).
         beta_fast: pairs that turn more often stay, in ``yarn`` (32).

@@ -7,12 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.contracts import Norm, Residual
+from tfzoo.contracts import Norm, Residual, value_matrices
 from tfzoo.registry import NormSpec, create, register
 from tfzoo.values import check_range
-
-NOT_SCALED = ("query", "key", "gate", "attention")
-"""What of an attention block starts as it is: scores are a matter of their own."""
 
 
 @register("residual", "deepnorm", paper="arXiv:2203.00555, section 4.1", traits={"ends_with_norm"})
@@ -29,14 +26,17 @@ class DeepNorm(Residual):
     decoder of an encoder-decoder           (3 M)^(1/4)             (12 M)^(-1/4)
     ======================================  ======================  =======================
 
-    The defaults are those of the first line, as a layer knows the number of ``layers`` of its own
-    stack alone. In an encoder-decoder, set both numbers for each side (``encoder: {residual: {name:
-    deepnorm, alpha: ..., beta: ...}}``). A model's option ``init_std`` replaces ``beta``.
+    The defaults are those of the stack that it stands in: a decoder with cross-attention has the
+    last line, the encoder of a :class:`tfzoo.Transformer` the second. An ``Encoder`` and a layer by
+    themselves know of no decoder and no other layers: where there are some, set both numbers. A
+    model's option ``init_std`` replaces ``beta``.
 
     Options:
         alpha: multiplies the residual connection.
-        beta: multiplies the initial weights of the sublayer: all matrices of a feed-forward layer,
-            value and output projection of attention.
+        beta: multiplies the initial matrices that values pass in the sublayer: those of a
+            feed-forward layer or of its experts, value and output projections of attention, the
+            kernel and the projections of a convolution, the matrices of a recurrent network. Those
+            of queries, keys, gates and routers start as they are.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -53,6 +53,8 @@ class DeepNorm(Residual):
         dim: int,
         norm: NormSpec,
         layers: int,
+        cross: bool,
+        decoder_layers: int,
         *,
         alpha: float | None = None,
         beta: float | None = None,
@@ -60,17 +62,27 @@ class DeepNorm(Residual):
         super().__init__(inner, dropout)
         check_range("residual 'deepnorm': alpha", alpha, gt=0, optional=True)
         check_range("residual 'deepnorm': beta", beta, gt=0, optional=True)
-        self.alpha = (2 * layers) ** 0.25 if alpha is None else alpha
-        self.beta = (8 * layers) ** -0.25 if beta is None else beta
+        constants = alpha_and_beta(layers, cross, decoder_layers)
+        self.alpha = constants[0] if alpha is None else alpha
+        self.beta = constants[1] if beta is None else beta
         self.norm: Norm = create("norm", norm, dim=dim)
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Multiply the initial weights of the sublayer, which it has just drawn, by ``beta``."""
-        for name, module in self.inner.named_modules():
-            if isinstance(module, nn.Linear) and name.partition(".")[0] not in NOT_SCALED:
-                module.weight.mul_(self.beta)
+        """Multiply the initial matrices of the sublayer, which it has just drawn, by ``beta``."""
+        for matrix in value_matrices(self.inner):
+            matrix.mul_(self.beta)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
         return self.norm(self.alpha * x + self.branch(x, *args), valid)  # type: ignore[no-any-return]
+
+
+def alpha_and_beta(layers: int, cross: bool, decoder_layers: int) -> tuple[float, float]:
+    """The numbers of the table, for a stack of ``layers``."""
+    if cross:
+        return (3 * layers) ** 0.25, (12 * layers) ** -0.25
+    if decoder_layers:
+        both = (layers**4 * decoder_layers) ** (1 / 16)
+        return 0.81 * both, 0.87 / both
+    return (2 * layers) ** 0.25, (8 * layers) ** -0.25

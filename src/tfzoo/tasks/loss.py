@@ -69,8 +69,10 @@ def class_losses(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> tuple
     """``-sum_j q_j log p_j`` and ``-log p_y`` of each text, in nats: ``(b c), (b) -> (b), (b)``, in
     fp32, or float64 for float64 logits.
 
-    ``q`` is ``1 - smoothing`` at the label ``y`` and ``smoothing / (c - 1)`` elsewhere (Szegedy et
-    al. 2016, section 7).
+    ``q`` is ``1 - smoothing`` at the label ``y`` and ``smoothing / (c - 1)`` elsewhere, as in
+    tensor2tensor, the code of Vaswani et al. 2017. Szegedy et al. 2016 (section 7), whose idea it
+    is, and ``F.cross_entropy`` give ``smoothing / c`` to every class, the label too: they have with
+    ``smoothing`` what this has with ``smoothing (c - 1) / c``.
     """
     log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
     nll = -log_p.gather(-1, label[:, None])[:, 0]

@@ -29,7 +29,8 @@ class Optim:
             of two or more dimensions, not to biases and the weights of norms.
         schedule: name and options of a learning-rate schedule, see ``tfzoo list schedule``.
         label_smoothing: probability in ``[0, 1)`` that the target distribution gives to all classes
-            except the target and padding (Szegedy et al. 2016, section 7).
+            except the target and padding, in equal shares. (Szegedy et al. 2016, section 7, and
+            ``F.cross_entropy`` give the target a share of it too.)
         max_skipped: the number of skipped steps in a row, at least 1, after which training ends. A
             step is skipped if its loss or a gradient is not finite.
         optimizer: name and options of an optimiser, see ``tfzoo list optimizer``.

@@ -12,7 +12,7 @@ from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_fini
 from tfzoo.testing.empty import empty_batches_and_texts_are_harmless_in_a_model
 from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
 from tfzoo.testing.samples import randomize
-from tfzoo.testing.stack_contracts import StackContract, angles
+from tfzoo.testing.stack_contracts import StackContract, angles, nan_in_padding_reaches_no_token
 from tfzoo.testing.subject import FULL, TEXT, Subject, hooks, left
 
 
@@ -157,6 +157,7 @@ def the_state_dict_holds_all(subject: Subject) -> None:
 CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (
     padding_has_no_influence,
     padding_has_no_influence_while_training,
+    nan_in_padding_reaches_no_token,
     a_text_does_not_see_the_others_of_its_batch,
     every_token_has_influence,
     tokens_of_a_causal_classifier_see_no_later_ones,

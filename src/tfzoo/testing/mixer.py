@@ -28,6 +28,7 @@ from tfzoo.testing.contract import (
 )
 from tfzoo.testing.gradients import assert_gradients
 from tfzoo.testing.samples import SIZES, build_randomized, lengths_to_valid, randomize
+from tfzoo.testing.subject import pass_padding
 
 B, N, D = 3, 6, SIZES["dim"]
 LONG = 100
@@ -40,6 +41,7 @@ BETWEEN = torch.tensor([[1, 0, 1, 1, 0, 1], [0, 1, 0, 0, 1, 1], [1, 1, 1, 0, 0, 
 def encoder(entry: Entry, **options: Any) -> Encoder:
     """An encoder that computes what the mixer does."""
     module = Encoder(D, SIZES["heads"], 1, **only(entry), **options)
+    pass_padding(module)
     randomize(module)
     return module.eval()
 
@@ -55,6 +57,7 @@ def decoders(entry: Entry, **options: Any) -> list[Decoder]:
     if "bidirectional" in entry.traits:
         return []
     module = Decoder(D, SIZES["heads"], 1, cross_attention=False, **only(entry), **options)
+    pass_padding(module)
     randomize(module)
     return [module.eval()]
 

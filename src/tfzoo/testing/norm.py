@@ -32,18 +32,20 @@ def apply(norm: Norm, x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, l
 
 @contract("norm")
 def padding_has_no_influence(entry: Entry) -> None:
-    """Other padding, more padding and padding on the left change no output of a real token, and no
-    running statistic.
+    """Other padding, NaN too, more padding and padding on the left change no output of a real
+    token, and no running statistic.
     """
     norm, x = build_randomized(entry), 3 * torch.randn(B, N, D) + 1
     for valid in (RIGHT, LEFT):
         other = torch.where(valid[..., None], x, 1e4 * torch.randn_like(x))
         for training in MODES:
             norm.train(training)
-            (out, statistics), (changed, others) = apply(norm, x, valid), apply(norm, other, valid)
-            assert_same(changed[valid], out[valid], f"other padding, training={training}")
-            for one, two in zip(statistics, others, strict=True):
-                assert_same(one, two, "running statistics with other padding")
+            out, statistics = apply(norm, x, valid)
+            for there in (other, x.masked_fill(~valid[..., None], float("nan"))):
+                changed, others = apply(norm, there, valid)
+                assert_same(changed[valid], out[valid], f"other padding, training={training}")
+                for one, two in zip(statistics, others, strict=True):
+                    assert_same(one, two, "running statistics with other padding")
             longer = (
                 torch.nn.functional.pad(other, (0, 0, 2, 3)),
                 torch.nn.functional.pad(valid, (2, 3)),

@@ -21,6 +21,7 @@ MODULES = (
     "attention_traits",
     "mixer",
     "residual",
+    "value_matrices",
     "weighting",
     "norm",
     "position",

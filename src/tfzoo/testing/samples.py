@@ -35,6 +35,8 @@ SIZES: Mapping[str, Any] = {
     "options": StackOptions(layers=2, heads=2, max_length=48, dropout=0.0),
     "layer": 1,
     "layers": 2,
+    "cross": False,
+    "decoder_layers": 0,
     "dropout": 0.0,
     "norm": "layer",
     "max_steps": 100,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from tfzoo.blocks.context import Padding
 from tfzoo.testing.contract import (
     CLEAR,
     EXACT,
@@ -62,6 +63,30 @@ def padding_has_no_influence_while_training(subject: Subject) -> None:
     assert_same(out, before, "other and more padding while training")
     for one, other in zip(others, statistics, strict=True):
         assert_same(one, other, "running statistics with other and more padding")
+
+
+def nan_in_padding_reaches_no_token(subject: Subject) -> None:
+    """NaN at padding changes no output of a real token, and no gradient."""
+    parameters = list(subject.module.parameters())
+
+    def run(side: Padding) -> list[Tensor]:
+        ids, source = (left(TEXT), left(SOURCE)) if side == "left" else (TEXT, SOURCE)
+        out = subject(ids, side, source, side)
+        out = out[ids != 0] if out.dim() == 3 else out
+        loss = out.square().sum()
+        if not (parameters and loss.requires_grad):
+            return [out]
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        return [out, *(one for one in found if one is not None)]
+
+    sides: tuple[Padding, ...] = ("right", "left")
+    for side in sides:
+        with subject.training(), torch.enable_grad():
+            before = run(side)
+        nan = torch.full((SIZES["dim"],), float("nan"))
+        with subject.padding_of(nan), subject.training(), torch.enable_grad():
+            for one, other in zip(run(side), before, strict=True):
+                assert_same(one, other, f"NaN in padding on the {side}")
 
 
 def a_text_does_not_see_the_others_of_its_batch(subject: Subject) -> None:
@@ -258,6 +283,7 @@ def the_state_dict_holds_all(subject: Subject) -> None:
 STACK_CONTRACTS: tuple[StackContract, ...] = (
     padding_has_no_influence,
     padding_has_no_influence_while_training,
+    nan_in_padding_reaches_no_token,
     a_text_does_not_see_the_others_of_its_batch,
     a_token_has_influence_on_itself_and_whatever_may_look_at_it,
     later_tokens_have_no_influence_while_training,

@@ -16,6 +16,7 @@ from tfzoo.blocks.context import Padding
 from tfzoo.blocks.decoder import Decoder
 from tfzoo.blocks.encoder import Encoder
 from tfzoo.blocks.multihead import SelfOrCrossAttention
+from tfzoo.blocks.positioned import Positioned
 from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Attention, Component, FeedForward, Position
 from tfzoo.masks import Mask
@@ -174,11 +175,25 @@ class Subject:
 
     @contextmanager
     def other_padding(self) -> Iterator[None]:
-        """Padding is embedded as something else, and large."""
+        """Padding is something else, and large, wherever layers read it: earlier layers may leave
+        there what they like.
+        """
+        for stack in self.stacks:
+            pass_padding(stack)
+        try:
+            with self.padding_of(20 * torch.randn(SIZES["dim"])):
+                yield
+        finally:
+            for stack in self.stacks:
+                del stack.zero_padding
+
+    @contextmanager
+    def padding_of(self, row: Tensor) -> Iterator[None]:
+        """Padding is embedded as this vector."""
         before = [table[0].clone() for table in self.embeddings]
         with torch.no_grad():
             for table in self.embeddings:
-                table[0] = 20 * torch.randn_like(table[0])
+                table[0] = row
         try:
             yield
         finally:
@@ -249,6 +264,11 @@ class Subject:
         finally:
             for stack, position in zip(self.stacks, before, strict=True):
                 stack.position = position
+
+
+def pass_padding(module: Positioned) -> None:
+    """Make a stack or a layer take what stands at padding as it is."""
+    module.zero_padding = lambda x, mask: x  # type: ignore[method-assign]
 
 
 class Shifted(Position):

@@ -63,17 +63,21 @@ def a_weight_for_each_score(entry: Entry) -> None:
 
 @contract("weighting")
 def hidden_keys_have_no_weight(entry: Entry) -> None:
-    """A hidden key has a weight of exactly 0, and its score no influence and no gradient."""
+    """A hidden key has a weight of exactly 0, and its score, NaN too, no influence and no
+    gradient.
+    """
     weighting = build_randomized(entry)
     for name, given, mask, visible in cases():
         weights, upstream = weighting(given, mask), torch.randn_like(given)
         if bool(weights[~visible].ne(0).any()):
             raise Violation(f"a hidden key has a weight, {name}")
-        for other in (1e5, -1e5, float("-inf")):
+        for other in (1e5, -1e5, float("-inf"), float("nan")):
             changed = weighting(given.masked_fill(~visible, other), mask)
             assert_same(changed, weights, f"hidden scores of {other}, {name}", 0.0)
-        if bool(gradient(weighting, given, mask, upstream)[~visible].ne(0).any()):
-            raise Violation(f"a hidden score has a gradient, {name}")
+        nan = given.masked_fill(~visible, float("nan"))
+        for found in (gradient(weighting, one, mask, upstream) for one in (given, nan)):
+            if bool(found[~visible].ne(0).any()):
+                raise Violation(f"a hidden score has a gradient, {name}")
 
 
 @contract("weighting")

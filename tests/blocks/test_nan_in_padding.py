@@ -1,0 +1,67 @@
+"""NaN in padding reaches no token: of a memory, of layers alone, and of a prompt in a cache. Stacks
+and models hold it by contract.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.masks import Mask
+
+B, N, K, D = 2, 4, 5, 8
+VALID = torch.tensor([[True] * N, [True, True, False, False]])
+READ = torch.tensor([[True] * K, [True, True, True, False, False]])
+
+
+def vectors(n: int, valid: Tensor, padding: float) -> Tensor:
+    torch.manual_seed(0)
+    x = torch.randn(B, n, D, dtype=torch.float64).masked_fill(~valid[..., None], padding)
+    return x.requires_grad_()
+
+
+def decoded(module: Any, x: Tensor, memory: Tensor) -> Tensor:
+    cache = module.init_cache(memory, memory_mask=Mask(keys=READ))
+    prompt = module(x, mask=Mask(keys=VALID), cache=cache)
+    return torch.cat([prompt, module(x[:, :1], cache=cache)], 1)[:, [0, 1, N]]
+
+
+def translated(module: Any, x: Tensor, memory: Tensor) -> Tensor:
+    return module(x, memory, mask=Mask(keys=VALID), memory_mask=Mask(keys=READ))[VALID]
+
+
+def encoded(module: Any, x: Tensor, memory: Tensor) -> Tensor:
+    return module(x, mask=Mask(keys=VALID), padding="right")[VALID]
+
+
+def continued(module: Any, x: Tensor, memory: Tensor) -> Tensor:
+    return module.hidden(embeddings=x, mask=Mask(keys=VALID))[VALID]
+
+
+@pytest.mark.parametrize(
+    ("module", "run"),
+    [
+        (tfzoo.Encoder(D, 2, 1, dropout=0.0), encoded),
+        (tfzoo.EncoderLayer(D, 2, dropout=0.0), encoded),
+        (tfzoo.Decoder(D, 2, 1, dropout=0.0), translated),
+        (tfzoo.DecoderLayer(D, 2, dropout=0.0), translated),
+        (tfzoo.Decoder(D, 2, 1, dropout=0.0), decoded),
+        (tfzoo.DecoderLayer(D, 2, dropout=0.0), decoded),
+        (tfzoo.LanguageModel(9, D, 2, 1, dropout=0.0), continued),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, nn.Module) else one.__name__,
+)
+def test_outputs_and_gradients_of_tokens_are_those_without_it(module: nn.Module, run: Any) -> None:
+    module.double()
+    found = []
+    for padding in (0.5, float("nan")):
+        x, memory = vectors(N, VALID, padding), vectors(K, READ, padding)
+        out = run(module, x, memory)
+        into = [x, memory, *module.parameters()]
+        found.append([out, *torch.autograd.grad(out.square().sum(), into, allow_unused=True)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
