@@ -9,10 +9,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
+from tests.sweep.files import sweep_file
 from tests.sweep.test_supervisor import alive, gone, number
 from tfzoo.sweep import warm_parent
 from tfzoo.sweep.processes import Child, WarmParent
@@ -150,3 +153,66 @@ def test_the_parent_ends_with_the_sweep(begin: Begin, parent: WarmParent) -> Non
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
     assert process.poll() == 0
+
+
+def test_the_parent_ends_with_a_sweep_that_is_killed_while_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.py").write_text(
+        "import os, pathlib, time\n"
+        "pathlib.Path('importing.tmp').write_text(str(os.getpid()))\n"
+        "os.replace('importing.tmp', 'importing')\n"
+        "time.sleep(60)\n"
+    )
+    sweep = os.fork()
+    if not sweep:
+        with suppress(BaseException):
+            parent = WarmParent(["slow"], [], os.environ)
+            parent.launch()
+            time.sleep(60)
+        os._exit(0)
+    importing = number(Path("importing"))
+    os.kill(sweep, signal.SIGKILL)
+    os.waitpid(sweep, 0)
+    assert gone(importing)
+
+
+def sweep_in(folder: str, file: str, mark: str) -> None:
+    from tfzoo.commands.main import main
+
+    os.environ["TFZOO_TEST_MARK"] = mark
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    main(["sweep", file, "--run", folder, "--jobs", "2"])
+
+
+def marked(mark: str) -> list[str]:
+    """The processes that a sweep has started."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"TFZOO_TEST_MARK={mark}".encode() in (place / "environ").read_bytes():
+                found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return [line for line in found if line]  # a zombie has none
+
+
+@pytest.mark.nightly
+def test_a_sweep_that_is_killed_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
+    file = sweep_file(tmp_path, overrides={"trainer.max_steps": 200})
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["tests.testing.warm"])
+    started = 0
+    for kill in range(20):
+        mark = f"{os.getpid()}-{kill}"
+        sweep = context.Process(target=sweep_in, args=(str(tmp_path / str(kill)), str(file), mark))
+        sweep.start()
+        time.sleep(0.3 + 0.6 * kill)
+        started += bool(marked(mark))
+        sweep.kill()
+        sweep.join()
+        time.sleep(2)
+        assert not marked(mark), f"after kill {kill}"
+    print(f"{started} of 20 sweeps had processes of their own when they were killed")
+    assert started > 10

@@ -9,7 +9,8 @@ supervisor (:mod:`tfzoo.sweep.supervisor`), whose fork trains. So a training is 
 own, whose peak memory begins at what the imports take.
 
 A fork copies only the thread that forks. This process therefore starts no thread and computes
-nothing: no tensor, no OpenMP region, no CUDA. It ends when the sweep closes the socket.
+nothing: no tensor, no OpenMP region, no CUDA. It ends when the sweep closes the socket, and at
+once, also while it imports, when the sweep ends.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import gc
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import sys
@@ -50,12 +52,22 @@ class ForkedTraining:
 
 def main(modules: list[str], arguments: list[str]) -> None:
     """Import, then fork for each request."""
-    warm_up(modules, arguments)
+    die_with_parent()
     requests = socket.socket(fileno=0)
+    if has_hung_up(requests):  # before Linux was told
+        return
+    warm_up(modules, arguments)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the supervisors
     if given := serve(requests):
         requests.close()
         become_supervisor(*given)
+
+
+def has_hung_up(requests: socket.socket) -> bool:
+    """Whether nobody holds the other end of a socket."""
+    poll = select.poll()
+    poll.register(requests, 0)
+    return bool(poll.poll(0))
 
 
 def warm_up(modules: list[str], arguments: list[str]) -> None:
