@@ -6,6 +6,7 @@ A test that fails here after an upgrade names the function of ``tfzoo/_adapters.
 from __future__ import annotations
 
 import ast
+import csv
 import inspect
 import sys
 from pathlib import Path
@@ -32,17 +33,20 @@ class Seen(L.Callback):
         self.accumulating: list[bool] = []
         self.steps: list[int] = []
         self.logged: list[dict[str, float] | None] = []
+        self.of_epoch: set[str] = set()
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
         self.due.append(_adapters.validation_is_due(trainer))
         self.accumulating.append(_adapters.is_accumulating(trainer))
         self.steps.append(_adapters.logged_step(trainer))
         self.logged.append(_adapters.values_to_log(trainer))
+        self.of_epoch |= _adapters.names_of_epoch(trainer)
 
 
 class Logging(BoringModel):
     def training_step(self, batch: Any, batch_idx: int) -> Any:
         self.log("seen", float(batch_idx))
+        self.log("mean", float(batch_idx), on_step=False, on_epoch=True)
         return super().training_step(batch, batch_idx)
 
 
@@ -63,10 +67,14 @@ def test_the_loops_of_a_trainer(tmp_path: Path) -> None:
         enable_model_summary=False,
         enable_checkpointing=False,
     )
+    _adapters.log_steps_from_one(trainer)
     trainer.fit(model)
     assert _adapters.trainer_of(model) is trainer
+    with next(tmp_path.rglob("metrics.csv")).open(newline="") as stream:
+        assert [row["step"] for row in csv.DictReader(stream) if row["seen"]] == ["1", "2", "3"]
     assert seen.due == [False, False, False, True, False, False]
     assert seen.accumulating == [True, False, True, False, True, False]
+    assert seen.of_epoch == {"mean"}
     # Lightning counts the step after the callbacks of its batch
     assert seen.steps == [0, 0, 1, 1, 2, 2]
     assert [row["seen"] for row in seen.logged if row] == [0, 1, 2, 3, 4, 5]

@@ -46,7 +46,8 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs train in this process."""
 
     def spawn(run: Any, plan: Any, *rest: Any) -> int:
-        return train_module.main(run.folder, plan.module, plan.data)
+        metrics = [metric.name for metric in (plan.metric, *plan.also)]
+        return train_module.main(run.folder, plan.module, plan.data, metrics)
 
     monkeypatch.setattr(cell, "spawn", spawn)
 
@@ -83,6 +84,21 @@ def test_what_its_training_raises_is_the_reason(in_process: None) -> None:
     assert main(["sweep", sweep(overrides=overrides), "--trust", "--run", "runs/norms"]) == 1
     assert [row["status"] for row in table("runs/norms")] == ["completed", "failed"]
     assert "no norm of Mine can be replaced" in table("runs/norms")[1]["reason"]
+
+
+def test_a_metric_that_it_does_not_log_ends_the_sweep_at_its_first_validation(
+    in_process: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = {"name": "val_los", "mode": "min"}
+    overrides = {**FILE["overrides"], "trainer.val_check_interval": 1, "trainer.max_epochs": 9}
+    file = sweep(metric=wrong, overrides=overrides, budget={"steps": 1000})
+    assert main(["sweep", file, "--trust", "--run", "runs/norms"]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "no metric 'val_los'. Did you mean 'val_loss'?" in error
+    assert "It has logged: " in error
+    assert len([*Path("runs/norms").glob("*/seed-1/summary.json")]) == 1, "no other was trained"
+    steps = Path("runs/norms").glob("*/seed-1/metrics.csv")
+    assert sum(path.read_text().count("\n") for path in steps) < 5
 
 
 def test_its_code_is_not_imported_without_trust(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from tfzoo.config.loader import read_yaml
 from tfzoo.config.merge import ConfigSource, Merged
 from tfzoo.config.sections import LIGHTNING, Section, sections, task_class
 from tfzoo.config.security import check_values
-from tfzoo.config.validation import validate
+from tfzoo.config.validation import check_monitors, check_trainer, validate
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.terminal import notify, silence_lightning
 
@@ -133,6 +133,8 @@ def resolve(
 
     silence_lightning()
     parsed = lightning.parse({name: values[name] for name in LIGHTNING}, merged.origins, trust)
+    check_trainer(parsed.recipe["trainer"], merged.origins)
+    check_monitors(task, parsed.recipe, merged.origins)
     data = call_constructors(task, merged, values, make_data).get("data")
     return Config(path.stem, task, merged.sections, {**values, **parsed.recipe}, parsed, data)
 

@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, get_args, get_origin
 
-from tfzoo.config.merge import Merged, Origins, merge_spec
+from tfzoo.config.merge import Merged, Origins, as_list, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
-from tfzoo.errors import BadRecipe, within
+from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.registry import registry
+from tfzoo.renamed import metric_name
 from tfzoo.values import Single, convert, is_plain
+
+OPEN = ("explain/", "train/expert_share/")
+"""Beginnings of the names of metrics that depend on the model."""
 
 
 def validate(merged: Merged) -> dict[str, Any]:
@@ -73,6 +77,48 @@ def convert_value(value: Any, hint: Any, path: str, origins: Origins) -> Any:
         wanted = f"at least {least}" if most == inf else f"from {least} to {most:,}"
         raise BadRecipe(f"{origins.of(path)}: {path}={value} must be {wanted}")
     return found
+
+
+def check_trainer(values: Mapping[str, Any], origins: Origins) -> None:
+    """Check arguments of the Trainer with which nothing would be trained, or that end training with
+    an error where it first validates.
+
+    Raises:
+        BadRecipe: naming the file or option that set the value.
+    """
+    for key in ("max_steps", "max_epochs", "limit_train_batches"):
+        if values.get(key) == 0:
+            origin = origins.of(f"trainer.{key}")
+            raise BadRecipe(f"{origin}: trainer.{key}=0 trains nothing: it must be at least 1")
+    interval = values.get("val_check_interval")
+    if isinstance(interval, int | float) and interval <= 0:
+        origin = origins.of("trainer.val_check_interval")
+        raise BadRecipe(
+            f"{origin}: trainer.val_check_interval={interval} must be over 0: a number of batches, "
+            "or a share of an epoch such as 0.5; trainer.limit_val_batches 0 leaves validation out"
+        )
+
+
+def check_monitors(task: Any, recipe: Mapping[str, Any], origins: Origins) -> None:
+    """Check that the task logs what ``checkpoint`` and callbacks monitor. Nothing is known of that
+    where a callback of another package may log more.
+
+    Raises:
+        BadRecipe: naming the file or option, and the metrics that are logged.
+    """
+    callbacks = as_list(recipe["trainer"].get("callbacks") or [])
+    if not all(str(one["class_path"]).startswith("lightning.") for one in callbacks):
+        return
+    monitors = [("checkpoint.monitor", recipe["checkpoint"].get("monitor"))]
+    for one in callbacks:
+        monitors.append(("trainer.callbacks", (one.get("init_args") or {}).get("monitor")))
+    known = task.logged_names()
+    for key, name in monitors:
+        if name and metric_name(name) not in known and not name.startswith(OPEN):
+            raise BadRecipe(
+                f"{origins.of(key)}: {key}: no metric {name!r}.{did_you_mean(name, known)} "
+                f"Known: {listing(known, 30)}"
+            )
 
 
 def convert_nested(value: Any, hint: Any) -> Any:

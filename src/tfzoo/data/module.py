@@ -124,6 +124,11 @@ class TextData(L.LightningDataModule):
             loader.batch_sampler.set_epoch(epoch, start)  # type: ignore[union-attr]  # a LengthBucketedSampler
         return loader
 
+    def training_batches(self) -> int:
+        """The number of this process's batches in the Trainer's epoch."""
+        limit = self.trainer.limit_train_batches if self.trainer else None
+        return batches_per_epoch(len(self._sampler("train", shuffle=True)), limit)
+
     def val_dataloader(self) -> DataLoader[Any]:
         """All of ``val`` with its text, the longest examples first."""
         return self._loader("val", shuffle=False)

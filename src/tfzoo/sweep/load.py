@@ -173,12 +173,13 @@ def measured(recipe: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[s
     ``wanted`` ones.
     """
     task = task_class(recipe["task"])
+    validates = recipe["trainer"].get("limit_val_batches") != 0
     if not (spec := recipe["data"].get("dataset")):
-        return [f"val/{score}" for score in task.score_names], True
+        return [f"val/{score}" for score in task.score_names if validates], True
     dataset = create("dataset", spec)
     sizes = getattr(dataset, "sizes", None)
     tests = [name for name in sizes or ("test",) if name not in ("train", "val")]
-    splits = {"val": "val"}
+    splits = {"val": "val"} if validates else {}
     for name in tests:
         splits["test" if len(tests) == 1 or name == "test" else f"test/{name}"] = name
     known = [

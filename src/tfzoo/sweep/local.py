@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
+from tfzoo.errors import TfzooError
 from tfzoo.sweep import processes, prune
 from tfzoo.sweep.cell import Notify, Stop, execute, inherited
 from tfzoo.sweep.plan import Plan
@@ -59,6 +60,9 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Not
                     start=start,
                     pause=pause,
                 )
+            except TfzooError:  # of all runs: none goes on
+                stop.request(signal.SIGTERM)
+                raise
             finally:
                 free.put(slot)
 
@@ -121,6 +125,7 @@ def starting(
         first = runs[0].cell
         modules, arguments = RECIPE_IMPORTS, plan.fit_arguments(first, next(iter(first.recipes)))
     parent = WarmParent(modules, arguments, inherited(folder.name, environment))
+    parent.launch()  # by this thread: Linux ends the process with the thread that started it
     try:
         yield parent.start
     finally:

@@ -13,6 +13,8 @@ from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.registry import registry
 from tfzoo.sweep.plan import Cell, Plan
 
+NO_METRIC = 3
+"""The exit code of a training that does not log a metric which the sweep names."""
 SECTIONS = ("module", "data", "swap", "trainer")
 SET_BY_SWEEP = ("default_root_dir", "logger", "callbacks", "enable_checkpointing")
 """Arguments of the Trainer that the sweep sets itself."""

@@ -1,4 +1,5 @@
-"""Trains one run of a sweep of a module: ``python -m tfzoo.sweep.train_module FOLDER MODULE DATA``.
+"""Trains one run of a sweep of a module: ``python -m tfzoo.sweep.train_module FOLDER MODULE DATA
+METRIC ...``.
 
 The sweep, which the user started with ``--trust``, passes the names of the classes on the command
 line. Only their arguments are read from the folder, so that a changed file there cannot run other
@@ -11,22 +12,65 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
 from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.utilities.model_helpers import is_overridden
 
-from tfzoo.errors import TfzooError
+from tfzoo import _adapters
+from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.runs import config, summary
-from tfzoo.sweep.module import load_class
+from tfzoo.sweep.module import NO_METRIC, load_class
 from tfzoo.terminal import notify, print_error, silence_lightning
 from tfzoo.training.swap_parts import SwapParts
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
 
 
-def main(folder: Path, module: str, data: str) -> int:
+class NoMetric(TfzooError):
+    """A metric that the sweep names is not among those that were logged."""
+
+    code = NO_METRIC
+
+
+class LogsMetrics(L.Callback):
+    """Ends training after the first validation, and the hooks of an epoch's end where the module
+    has one, unless all of these metrics were logged.
+
+    Raises:
+        NoMetric: one was not.
+    """
+
+    def __init__(self, metrics: Sequence[str]) -> None:
+        self.metrics = metrics
+        self.validated = self.checked = False
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.validated |= not trainer.sanity_checking
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        waits = trainer.current_epoch == 0 and is_overridden("on_train_epoch_end", pl_module)
+        if self.validated and not self.checked and not waits:
+            self.checked = True
+            check_metrics(self.metrics, {*logged(trainer), *_adapters.names_of_epoch(trainer)})
+
+
+def check_metrics(metrics: Sequence[str], known: Collection[str]) -> None:
+    """Raise NoMetric if one of the metrics is not known."""
+    for name in metrics:
+        if name not in known:
+            raise NoMetric(
+                f"the module logs no metric {name!r}.{did_you_mean(name, known)} It has logged: "
+                f"{listing(known, 30)}"
+            )
+
+
+def main(folder: Path, module: str, data: str, metrics: Sequence[str] = ()) -> int:
     """Train, validate, and write the run's summary; returns the exit code."""
     settings = config.read(folder)
     fit: dict[str, Any] = {"ended": "running"}
@@ -34,7 +78,7 @@ def main(folder: Path, module: str, data: str) -> int:
     summary.write(folder, "fit", write)
     code = 0
     try:
-        fit = train(folder, settings, module, data)
+        fit = train(folder, settings, module, data, metrics)
     except TfzooError as error:
         fit, code = {"ended": f"failed: {error}"}, error.code
         print_error(error)
@@ -46,7 +90,9 @@ def main(folder: Path, module: str, data: str) -> int:
     return code
 
 
-def train(folder: Path, settings: dict[str, Any], module: str, data: str) -> dict[str, Any]:
+def train(
+    folder: Path, settings: dict[str, Any], module: str, data: str, metrics: Sequence[str]
+) -> dict[str, Any]:
     """Train one module; return the entry ``fit`` of the run's summary."""
     silence_lightning()
     warnings.filterwarnings("ignore", ".*Experiment logs directory.*")  # the sweep made it
@@ -61,9 +107,10 @@ def train(folder: Path, settings: dict[str, Any], module: str, data: str) -> dic
         **{**QUIET, **settings["trainer"]},
         default_root_dir=folder,
         logger=CSVLogger(folder, name="", version=""),
-        callbacks=list(parts),
+        callbacks=[*parts, LogsMetrics(metrics)],
         enable_checkpointing=False,
     )
+    _adapters.log_steps_from_one(trainer)
     started = time.perf_counter()
     trainer.fit(task, datamodule=loaded)
     seconds = time.perf_counter() - started
@@ -74,6 +121,7 @@ def train(folder: Path, settings: dict[str, Any], module: str, data: str) -> dic
     if trainer.enable_validation:  # the last validation may have been before the last step
         trainer.validate(task, datamodule=loaded, verbose=False)
         scores |= logged(trainer)
+    check_metrics(metrics, scores)
     return {
         "ended": "completed",
         "scores": scores,
@@ -91,4 +139,4 @@ def logged(trainer: L.Trainer) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1]), *sys.argv[2:4]))
+    raise SystemExit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]))

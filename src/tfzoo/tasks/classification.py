@@ -67,6 +67,7 @@ class ClassificationTask(Task):
     command, pipeline_tag = "classify", "text-classification"
     monitor = "val/accuracy"
     score_names = ("loss", "accuracy", "macro_f1", "calibration_error")
+    training_names = (*Task.training_names, "accuracy")
     attention = classification_attention
     training_settings = frozenset({"optim", "loss", "compute"})
     model: Any

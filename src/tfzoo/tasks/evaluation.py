@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,8 @@ class Evaluator(Learner):
     ``test``, which is logged as ``test/NAME``.
     """
 
+    score_names: ClassVar[tuple[str, ...]]
+    """The names of the scores that :meth:`new_scores` computes for one data set."""
     scores: nn.ModuleList
     """The metrics of each data set of the last evaluation."""
     items: nn.ModuleList
@@ -41,6 +43,11 @@ class Evaluator(Learner):
             monitor = getattr(callback, "monitor", None)
             if isinstance(monitor, str):
                 callback.monitor = metric_name(monitor, warn=True)
+
+    @classmethod
+    def logged_names(cls) -> list[str]:
+        names = (*cls.score_names, "items")
+        return [*(f"val/{name}" for name in names), *super().logged_names()]
 
     def new_scores(self) -> nn.Module:
         """Return the metrics of one data set, a module whose ``compute()`` returns a dict of

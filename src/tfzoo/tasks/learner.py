@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import lightning.pytorch as L
 import torch
@@ -49,6 +49,11 @@ class Learner(L.LightningModule):
     16-mixed`` (GradScaler) or an optimiser that is not ``fused``, it waits at every step.
     """
 
+    training_names: ClassVar[tuple[str, ...]] = (
+        *("loss", "lr", "grad_norm", "skipped", "tokens_per_second"),
+        "auxiliary_loss",
+    )
+    """The names of what training logs, the last one where the model has such losses."""
     model: Any
     optim: Optim
     seed: int
@@ -76,6 +81,11 @@ class Learner(L.LightningModule):
         # Buffers are equal in all processes. DDP would broadcast them before each forward pass, and
         # a process with more batches to score than the others would wait forever.
         _adapters.ignore_in_ddp(self, [name for name, _ in self.named_buffers()])
+
+    @classmethod
+    def logged_names(cls) -> list[str]:
+        """The metrics that a callback can monitor."""
+        return [f"train/{name}" for name in cls.training_names]
 
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches

@@ -66,8 +66,6 @@ class Task(Pretrained):
     """The default of ``checkpoint.monitor``: the score, higher is better, that selects the best
     checkpoint.
     """
-    score_names: ClassVar[tuple[str, ...]]
-    """The names of the scores that :meth:`new_scores` computes for one data set."""
     training_settings: ClassVar[frozenset[str]] = frozenset({"optim", "compute"})
     """The sections of the recipe that only training reads."""
     model: Any

@@ -65,6 +65,7 @@ class TranslationTask(Task):
     pipeline_tag = "translation"
     monitor = "val/chrf"
     score_names = ("loss", "perplexity", "bleu", "chrf", "exact_match")
+    training_names = (*Task.training_names, "perplexity")
     attention = translation_attention
     model: Any
     tokenizer: TokenizerPair

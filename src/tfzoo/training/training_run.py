@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+
 from tfzoo.config.resolve import Config
 from tfzoo.errors import TfzooError
 from tfzoo.models.fsdp import load_full_state
@@ -25,6 +27,7 @@ from tfzoo.runs.watchdog import Watchdog
 from tfzoo.tasks.explain import Explain
 from tfzoo.terminal import notify, print_error
 from tfzoo.training import results, tracking
+from tfzoo.training.checks import Checks
 from tfzoo.training.make_trainer import best_checkpoint, make_trainer
 from tfzoo.training.pictures import draw_curves
 from tfzoo.training.progress import Bar
@@ -81,6 +84,7 @@ class TrainingRun:
         self.watchdog = Watchdog(config.recipe["timeout"], self._on_timeout)
         callbacks = [
             *([Explain()] if config.recipe["explain"] else []),
+            Checks(),
             Bar(),
             self.throughput,
             self.memory_context,
@@ -173,6 +177,8 @@ class TrainingRun:
             message = advice(self.memory_context.shape, self.data.max_tokens)
         elif cause := self.watchdog.cause(error):
             message = cause
+        elif isinstance(error, MisconfigurationException):  # Lightning's word for bad input
+            message = " ".join(str(error).split())
         else:
             message = f"{type(error).__name__}: {error}"
             traceback.print_exc()

@@ -1,0 +1,50 @@
+"""What is said before the first step of a training from which little or nothing can come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning.pytorch as L
+
+from tfzoo.errors import BadRecipe
+from tfzoo.terminal import notify
+
+
+class Checks(L.Callback):
+    """Refuses a training that would stop with an error after some steps, and warns of one that does
+    less than it seems to be asked for.
+    """
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Check how often training validates.
+
+        Raises:
+            BadRecipe: less often than once in an epoch.
+        """
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
+        if trainer.limit_val_batches == 0:
+            notify(
+                "trainer.limit_val_batches is 0: nothing is validated, so that no best checkpoint "
+                "is kept and no val/ score is known"
+            )
+        elif type(trainer.val_check_interval) is int and trainer.check_val_every_n_epoch:
+            batches = data.training_batches()
+            if trainer.val_check_interval > batches:
+                raise BadRecipe(
+                    f"trainer.val_check_interval {trainer.val_check_interval:,} is above the "
+                    f"{batches:,} batches of an epoch: lower it, or set "
+                    "trainer.check_val_every_n_epoch to null, which counts on over epochs"
+                )
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Warn of a learning rate that does not reach its peak."""
+        steps = trainer.estimated_stepping_batches
+        for scheduled in trainer.lr_scheduler_configs:
+            factors = getattr(scheduled.scheduler, "lr_lambdas", [])
+            if factors and 0 < steps < float("inf"):
+                last = factors[0](steps - 1)
+                if last < 1 and (steps == 1 or factors[0](steps - 2) < last):
+                    notify(
+                        f"warmup is longer than the training's {steps:,.0f} steps: the learning "
+                        f"rate rises until the end and reaches {last:.2g} of optim.lr"
+                    )

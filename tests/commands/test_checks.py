@@ -1,0 +1,69 @@
+"""What cannot work, or does less than it seems to, is said before the first step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands.test_finished import SMALL
+from tfzoo import ClassificationTask, TranslationTask
+from tfzoo.commands.main import main
+from tfzoo.runs.logged import logged_values
+
+STEPS = ("--trainer.max_steps", "3", "--trainer.log_every_n_steps", "1")
+STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
+
+
+@pytest.fixture(autouse=True)
+def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--checkpoint.monitor", "val/bleuu"), "no metric 'val/bleuu'. Did you mean 'val/bleu'?"),
+        ((*STOPPING, "val/los"), "no metric 'val/los'. Did you mean 'val/loss'?"),
+        ((*STOPPING, "train/los"), "no metric 'train/los'. Did you mean 'train/loss'?"),
+        (("--trainer.max_steps", "0"), "trainer.max_steps=0 trains nothing"),
+        (("--trainer.max_epochs", "0"), "trainer.max_epochs=0 trains nothing"),
+        (("--trainer.limit_train_batches", "0"), "trainer.limit_train_batches=0 trains nothing"),
+        (("--trainer.val_check_interval", "0"), "trainer.val_check_interval=0 must be over 0"),
+        (
+            ("--trainer.val_check_interval", "999", "--trainer.check_val_every_n_epoch", "1"),
+            "trainer.val_check_interval 999 is above the",
+        ),
+        (("--trainer.limit_val_batches", "0.01"), "0.01"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_first_step(
+    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*SMALL, *STEPS, *options]) in (1, 2)
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    assert not Path("run/metrics.csv").exists()
+
+
+def test_what_does_less_than_it_seems_to_is_told_before_the_first_step(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    warmup = ("--optim.schedule", "constant", "--optim.schedule.warmup", "30")
+    assert main([*SMALL, *STEPS, *warmup, "--trainer.limit_val_batches", "0"]) == 0
+    error = capsys.readouterr().err
+    assert "trainer.limit_val_batches is 0: nothing is validated" in error
+    assert "warmup is longer than the training's 3 steps" in error
+    assert "reaches 0.1 of optim.lr" in error
+
+
+def test_a_task_says_truly_what_can_be_monitored(capsys: pytest.CaptureFixture[str]) -> None:
+    """All that training logs, except the losses of parts that this model does not have."""
+    warmup = ("--optim.schedule", "constant", "--optim.schedule.warmup", "3")
+    assert main([*SMALL, *STEPS, *warmup]) == 0
+    assert "warmup" not in capsys.readouterr().err, "it reaches the peak in the last step"
+    logged = {name for name, _, _ in logged_values(Path("run")) if not name.startswith("test/")}
+    assert logged == {*TranslationTask.logged_names()} - {"train/auxiliary_loss", "val/bleu"}
+    assert {"val/accuracy", "train/accuracy"} <= {*ClassificationTask.logged_names()}
