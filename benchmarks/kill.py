@@ -236,7 +236,7 @@ class Trainings:
             return None
         run = self.folder / name
         saving = any((run / "checkpoints").glob("*.tmp"))
-        step = max((int(row["step"]) + 1 for row in rows(run)), default=0)
+        step = max((int(row["step"]) for row in rows(run)), default=0)
         ended = "" if code == -signal.SIGKILL else f", BUT IT ENDED WITH {code}"
         print(
             f"  {what}: {seconds:.2f} s, step {step}{', in a save' if saving else ''}, last "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -36,6 +37,26 @@ def test_a_finished_run_keeps_its_speed_of_decoding() -> None:
     assert before
     assert main(args) == 0
     assert speed()
+
+
+def test_a_finished_run_says_so_and_trains_on_where_it_is_to_last_longer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def files() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in Path("run").rglob("*") if path.is_file()}
+
+    args = [*SMALL, "--trainer.max_steps", "2"]
+    assert main(args) == 0
+    before = files()
+    capsys.readouterr()
+    assert main(args) == 0
+    assert "run is complete: 2 steps" in capsys.readouterr().out
+    assert files() == before, "nothing is tested or written again"
+    assert main([*SMALL, "--trainer.max_steps", "3"]) == 0
+    with Path("run/metrics.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    steps = json.loads(Path("run/summary.json").read_text("utf-8"))["fit"]["steps"]
+    assert max(int(row["step"]) for row in rows) == steps == 3, "counted from 1"
 
 
 def test_a_limit_of_time_that_cuts_training_is_named(

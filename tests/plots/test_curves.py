@@ -37,7 +37,7 @@ def make(
         writer.writerow(["step", *logged, "epoch", "test/chrf"])
         for row in range(rows):
             values = [values[row] for values in logged.values()]
-            writer.writerow([2 * row + 1, *values, 0, 99 if row == rows - 1 else None])
+            writer.writerow([2 * row + 2, *values, 0, 99 if row == rows - 1 else None])
     checkpoint = {"monitor": monitor} if monitor else {}
     (folder / "config.yaml").write_text(yaml.safe_dump({"checkpoint": checkpoint}), "utf-8")
     return folder

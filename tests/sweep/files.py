@@ -106,7 +106,7 @@ class Trainings:
         (run.folder / "metrics.csv").write_text("\n".join(["step,train/loss", *lines, ""]))
         if rung:
             summary["fit"]["steps"] = int(rung) + 1 if told is None else 1
-            rows = [f"{int(rung) - 1},{loss}", f"{rung},99.0"]
+            rows = [f"{rung},{loss}", f"{int(rung) + 1},99.0"]
             (run.folder / "metrics.csv").write_text("\n".join(["step,val/loss", *rows, ""]))
         summary |= (
             {

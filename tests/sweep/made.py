@@ -152,7 +152,7 @@ def curve(run: Path, loss: float, luck: random.Random) -> None:
             stream, ["step", "train/loss", "train/tokens_per_second", "val/loss", "val/exact_match"]
         )
         writer.writeheader()
-        for step in range(19, 300, 20):
+        for step in range(20, 301, 20):
             level = loss + 4 * math.exp(-step / 60) + luck.gauss(0, 0.03)
             writer.writerow(
                 {"step": step, "train/loss": f"{level + 0.1:.6g}", "train/tokens_per_second": 19000}

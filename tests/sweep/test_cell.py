@@ -10,6 +10,7 @@ import pytest
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadRun
 from tfzoo.runs import config
+from tfzoo.runs.lock import holding
 from tfzoo.sweep import cell, runs, start, state, tune
 from tfzoo.sweep.folder import check_unchanged
 from tfzoo.sweep.load import load
@@ -69,7 +70,7 @@ def test_two_processes_do_not_work_on_one_run(
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
     run.folder.mkdir(parents=True)
-    with state.lock(run.folder):
+    with holding(run.folder):
         assert state.status(run) == "running"
         assert cell.execute(run, plan) == "running"
     assert trainings.trained == []

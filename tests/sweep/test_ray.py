@@ -17,6 +17,7 @@ from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs import summary
+from tfzoo.runs.lock import holding
 from tfzoo.sweep import job, plan, ray, runs, state
 from tfzoo.sweep.job import Ended, RetryPolicy
 from tfzoo.sweep.resources import gpus_per_run, threads_per_run
@@ -213,7 +214,7 @@ def test_a_run_is_over_when_its_folder_says_so(
         )
     with_lock = Ended("maple", 1, "another is at it")
     run.folder.mkdir(parents=True)
-    with state.lock(run.folder):
+    with holding(run.folder):
         for _ in range(10):
             assert policy.settle(run, with_lock) is None
     silent = Ended("maple", 1, "No module named tfzoo")

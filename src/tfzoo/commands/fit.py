@@ -20,7 +20,8 @@ usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...]
 Train a recipe. RECIPE is a packaged name (see tfzoo recipes) or the path of a YAML file.
 
   --run FOLDER      the folder of this run; default runs/<recipe>/<n>. If it holds a run with the
-                    same recipe and options, training resumes from its last checkpoint
+                    same recipe and options, training resumes from its last checkpoint, unless the
+                    run is complete. One process at a time trains in a folder
   --from RUN        start with the weights of another run or checkpoint, as far as they fit
   --SECTION.KEY V   override a value of the recipe:
                     --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000

@@ -103,9 +103,9 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     found: dict[str, dict[int, float]] = defaultdict(dict)
     path = folder / FILE
     try:
-        for name, index, value in logged_values(folder):
+        for name, step, value in logged_values(folder):
             if not name.startswith("test/"):
-                found[name][index + 1] = value
+                found[name][step] = value
     except FileNotFoundError:
         inside = similar_runs(folder / "x")
         known = f"; runs in it: {', '.join(inside)}" if inside else ""

@@ -10,6 +10,8 @@ from pathlib import Path
 from tfzoo.errors import BadRun
 
 RUNS = Path("runs")
+LOCK, LOCK_OWNER = "lock", "lock.owner"
+"""The files of :mod:`tfzoo.runs.lock` in the folder of a run, which count as nothing."""
 SHARED = "TFZOO_RUN_FOLDER"
 """The environment variable in which the first process passes the folder to processes that Lightning
 starts with the same command line.
@@ -55,7 +57,9 @@ def choose(name: str, given: str | None = None) -> Path:
         folder = Path(given).expanduser().absolute()
         taken = (
             folder.exists()
-            and (not folder.is_dir() or any(folder.iterdir()))
+            and (
+                not folder.is_dir() or {path.name for path in folder.iterdir()} - {LOCK, LOCK_OWNER}
+            )
             and not (folder / "config.yaml").is_file()
         )
         if taken and not rank():

@@ -12,7 +12,7 @@ FILE = "metrics.csv"
 
 
 def logged_values(folder: Path) -> Iterator[tuple[str, int, float]]:
-    """Metric, index of the optimiser step, from 0, and value, in the order of the file. A last row
+    """Metric, number of the optimiser step, from 1, and value, in the order of the file. A last row
     without its line break is left out: whoever wrote it was killed, or is still writing it.
 
     Raises:

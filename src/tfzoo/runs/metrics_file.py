@@ -1,4 +1,6 @@
-"""``metrics.csv`` in the run's folder: every number that training logs, one line a step."""
+"""``metrics.csv`` in the run's folder: every number that training logs, one line a step, which are
+counted from 1.
+"""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def pending(trainer: L.Trainer) -> dict[str, float] | None:
         or (logged := _adapters.values_to_log(trainer)) is None
     ):
         return None
-    return {**logged, "epoch": trainer.current_epoch, "step": _adapters.logged_step(trainer)}
+    return {**logged, "epoch": trainer.current_epoch, "step": _adapters.logged_step(trainer) + 1}
 
 
 def loop_state(done: int, epoch_batches: int, passed: int, step: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun
-from tfzoo.runs import bounds
+from tfzoo.runs import bounds, config
 from tfzoo.runs.files import replace_text
 
 FILE = "summary.json"
@@ -39,6 +39,14 @@ def read(folder: Path) -> dict[str, Any]:
         return {}
     sections = found.items() if isinstance(found, dict) else ()
     return {name: section for name, section in sections if isinstance(section, dict)}
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether ``fit`` trained to the end and, on built-in data, tested."""
+    found = read(folder)
+    if found.get("fit", {}).get("ended") != "completed":
+        return False
+    return "test" in found or not (config.read(folder).get("data") or {}).get("dataset")
 
 
 def scores(folder: Path, checkpoint: str) -> dict[str, float]:

@@ -11,12 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadRecipe, BadRun
 from tfzoo.runs import checkpoints, config, summary
+from tfzoo.runs.files import remove_leftovers
+from tfzoo.runs.folder import LOCK, LOCK_OWNER
+from tfzoo.runs.lock import PASSED, Held, holding
 from tfzoo.runs.logged import logged_values
 from tfzoo.runs.out_of_memory import WORDS
 from tfzoo.runs.signals import PAUSE
 from tfzoo.sweep import folder, processes, prune, state, tune
+from tfzoo.sweep.module import NO_METRIC
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.processes import SIGKILL, Child, Start
 from tfzoo.sweep.state import DIVERGED, STOPPED, Run, Status
@@ -123,21 +127,22 @@ def execute(
             return "stopped"
         run = chosen
     run.folder.mkdir(parents=True, exist_ok=True)
-    with state.lock(run.folder) as acquired:
-        if not acquired:
-            return "running"
-        if (found := ended(run)) is not None:
-            return found
-        on_change(run, "running")
-        if plan.tune and not run.tuned:
-            state.record_failure(run.folder, tune.failure(run, plan), 1)
-        else:
-            prepare(run, plan)
-            paused = {} if pause is None else {PAUSE: str(pause)}
-            train(run, plan, {**(environment or {}), **paused}, stop, start)
-        found = ended(run) or "stopped"
-        if pause is not None and found == "stopped" and prune.pause(run, plan, pause):
-            found = "paused"
+    try:
+        with holding(run.folder) as passed:
+            if (found := ended(run)) is not None:
+                return found
+            on_change(run, "running")
+            if plan.tune and not run.tuned:
+                state.record_failure(run.folder, tune.failure(run, plan), 1)
+            else:
+                prepare(run, plan)
+                added = {PASSED: passed} | ({} if pause is None else {PAUSE: str(pause)})
+                train(run, plan, {**(environment or {}), **added}, stop, start)
+            found = ended(run) or "stopped"
+            if pause is not None and found == "stopped" and prune.pause(run, plan, pause):
+                found = "paused"
+    except Held:
+        return "running"
     on_change(run, found)
     return found
 
@@ -146,13 +151,14 @@ def ended(run: Run) -> Status | None:
     """``failed``, ``completed``, ``pruned``, or None if there is something left to do."""
     if state.failure(run.folder):
         return "failed"
-    if state.is_complete(run.folder):
+    if summary.is_complete(run.folder):
         return "completed"
     return "pruned" if state.is_pruned(run) else None
 
 
 def prepare(run: Run, plan: Plan) -> None:
     """Prepare the folder: clear a run that cannot be resumed, and write the configuration."""
+    remove_leftovers(run.folder)
     folder.check_unchanged(run, plan)
     try:
         checkpoints.newest(run.folder)
@@ -165,15 +171,21 @@ def prepare(run: Run, plan: Plan) -> None:
 def clear(path: Path) -> None:
     """Remove everything from a run's folder except its lock."""
     for inner in path.iterdir():
-        if inner.name != state.LOCK:
+        if inner.name not in (LOCK, LOCK_OWNER):
             shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
 
 
 def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, start: Start) -> None:
-    """Let ``fit`` train, and resume once if it was killed. Records why it failed."""
+    """Let ``fit`` train, and resume once if it was killed. Records why it failed.
+
+    Raises:
+        BadRecipe: the module does not log a metric that the sweep names.
+    """
     for last in (False, True):
         code = spawn(run, plan, environment, stop, start)
-        if stop.code and not state.is_complete(run.folder):
+        if plan.module and code == NO_METRIC:  # so would all others
+            raise BadRecipe(f"{plan.file}: {exit_reason(run.folder, code)}")
+        if stop.code and not summary.is_complete(run.folder):
             return
         if code != -SIGKILL or last:
             break
@@ -184,7 +196,9 @@ def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, star
 def spawn(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, start: Start) -> int:
     """Train in one child process; returns its exit code. Records the time that it took."""
     if plan.module:
+        metrics = [metric.name for metric in (plan.metric, *plan.also)]
         command = ["-m", "tfzoo.sweep.train_module", str(run.folder), plan.module, plan.data]
+        command += metrics
     else:
         recipe, *options = plan.fit_arguments(run.cell, run.tuned)
         command = ["-m", "tfzoo", "fit", recipe, "--run", str(run.folder)]

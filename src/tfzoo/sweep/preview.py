@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tfzoo.runs import summary
 from tfzoo.sweep import estimate, state, tune
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
@@ -22,7 +23,7 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     trials = [
         one
         for one in all_trials(plan, folder)
-        if not state.failure(one.folder) and not state.is_complete(one.folder)
+        if not state.failure(one.folder) and not summary.is_complete(one.folder)
     ]
     failed = sum(status == "failed" for status in statuses.values())
     pruned = sum(status == "pruned" for status in statuses.values())

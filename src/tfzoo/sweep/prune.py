@@ -88,8 +88,8 @@ def score(run: Run, plan: Plan, rung: int) -> float | None:
     """
     name, found = tune.metric(run, plan).name, math.nan
     with suppress(OSError, ValueError, TypeError, KeyError):
-        for logged, index, value in logged_values(run.folder):
-            if logged == name and index < rung:
+        for logged, step, value in logged_values(run.folder):
+            if logged == name and step <= rung:
                 found = value
     return found if math.isfinite(found) else None
 
@@ -111,7 +111,7 @@ def decide(plan: Plan, runs: Sequence[Run], rung: int, on_change: Notify) -> Non
     for name in list(found["scores"])[found["kept"] :]:
         own = cells[name]
         path = own[0].folder.parent / PRUNED
-        if not path.is_file() and not all(state.is_complete(run.folder) for run in own):
+        if not path.is_file() and not all(summary.is_complete(run.folder) for run in own):
             replace_text(path, json.dumps(found) + "\n")
             for run in own:
                 on_change(run, "pruned")

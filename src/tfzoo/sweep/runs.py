@@ -170,7 +170,7 @@ def outcome(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
         if reason.startswith(state.DIVERGED):
             return "diverged", reason.removeprefix(state.DIVERGED)
         return "failed", reason
-    if state.is_complete(path):
+    if summary.is_complete(path):
         return "completed", None
     word, _, why = str(fit.get("ended", "")).partition(": ")
     return ("failed", why) if word == "failed" else ("missing", None)

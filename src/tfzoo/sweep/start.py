@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from tfzoo.errors import BadOption
+from tfzoo.runs import summary
+from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep import cell, folder, local, prune, state, tune
 from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
@@ -123,10 +126,10 @@ def forget_failures(made: Plan, runs: list[Run]) -> None:
     for one in (*trials, *runs):
         if not state.failure(one.folder):
             continue
-        with state.lock(one.folder) as acquired:
-            if acquired and state.is_complete(one.folder):
+        with suppress(Held), holding(one.folder):
+            if summary.is_complete(one.folder):
                 cell.clear(one.folder)
-            elif acquired:
+            else:
                 (one.folder / state.FAILED).unlink()
 
 

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
-
 from tfzoo.renamed import metric_name
 from tfzoo.runs import config, summary
 from tfzoo.runs.files import replace_text
+from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan import Cell, Plan
 
 FAILED = "failed.json"
 """The reason of a failure, in the run's folder."""
 TIMING = "timing.json"
 """Wall-clock seconds that the run's processes took, start-up included, in the run's folder."""
-LOCK = "lock"
-LOCK_TIMEOUT = 0.1
-"""Seconds. A process that only looks up a status holds the lock for a moment."""
+MOMENT = 0.1
+"""Seconds that the look for a status waits for a lock."""
 STOPPED = (75, 130)
 """Exit codes of ``tfzoo fit`` after a signal: the run can be resumed."""
 DIVERGED = "diverged: "
@@ -82,12 +78,14 @@ def status(run: Run) -> Status:
     """The status of a run; ``stopped`` is one that was stopped and can be resumed."""
     if not run.folder.is_dir():
         return "pruned" if is_pruned(run) else "missing"
-    with lock(run.folder) as acquired:
-        if not acquired:
-            return "running"
+    try:
+        with holding(run.folder, MOMENT):
+            pass
+    except Held:
+        return "running"
     if (run.folder / FAILED).is_file():
         return "failed"
-    if is_complete(run.folder):
+    if summary.is_complete(run.folder):
         return "completed"
     if is_pruned(run):
         return "pruned"
@@ -97,14 +95,6 @@ def status(run: Run) -> Status:
 def is_pruned(run: Run) -> bool:
     """Whether a run's cell was pruned."""
     return run.number >= 0 and (run.folder.parent / PRUNED).is_file()
-
-
-def is_complete(folder: Path) -> bool:
-    """Whether ``fit`` trained to the end and, on built-in data, tested."""
-    found = summary.read(folder)
-    if found.get("fit", {}).get("ended") != "completed":
-        return False
-    return "test" in found or not (config.read(folder).get("data") or {}).get("dataset")
 
 
 def scores(folder: Path) -> dict[str, float | None]:
@@ -125,24 +115,6 @@ def trained_threads(folder: Path) -> int | None:
     hardware = summary.read(folder).get("fit", {}).get("hardware") or {}
     threads = hardware.get("threads")
     return threads if isinstance(threads, int) and not hardware.get("gpus") else None
-
-
-@contextmanager
-def lock(folder: Path) -> Iterator[bool]:
-    """Lock a run's folder against other processes; gives False if another one has the lock.
-
-    The operating system releases it when the process ends, however it ends.
-    """
-    held = FileLock(folder / LOCK)
-    try:
-        held.acquire(timeout=LOCK_TIMEOUT, poll_interval=LOCK_TIMEOUT / 5)
-    except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        held.release()
 
 
 def record_failure(folder: Path, reason: str, code: int) -> None:

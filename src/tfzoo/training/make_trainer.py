@@ -15,6 +15,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from tfzoo import _adapters
 from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
 from tfzoo.config.merge import as_list
 from tfzoo.errors import BadRecipe
@@ -67,7 +68,9 @@ def make_trainer(
         }
         if arguments["num_sanity_val_steps"] is None:
             arguments["num_sanity_val_steps"] = 0
-        return launcher.trainer(arguments)
+        trainer = launcher.trainer(arguments)
+    _adapters.log_steps_from_one(trainer)
+    return trainer
 
 
 def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> ModelCheckpoint:

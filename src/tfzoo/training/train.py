@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from tfzoo.errors import BadRun, listing
 from tfzoo.renamed import renamed_keys
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs import config as run_config
+from tfzoo.runs.files import remove_leftovers
 from tfzoo.runs.folder import choose, rank
+from tfzoo.runs.lock import holding
 from tfzoo.terminal import notify, print_result, print_table, relative_path
 from tfzoo.training.launcher import launching
 from tfzoo.training.results import table_rows
@@ -30,18 +32,28 @@ def train(config: Config, folder: str | None, args: list[str], source: str | Non
     with the weights of the run or checkpoint ``source`` if one is given.
     """
     place = choose(config.name, folder)
-    with removed_if_empty(place):
-        resume_from = find_checkpoint(place)
-        # without a checkpoint only rank 0 may read config.yaml, because it also writes it
-        if resume_from or (not rank() and (place / run_config.FILE).is_file()):
-            check_config(place, config)
-        run = TrainingRun(config, place, summary.environment(["fit", *args]), resume_from)
-        data = config.data
-        data.prepare_data()
-        data.setup("fit")
-        task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
-        task.check(data)
-        loaded = load_weights(task, source) if source and not resume_from else []
+    with removed_if_empty(place), nullcontext() if rank() else holding(place):
+        return train_in(place, config, args, source)
+
+
+def train_in(place: Path, config: Config, args: list[str], source: str | None) -> int:
+    """Train in a folder that this process holds."""
+    if not rank():
+        remove_leftovers(place)
+    resume_from = find_checkpoint(place)
+    # without a checkpoint only rank 0 may read config.yaml, because it also writes it
+    if resume_from or (not rank() and (place / run_config.FILE).is_file()):
+        check_config(place, config)
+    as_before = run_config.read(place) == run_config.plain(config.recipe)
+    if resume_from and as_before and summary.is_complete(place):
+        return tell_complete(place)
+    run = TrainingRun(config, place, summary.environment(["fit", *args]), resume_from)
+    data = config.data
+    data.prepare_data()
+    data.setup("fit")
+    task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
+    task.check(data)
+    loaded = load_weights(task, source) if source and not resume_from else []
     if not rank():
         run_config.write(place, config.recipe)
     if config.recipe.get("samples") is not None:
@@ -61,6 +73,16 @@ def train(config: Config, folder: str | None, args: list[str], source: str | Non
     except Exception:  # an error in the report does not change the result of the training
         traceback.print_exc()
     return code
+
+
+def tell_complete(place: Path) -> int:
+    """Say that nothing of a run is left to do."""
+    steps, folder = summary.read(place)["fit"].get("steps", 0), relative_path(place)
+    print_result(
+        f"{folder} is complete: {steps:,} steps. To train on, raise --trainer.max_steps; to score "
+        f"it again: tfzoo test {folder}"
+    )
+    return 0
 
 
 @contextmanager

@@ -110,6 +110,6 @@ def read(curve: Curve, after: float) -> float | None:
     last.
     """
     steps = sorted(curve)
-    done, values = [1 + step for step in steps], [curve[step] for step in steps]
-    found = np.interp(round(after, 6), done, values, left=np.nan, right=np.nan)
+    values = [curve[step] for step in steps]
+    found = np.interp(round(after, 6), steps, values, left=np.nan, right=np.nan)
     return None if np.isnan(found) else float(found)

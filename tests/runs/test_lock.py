@@ -1,0 +1,189 @@
+"""One writer a folder: who holds it, who is let in, and what becomes of a holder that has died."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tfzoo.runs import lock
+from tfzoo.runs.lock import Held, holding
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease of half a second, not of a minute."""
+    monkeypatch.setattr(lock, "LEASE", 0.5)
+    monkeypatch.setattr(lock, "BEAT", 0.1)
+    monkeypatch.setattr(lock, "MOMENT", 0.05)
+
+
+def forked(act: Callable[[Callable[[int], object]], object]) -> tuple[int, int]:
+    """A process that does something; its number, and the one that it tells when it is under way."""
+    ready, told = os.pipe()
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            act(lambda number: os.write(told, b"%10d" % number))
+            time.sleep(60)
+        os._exit(0)
+    number = int(os.read(ready, 10))
+    os.close(ready)
+    os.close(told)
+    return child, number
+
+
+@contextmanager
+def process(folder: Path) -> Iterator[int]:
+    """A process that holds a folder until it is killed; its number."""
+
+    def hold(tell: Callable[[int], object]) -> None:
+        with holding(folder):
+            tell(0)
+            time.sleep(60)
+
+    child, _ = forked(hold)
+    try:
+        yield child
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def rename_host(folder: Path) -> None:
+    """Let the lease name another host, without a sign of life."""
+    path = folder / "lock.owner"
+    here = next(line for line in path.read_text().splitlines() if line.startswith("host="))
+    times = path.stat()
+    with path.open("r+") as stream:
+        text = stream.read().replace(here, "host=elsewhere")
+        stream.seek(0)
+        stream.truncate()
+        stream.write(text)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_the_second_is_told_the_host_and_the_process_of_the_first(tmp_path: Path) -> None:
+    with process(tmp_path) as child:
+        began = time.monotonic()
+        with pytest.raises(Held) as refused, holding(tmp_path):
+            pass
+        assert time.monotonic() - began < 0.5, "at once"
+    assert str(refused.value) == (
+        f"{tmp_path} is in use by process {child} on {os.uname().nodename}: wait until it has "
+        "ended, or name another folder with --run"
+    )
+
+
+def test_a_process_that_was_killed_is_succeeded_at_once(tmp_path: Path) -> None:
+    with process(tmp_path):
+        pass
+    assert (tmp_path / "lock.owner").exists()
+    began = time.monotonic()
+    with holding(tmp_path):
+        assert time.monotonic() - began < 0.5
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_copy_of_a_folder_that_is_in_use_is_free(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with process(tmp_path / "run"):
+        shutil.copytree(tmp_path / "run", tmp_path / "copy")
+        began = time.monotonic()
+        with holding(tmp_path / "copy"):
+            assert time.monotonic() - began < 0.3
+        with pytest.raises(Held), holding(tmp_path / "run"):
+            pass
+
+
+def test_workers_that_a_killed_process_left_do_not_keep_its_folder(tmp_path: Path) -> None:
+    def hold(tell: Callable[[int], object]) -> None:
+        with holding(tmp_path):
+            if worker := os.fork():
+                tell(worker)
+            time.sleep(60)
+
+    child, worker = forked(hold)
+    try:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with holding(tmp_path):
+            pass
+    finally:
+        os.kill(worker, signal.SIGKILL)
+
+
+def test_a_holder_on_another_host_is_succeeded_after_its_lease(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with process(tmp_path) as child:
+        pass
+    rename_host(tmp_path)
+    began = time.monotonic()
+    with holding(tmp_path):
+        assert 0.4 < time.monotonic() - began < 3
+    assert f"last in use by process {child} on elsewhere; waiting" in capsys.readouterr().err
+
+
+def test_a_holder_on_another_host_that_gives_a_sign_of_life_keeps_its_folder(
+    tmp_path: Path,
+) -> None:
+    """Also where the file system passes no locks on from one host to another."""
+    with process(tmp_path):
+        pass
+    rename_host(tmp_path)
+    beats = threading.Timer(0.1, os.utime, [tmp_path / "lock.owner"])
+    beats.start()
+    began = time.monotonic()
+    with pytest.raises(Held, match="on elsewhere"), holding(tmp_path):
+        pass
+    assert time.monotonic() - began < 0.45
+
+
+def test_a_file_server_that_keeps_the_lock_of_a_dead_host_is_waited_for(tmp_path: Path) -> None:
+    with process(tmp_path):
+        pass
+    rename_host(tmp_path)
+    kept = os.open(tmp_path / "lock", os.O_RDWR)
+    fcntl.flock(kept, fcntl.LOCK_EX)
+    threading.Timer(0.3, os.close, [kept]).start()
+    with holding(tmp_path):
+        pass
+
+
+def test_a_process_that_the_holder_starts_is_let_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holding(tmp_path) as passed:
+        monkeypatch.setenv(lock.PASSED, passed)
+        with holding(tmp_path) as again:
+            assert again == passed
+        monkeypatch.setenv(lock.PASSED, "of another folder")
+        with pytest.raises(Held), holding(tmp_path):
+            pass
+
+
+def test_a_process_that_lost_its_folder_ends(tmp_path: Path) -> None:
+    """It was paused for longer than its lease, and another one took the folder."""
+
+    def hold(tell: Callable[[int], object]) -> None:
+        with holding(tmp_path):
+            tell(0)
+            time.sleep(60)
+
+    child, _ = forked(hold)
+    owner = tmp_path / "lock.owner"
+    (tmp_path / "new").write_text(owner.read_text())
+    os.replace(tmp_path / "new", owner)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
