@@ -49,9 +49,9 @@ def equal_time(results: Results) -> EqualTime:
         if curves and not pace:
             why = "no run recorded how long it trained"
         return EqualTime(f"Not known after equal time: {why}.", [])
-    ends = {cell: pace[cell] * (1 + max(curve)) for (cell, _), curve in timed.items()}
+    ends = {cell: pace[cell] * max(curve) for (cell, _), curve in timed.items()}
     first = min(ends, key=lambda cell: ends[cell])
-    steps = 1 + min(max(curve) for curve in timed.values())
+    steps = min(max(curve) for curve in timed.values())
     then = {cell: ends[first] / pace[cell] for cell in ends}
     mode: Mode = "min" if metric.endswith("loss") else judged.mode
     verdicts = [
