@@ -1,37 +1,40 @@
-"""How fast text becomes ids, how much memory that and training take, and how soon a second start is
-at its first batch.
+"""How fast labelled text becomes ids, and how much memory that takes, beside `datasets`.
 
-    python benchmarks/preparation.py      # 300,000 generated sentence pairs; as many as WMT14 has
-    are large.py's
+    python benchmarks/preparation.py --write     # 10,000 and 100,000 rows; writes preparation.md
+    python benchmarks/preparation.py --rows 1000000
 
-Words are drawn by Zipf's law from a vocabulary of made-up ones, sentences of 5 to 45. Each row is
-measured in a process of its own, one after the other. "rate" compares reading, checking, tokenizing
-and writing with `encode_batch_fast` alone on lines that are in memory, by the same tokenizer with
-the same threads, in turn, three times; the ids are asked for, as any use of them must. It is
-measured by the clock
-and by CPU time: the second is what a busy machine does not change, and with RAYON_NUM_THREADS=1 the
-same on a quiet one. Memory is the process's own (RssAnon), file-backed pages aside, at its highest.
+A row is a label and a sentence of 5 to 45 words, drawn by Zipf's law from a vocabulary of made-up
+ones, in a `.tsv`. Each line of the table is measured in a process of its own, one after the other:
+
+- tfzoo: `ClassificationData(...).prepare_data()`: every check, `train` read, the labels found, ids
+  written to the cache;
+- datasets: `load_dataset("csv")` and `map(batched=True)`, ids written to its cache, with the
+  `encode` of the same tokenizer, or with the `encode_batch_fast` of its library;
+- training: tfzoo with the training of the tokenizer, which the others find trained;
+- again: tfzoo on the same file a second time.
+
+Time begins after the imports; memory is the process's own (RssAnon) at its highest, less what it
+had then. CPU time is what a busy machine changes least.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 WORDS, CHUNK = 60_000, 4096
-Rates = NDArray[np.float64]
+TOKENIZER = {"name": "bpe", "vocab_size": 8000}
+KINDS = ("training", "tfzoo", "again", "datasets", "datasets, library")
+HERE = Path(__file__)
 
 
 def generate(folder: Path, pairs: int) -> None:
@@ -51,135 +54,137 @@ def generate(folder: Path, pairs: int) -> None:
                     )
 
 
-def data(folder: Path, vocabulary: int):  # type: ignore[no-untyped-def]
-    from tfzoo.data.translation import TranslationData
-
-    return TranslationData(
-        root=str(folder), tokenizer={"name": "bpe", "vocab_size": vocabulary}, max_tokens=4096
-    )
-
-
 def own(process: int | str = "self") -> float:
     """The memory of a process' own at this moment, in MiB."""
     status = Path(f"/proc/{process}/status").read_text("utf-8").splitlines()
     return int(next(line for line in status if line.startswith("RssAnon")).split()[1]) / 1024
 
 
-def memory() -> list[float]:
-    """A cell that holds the most own memory so far, in MiB."""
-    most = [0.0]
-
-    def watch() -> None:
-        while True:
-            most[0] = max(most[0], own())
-            time.sleep(0.02)
-
-    threading.Thread(target=watch, daemon=True).start()
-    return most
+def watch(most: list[float]) -> None:
+    """Keep the most own memory so far in the list's only cell."""
+    while True:
+        most[0] = max(most[0], own())
+        time.sleep(0.01)
 
 
-def now() -> Rates:
-    return np.array([time.perf_counter(), time.process_time()])
+def ours(text: Path) -> None:
+    import tfzoo
+
+    part = str(text.with_name("val.tsv"))
+    tfzoo.ClassificationData(train=str(text), val=part, tokenizer=TOKENIZER).prepare_data()
 
 
-def bare(ours, folder: Path) -> Rates:  # type: ignore[no-untyped-def]
-    """Lines a second of the library alone, by the clock and by the CPU's time."""
-    library, lines, seconds = ours.tokenizers.source.library, 0, np.zeros(2)
-    for name in ("train.en", "train.de"):
-        with (folder / name).open() as stream:
-            while chunk := [line.rstrip("\n") for line in islice(stream, CHUNK)]:
-                begun = now()
-                _ = [one.ids for one in library.encode_batch_fast(chunk, add_special_tokens=False)]
-                seconds += now() - begun
-                lines += len(chunk)
-    return lines / seconds
+def theirs(text: Path, encode: Any) -> None:
+    import datasets
+
+    columns = {"text": datasets.Value("string"), "label": datasets.Value("string")}
+    rows = datasets.load_dataset(
+        "csv",
+        data_files=str(text),
+        sep="\t",
+        quoting=3,
+        keep_default_na=False,
+        features=datasets.Features(columns),
+        split="train",
+        cache_dir=str(text.with_name("theirs")),
+    ).class_encode_column("label")
+    rows.map(lambda batch: {"ids": encode(batch["text"])}, batched=True, remove_columns="text")
 
 
-def prepared(folder: Path, vocabulary: int) -> Rates:
-    """Lines a second of the whole preparation: reading, checking, tokenizing, writing; the
-    tokenizer is there.
-    """
-    from tfzoo.data import cache
+def measure(kind: str, text: Path) -> None:
+    """Print the clock's seconds, the CPU's, and MiB of memory."""
+    import datasets
+    from tokenizers import Tokenizer
 
-    for entry in (cache.folder() / cache.SHELF).iterdir():
+    from tfzoo.data import cache, classification  # noqa: F401  # imported before time begins
+    from tfzoo.registry import create
+
+    datasets.disable_progress_bars()
+    encode: Any = None
+    if kind.startswith("datasets"):
+        [state] = (cache.folder() / cache.SHELF).glob("tokenizer-*/state")
+        tokenizer = create("tokenizer", TOKENIZER)
+        tokenizer.restore(state.read_text("utf-8"))
+        encode = tokenizer.encode
+        if kind.endswith("library"):
+            library = Tokenizer.from_str(tokenizer.state())
+
+            def encode(texts: list[str]) -> list[list[int]]:
+                found = library.encode_batch_fast(texts, add_special_tokens=False)
+                return [one.ids for one in found]
+
+    before = own()
+    most = [before]
+    threading.Thread(target=watch, args=(most,), daemon=True).start()
+    clock, cpu = time.perf_counter(), time.process_time()
+    theirs(text, encode) if encode else ours(text)
+    print(time.perf_counter() - clock, time.process_time() - cpu, most[0] - before)
+
+
+def prepare(folder: Path, rows: int) -> Path:
+    """Write ``train.tsv`` and ``val.tsv``."""
+    generate(folder, rows)
+    for name in ("train", "val"):
+        with (folder / f"{name}.en").open() as lines, (folder / f"{name}.tsv").open("w") as table:
+            table.write("label\ttext\n")
+            table.writelines(f"{number % 4}\t{line}" for number, line in enumerate(lines))
+    return folder / "train.tsv"
+
+
+def forget(folder: Path) -> None:
+    """Remove all that was prepared but the tokenizer."""
+    import shutil
+
+    for entry in (folder / "cache/prepared").iterdir():
         if not entry.name.startswith("tokenizer"):
             shutil.rmtree(entry)
-    begun = now()
-    ours = data(folder, vocabulary)
-    ours.prepare_data()
-    return 2 * len(ours.sets["train"]) / (now() - begun)
 
 
-def measure(what: str, folder: Path, vocabulary: int) -> None:
-    begun = time.perf_counter()
-    ours = data(folder, vocabulary)
-    most = memory()
-    before = time.perf_counter()
-    if what == "rate":
-        ours.prepare_data()
-        both = [(bare(ours, folder), prepared(folder, vocabulary)) for _ in range(3)]
-        clock, cpu = (
-            statistics.median(prepare[i] / alone[i] for alone, prepare in both) for i in (0, 1)
-        )
-        rates = " ".join(f"{prepare[1]:.0f}/{alone[1]:.0f}" for alone, prepare in both)
-        print(
-            f"{clock:.2f} of the bare rate by the clock, {cpu:.2f} by CPU time ({rates} lines/s), "
-            f"{most[0]:.0f} MiB"
-        )
-    elif what == "train":  # the tokenizer alone; it is in the cache afterwards
-        from tfzoo.data.prepare import fingerprint_split, train_tokenizers
-
-        text = ours._texts()["train"]
-        train_tokenizers(
-            text, fingerprint_split(text, "train"), ours.direction, ours.tokenizer, ours.joint
-        )
-        print(f"{time.perf_counter() - before:.1f} s, {most[0]:.0f} MiB")
-    else:
-        ours.prepare_data()
-        ours.setup("fit")
-        loader = iter(ours.train_dataloader())
-        next(loader)
-        first = time.perf_counter() - begun
-        padding = ours._sampler("train", shuffle=True).padding()
-        for _ in islice(loader, 300):
-            pass
-        print(f"first batch after {first:.1f} s, {most[0]:.0f} MiB, padding {padding:.1%}")
+def table(rows: int) -> list[str]:
+    """The lines of the table for so many rows."""
+    lines = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        text = prepare(folder, rows)
+        size = text.stat().st_size / 1e6
+        environment = {
+            **os.environ,
+            "TFZOO_CACHE": f"{scratch}/cache",
+            "HF_HOME": f"{scratch}/hf",
+        }
+        for kind in KINDS:
+            if kind == "tfzoo":
+                forget(folder)
+            command = [sys.executable, str(HERE), "--measure", kind, str(text)]
+            result = subprocess.run(
+                command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+            )
+            clock, cpu, memory = map(float, result.stdout.split())
+            lines.append(
+                f"| {rows:,} ({size:.0f} MB) | {kind} | {clock:.1f} s | {cpu:.1f} s "
+                f"| {rows / cpu:,.0f} | {size / cpu:.1f} | {memory:.0f} MiB |"
+            )
+            print(lines[-1], flush=True)
+    return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pairs", type=int, default=300_000)
-    parser.add_argument("--vocabulary", type=int, default=16_000)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--measure", nargs=2)
     options = parser.parse_args()
     if options.measure:
-        measure(options.measure[0], Path(options.measure[1]), options.vocabulary)
+        measure(options.measure[0], Path(options.measure[1]))
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        generate(folder, options.pairs)
-        environment = {**os.environ, "TFZOO_CACHE": f"{scratch}/cache"}
-        print(
-            f"{options.pairs:,} pairs, "
-            f"{sum(path.stat().st_size for path in folder.glob('*.*')) / 2**20:.0f} MiB of text"
+    found = [line for rows in options.rows for line in table(rows)]
+    if options.write:
+        page = HERE.with_suffix(".md")
+        before, _, _ = page.read_text("utf-8").partition("| rows |")
+        head = "| rows | | clock | CPU | rows/s of CPU | MB/s of CPU | memory |"
+        page.write_text(
+            "\n".join([before + head, "|---|---|---|---|---|---|---|", *found, ""]), "utf-8"
         )
-        for what in ("train", "rate", "start"):
-            command = [
-                sys.executable,
-                __file__,
-                "--vocabulary",
-                str(options.vocabulary),
-                "--measure",
-                what,
-                scratch,
-            ]
-            print(
-                f"{what:8}",
-                subprocess.run(
-                    command, env=environment, capture_output=True, text=True, check=True
-                ).stdout.strip(),
-                flush=True,
-            )
 
 
 if __name__ == "__main__":

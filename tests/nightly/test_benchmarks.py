@@ -21,7 +21,7 @@ LITTLE = {
     "large": ["--pairs", "20000"],
     "overhead": ["--pairs", "3"],
     "power": ["--sweeps", "20"],
-    "preparation": ["--pairs", "2000"],
+    "preparation": ["--rows", "2000"],
     "pruning": ["--sweeps", "20"],
     "recurrent": ["--lengths", "32", "--pairs", "1"],
     "scaling": ["--measure"],

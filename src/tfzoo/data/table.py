@@ -85,7 +85,8 @@ def tabbed(table: Table) -> Iterator[Row]:
     places, width = (0, 1), 2
     for number, line in enumerate(read_lines(table.path, table.limits), 1):
         row = line.split("\t")
-        check_line(line, f"{table.path}, line {number:,}")
+        if not line or "\r" in line:
+            check_line(line, f"{table.path}, line {number:,}")
         if number == 1 and (table.header or set(table.columns) <= set(row)):
             names, width, places = row, len(row), columns_at(row, table)
             continue
