@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import tfzoo
+from docs._ext import docstrings
 from docs._ext.docstrings import ROLE, last_name, one_line
 from docs._ext.tables import table
 
@@ -104,6 +105,8 @@ def file(name: str) -> str:
 
 
 SLOT = re.compile(r"Annotated\[([^()]*?), [~.\w]*Slot\([^()]*\)\]")
+ARGUMENT = re.compile(r"^( +)(\w+(?:, \w+)*): ")
+SEE = re.compile(r"^( *)(\w+(?:, (?:\w+|\.\.\.))*): see :class:`~?([\w.]+)`\.$")
 KEPT: dict[str, list[str]] = {}
 
 
@@ -132,8 +135,30 @@ def restore(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
         lines[:] = KEPT.pop(name)
 
 
+def expand(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Say of each argument what the class says that its docstring refers to:
+    ``heads, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.``
+    """
+    if not isinstance(obj, type):
+        return
+    described = {
+        key for line in lines if (entry := ARGUMENT.match(line)) for key in entry[2].split(", ")
+    }
+    for place, see in reversed([(n, SEE.match(line)) for n, line in enumerate(lines)]):
+        if see is None:
+            continue
+        said = docstrings.arguments(found(see[3] if "." in see[3] else f"tfzoo.{see[3]}"))
+        named = see[2].split(", ")
+        if "..." in named:
+            named = [
+                key for key in inspect.signature(obj).parameters if key not in described - {*named}
+            ]
+        lines[place : place + 1] = [f"{see[1]}{key}: {said[key]}" for key in named if key in said]
+
+
 def connect(app: Any) -> None:
     """Called by the extension."""
     app.connect("autodoc-process-signature", simplify)
+    app.connect("autodoc-process-docstring", expand, priority=300)
     app.connect("autodoc-process-docstring", keep, priority=400)
     app.connect("autodoc-process-docstring", restore, priority=600)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 SECTION = re.compile(r"^(Options|Raises|Args|Attributes|Returns):\n((?:(?: .*)?(?:\n|$))+)", re.M)
 ENTRY = re.compile(r"^(\w+):[ \n]")
+ARGUMENT = re.compile(r"^(\w+(?:, \w+)*): ")
 CODE = re.compile(r"``(.+?)``", re.DOTALL)
 ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
@@ -63,6 +64,20 @@ def entries(section: str) -> dict[str, str]:
         elif name:
             found[name] = f"{found[name]} {line.strip()}".strip()
     return {key: ROLE.sub(last_name, text) for key, text in found.items()}
+
+
+def arguments(cls: type) -> dict[str, str]:
+    """What a class says of each of its arguments, in one line each, as reStructuredText."""
+    found: dict[str, str] = {}
+    names: list[str] = []
+    sections = {match[1]: match[2] for match in SECTION.finditer(inspect.getdoc(cls) or "")}
+    for line in inspect.cleandoc(sections.get("Args", "")).splitlines():
+        if start := ARGUMENT.match(line):
+            names = start[1].split(", ")
+            found |= dict.fromkeys(names, line.removeprefix(start[0]))
+        else:
+            found |= {name: f"{found[name]} {line.strip()}" for name in names}
+    return found
 
 
 def last_name(role: re.Match[str]) -> str:

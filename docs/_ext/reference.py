@@ -65,16 +65,23 @@ def link_components(app: Any, docname: str, source: list[str]) -> None:
         source[0] = head + "".join(sections)
 
 
-def hide_contents(app: Any, docname: str, template: str, context: dict[str, Any], *_: Any) -> None:
-    """The landing page needs no table of contents beside it."""
-    if docname == app.config.root_doc:
+TRANSLATED = re.compile(r"\.([a-z]{2}(?:-[A-Z]{2})?)$")
+"""The language at the end of a page's name, of those that are not in English."""
+
+
+def describe_page(app: Any, docname: str, template: str, context: dict[str, Any], *_: Any) -> None:
+    """A landing page needs no table of contents beside it; a translated page says its language."""
+    language = TRANSLATED.search(docname)
+    if TRANSLATED.sub("", docname) == app.config.root_doc:
         context["furo_hide_toc"] = True
+    if language:
+        context["language"] = language[1]
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("builder-inited", write)
     app.connect("source-read", link_components)
-    app.connect("html-page-context", hide_contents)
+    app.connect("html-page-context", describe_page)
     api.connect(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

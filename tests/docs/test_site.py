@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from docs._ext import combinations, docstrings, reference
+import tfzoo
+from docs._ext import api, combinations, docstrings, reference
 from tfzoo.blocks.clashes import check_clashes
 from tfzoo.blocks.options import StackOptions
 from tfzoo.errors import Clash
@@ -63,3 +69,32 @@ def test_what_the_table_refuses_is_what_a_model_refuses() -> None:
                 assert listed & refused, choices
             else:
                 assert not listed & refused, choices
+
+
+@pytest.mark.parametrize(
+    "name", ["Encoder", "EncoderLayer", "Decoder", "DecoderLayer", "LanguageModel"]
+)
+def test_the_page_of_a_model_says_what_each_of_its_options_does(name: str) -> None:
+    cls: Any = getattr(tfzoo, name)
+    lines = inspect.getdoc(cls).splitlines()
+    api.expand(None, "class", f"tfzoo.{name}", cls, None, lines)
+    text = "\n".join(lines)
+    assert "see :class:" not in text
+    for option in inspect.signature(cls).parameters:
+        assert len(re.findall(rf"^ {{4}}(?:\w+, )*{option}(?:, \w+)*: \S", text, re.M)) == 1, option
+    assert "    kv_heads: number of heads of keys and values, each shared" in text
+    assert "    mixer: components, by name or as ``{name: ..., option: ...}``." in text
+
+
+@pytest.mark.parametrize(
+    ("page", "language"),
+    [("docs/index", "en"), ("docs/index.zh-CN", "zh-CN"), ("docs/compose", "en")],
+)
+def test_a_page_says_its_language(page: str, language: str) -> None:
+    app, context = (
+        SimpleNamespace(config=SimpleNamespace(root_doc="docs/index")),
+        {"language": "en"},
+    )
+    reference.describe_page(app, page, "", context)
+    assert context["language"] == language
+    assert ("furo_hide_toc" in context) == ("index" in page)
