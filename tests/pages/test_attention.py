@@ -184,6 +184,12 @@ def test_a_browser_shows_two_runs_and_points_at_tokens_that_both_have(
     shown, said = shown_page(browser, tmp_path / "attention.html", text)
     one, two = shown.locator(".run").all()
     assert two.locator(".chosen").inner_text() == "Cross, layer 0, mean of all 3 heads"
+    colours = [
+        run.locator(".heads label").evaluate_all("all => all.map((one) => one.style.cssText)")
+        for run in (one, two)
+    ]
+    assert colours[0] == colours[1][:2], "a head has its colour, however many there are"
+    assert len({*colours[1]}) == 3
     boxes = [run.bounding_box() for run in (one, two)]
     assert boxes[0]["y"] == boxes[1]["y"]
     assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
@@ -215,6 +221,28 @@ def test_a_browser_shows_two_runs_and_points_at_tokens_that_both_have(
     assert shown.evaluate("document.documentElement.scrollWidth") <= 390, "a phone scrolls down"
     assert said == []
     shown.close()
+
+
+def test_without_a_script_the_page_says_what_each_token_attends_to_most(
+    browser: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "attention.html"
+    file.write_text(page(maps()), "utf-8")
+    context = browser.new_context(java_script_enabled=False)
+    shown = context.new_page()
+    shown.goto(file.as_uri())
+    assert shown.locator(".strongest").count() == 3
+    assert not shown.locator(".views").is_visible()
+    for name, layers in (("Encoder", maps()[:2]), ("Cross", maps()[4:])):
+        table = shown.locator(".strongest", has=shown.locator("caption", has_text=name))
+        for row, query in enumerate(layers[0].queries, 1):
+            told = [query]
+            for one in layers:
+                weight, key = one.weights.mean(0)[row - 1].max(0)
+                told.append(f"{one.keys[key]} {weight:.2f}")
+            cells = table.locator("tr").nth(row).locator("th, td").all_text_contents()
+            assert cells == told
+    context.close()
 
 
 def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_else(

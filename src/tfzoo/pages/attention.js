@@ -52,7 +52,8 @@ function viewer(root, { sides, maps }, views) {
   };
   const state = { map: null, heads: [], mean: [], largest: 0, hovered: null, kept: null };
   const tokens = () => sides[state.map.side];
-  const colour = (head) => `hsl(${Math.round((205 + (360 * head) / state.map.heads) % 360)} 70% var(--head-lightness))`;
+  // A turn by the golden angle: a head has the same colour however many there are, and neighbours differ.
+  const colour = (head) => `hsl(${Math.round((205 + 137.508 * head) % 360)} 70% var(--head-lightness))`;
 
   // Choosing: a side, then a map and its heads, then a token.
 

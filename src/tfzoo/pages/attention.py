@@ -37,11 +37,41 @@ def attention_page(*runs: AttentionMaps) -> str:
         for maps in runs
     ]
     sides = {one.side for maps in runs for one in maps}
-    page = render(TEMPLATE, text=runs[0].text, runs=runs, sides=sides, data=data)
+    page = render(
+        TEMPLATE,
+        text=runs[0].text,
+        runs=runs,
+        sides=sides,
+        data=data,
+        strongest=[strongest(maps) for maps in runs],
+    )
     if (size := len(page.encode())) > MAX_BYTES:
         words = f"the page would have {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:g} MB"
         raise TooLarge(words, runs, MAX_BYTES / size)
     return page
+
+
+def strongest(maps: AttentionMaps) -> list[dict[str, Any]]:
+    """What each token attends to most in the mean of the heads of each layer, side by side: for a
+    browser that runs no script.
+    """
+    found = []
+    for side in dict.fromkeys(one.side for one in maps):
+        layers = [one for one in maps if one.side == side]
+        columns = []
+        for one in layers:
+            weights, keys = one.weights.mean(0).max(-1)
+            columns += [
+                [
+                    (one.keys[key], f"{weight:.2f}")
+                    for weight, key in zip(weights, keys, strict=True)
+                ]
+            ]
+        rows = zip(layers[0].queries, zip(*columns, strict=True), strict=True)
+        found.append(
+            {"name": side.capitalize(), "layers": [one.layer for one in layers], "rows": [*rows]}
+        )
+    return found
 
 
 def packed(one: AttentionMap) -> dict[str, Any]:
