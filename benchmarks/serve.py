@@ -78,10 +78,12 @@ def ask(port: int, seed: int) -> tuple[int, int, float]:
 
 
 def memory(process: int) -> float:
-    """Resident memory in MB."""
-    status = Path(f"/proc/{process}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
-    return int(line.split()[1]) / 1024
+    """Memory in MB of a process and all that it has started; what they share counts once."""
+    own = Path(f"/proc/{process}/smaps_rollup").read_text()
+    (line,) = [line for line in own.splitlines() if line.startswith("Pss:")]
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    children = [int(child) for path in tasks for child in path.read_text().split()]
+    return int(line.split()[1]) / 1024 + sum(map(memory, children))
 
 
 def untrained(folder: Path) -> Path:

@@ -29,6 +29,8 @@ TOGETHER = (
     "tests/commands/test_imports.py",
     "tests/plugin/test_plugin.py",
     "tests/test_platforms.py",
+    "tests/serving/test_connections.py",
+    "tests/serving/test_serving.py",
     "tests/serving/test_stopping.py",
 )
 """Files whose processes are forked from one (see tests/forked.py), which is loaded once."""

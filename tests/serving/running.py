@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import forkserver, get_context
 from typing import Any
+
+import torch
 
 from tfzoo.serving import server
 from tfzoo.serving.app import make_app
 from tfzoo.serving.limits import Limits
+from tfzoo.serving.worker import METHOD, Worker
 
 JSON = {"Content-Type": "application/json"}
 
@@ -57,11 +63,37 @@ class Client:
         return int(json.loads(self.ask("/health").text)["requests"])
 
 
+def loaded(kind: Any, saved: bytes, prepare: Callable[[Any], object] | None) -> Any:
+    """The task of a checkpoint, in the process of the model."""
+    torch.set_num_threads(1)
+    task = kind.from_checkpoint(torch.load(io.BytesIO(saved), weights_only=True))
+    if prepare is not None:
+        prepare(task)
+    return task
+
+
+def loading(task: Any, prepare: Callable[[Any], object] | None = None) -> Callable[[], Any]:
+    """What loads a task in another process, where ``prepare`` then changes it."""
+    checkpoint, saved = {"state_dict": task.state_dict()}, io.BytesIO()
+    task.on_save_checkpoint(checkpoint)
+    torch.save(checkpoint, saved)
+    if METHOD == "forkserver":  # that of all tests
+        get_context(METHOD).set_forkserver_preload(["tests.testing.warm"])
+        forkserver.ensure_running()
+    return partial(loaded, type(task), saved.getvalue(), prepare)
+
+
 @contextmanager
-def serving(task: Any, run: str = "runs/toy/1", **limits: Any) -> Iterator[Client]:
+def serving(
+    task: Any,
+    run: str = "runs/toy/1",
+    prepare: Callable[[Any], object] | None = None,
+    **limits: Any,
+) -> Iterator[Client]:
     chosen = Limits(**limits)
+    worker = Worker(loading(task, prepare), chosen)
     with server.listen("127.0.0.1", 0) as bound:
-        app = make_app(task.eval(), run, chosen, server.hosts_of(bound, "127.0.0.1"))
+        app = make_app(worker, run, chosen, server.hosts_of(bound, "127.0.0.1"))
         running = server.make_server(app, chosen)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
@@ -71,6 +103,7 @@ def serving(task: Any, run: str = "runs/toy/1", **limits: Any) -> Iterator[Clien
         finally:
             running.should_exit = True
             thread.join(20)
+            worker.close()
 
 
 def wait_for(true: Callable[[], bool], seconds: float = 20) -> None:

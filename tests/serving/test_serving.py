@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import active_children, get_context
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
@@ -20,6 +20,7 @@ from tests.tasks.test_attention import classifier, translator
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.pages import attention
 from tfzoo.serving import answers
+from tfzoo.serving.worker import METHOD
 
 EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
 
@@ -31,23 +32,34 @@ def translating() -> Iterator[Any]:
         yield SimpleNamespace(task=task, client=client)
 
 
-@contextmanager
-def held(task: Any) -> Iterator[SimpleNamespace]:
+class Gate:
     """Each layer of the model waits until ``go`` is set, and is counted before that."""
-    gate = SimpleNamespace(go=threading.Event(), layers=0)
 
-    def wait(*_: object) -> None:
-        gate.layers += 1
-        gate.go.wait(20)
+    def __init__(self) -> None:
+        context = get_context(METHOD)
+        self.go, self.count = context.Event(), context.Value("i", 0)
 
-    layers = [one for one in task.model.modules() if isinstance(one, TransformerLayer)]
-    hooks = [one.register_forward_pre_hook(wait) for one in layers]
+    @property
+    def layers(self) -> int:
+        return int(self.count.value)
+
+    def __call__(self, task: Any) -> None:
+        for one in task.model.modules():
+            if isinstance(one, TransformerLayer):
+                one.register_forward_pre_hook(self.wait)
+
+    def wait(self, *_: object) -> None:
+        self.count.value += 1
+        self.go.wait(20)
+
+
+@contextmanager
+def held() -> Iterator[Gate]:
+    gate = Gate()
     try:
         yield gate
     finally:
         gate.go.set()
-        for hook in hooks:
-            hook.remove()
 
 
 def test_a_translation_is_the_tasks_own(translating: Any) -> None:
@@ -168,8 +180,11 @@ def test_a_page_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_one_more_than_may_wait_is_told_to_come_back() -> None:
-    task = translator()
-    with held(task) as gate, serving(task, waiting=2) as client, ThreadPoolExecutor(3) as threads:
+    with (
+        held() as gate,
+        serving(translator(), prepare=gate, waiting=2) as client,
+        ThreadPoolExecutor(3) as threads,
+    ):
         found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(3)]
         wait_for(lambda: client.requests() == 3)
         refused = client.ask("/translate", {"text": "a"})
@@ -190,8 +205,8 @@ def begun(client: Client, body: str, length: int) -> socket.socket:
 
 def test_a_client_that_goes_away_frees_its_place() -> None:
     """Also the model, before its next layer."""
-    task, body = translator(), '{"text": "a"}'
-    with held(task) as gate, serving(task, waiting=1) as client:
+    body = '{"text": "a"}'
+    with held() as gate, serving(translator(), prepare=gate, waiting=1) as client:
         running = begun(client, body, len(body))
         wait_for(lambda: gate.layers == 1)
         waiting = begun(client, body, len(body))
@@ -208,18 +223,17 @@ def test_a_client_that_goes_away_frees_its_place() -> None:
         assert client.ask("/translate", {"text": "a"}).status == 200
 
 
-def test_the_thread_of_the_model_ends_with_the_server() -> None:
-    before = set(threading.enumerate())
+def test_the_process_of_the_model_ends_with_the_server() -> None:
+    before = set(active_children())
     with serving(translator()) as client:
         assert client.ask("/translate", {"text": "a"}).status == 200
-        (model,) = [one for one in set(threading.enumerate()) - before if "model" in one.name]
+        (model,) = set(active_children()) - before
     model.join(20)
     assert not model.is_alive()
 
 
 def test_time_is_limited_for_the_model_and_for_a_slow_client() -> None:
-    task = translator()
-    with held(task) as gate, serving(task, seconds=0.2) as client:
+    with held() as gate, serving(translator(), prepare=gate, seconds=0.2) as client:
         with begun(client, '{"te', 13) as slow, ThreadPoolExecutor(2) as threads:
             found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(2)]
             wait_for(lambda: any(one.done() for one in found))  # the one that waits for its turn
@@ -245,18 +259,19 @@ def test_a_request_in_the_wrong_place_is_told_the_right_one(translating: Any) ->
         assert (other.status, other.error) == (404, "no such path; texts go to POST /translate")
 
 
-def test_a_failure_and_the_text_are_kept_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is printed of a request are sizes; the model's failure ends one request."""
-    task = translator()
-
+def failing_once(task: Any) -> None:
     def fail(*_: object) -> None:
+        hook.remove()
         raise RuntimeError("cannot read 'secret'")
 
-    with serving(task) as client:
-        hook = task.model.encoder.register_forward_pre_hook(fail)
+    hook = task.model.encoder.register_forward_pre_hook(fail)
+
+
+def test_a_failure_and_the_text_are_kept_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is printed of a request are sizes; the model's failure ends one request."""
+    with serving(translator(), prepare=failing_once) as client:
         failed = client.ask("/translate", {"text": "secret"})
         assert (failed.status, failed.error) == (500, "the model failed: RuntimeError")
-        hook.remove()
         assert client.ask("/translate", {"text": "secret"}).status == 200
         assert client.ask("/secret").status == 404
     printed = "".join(capsys.readouterr())

@@ -10,19 +10,27 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 
 from tests import forked
 from tests.commands.test_attention import saved
 from tests.serving.running import Client, wait_for
 from tests.tasks.test_attention import translator
+from tfzoo.commands import serve
+from tfzoo.serving import worker
+
+load = serve.load
 
 
-def slow(module: torch.nn.Module, args: object) -> None:
-    if type(module).__name__ == "TransformerLayer":
-        time.sleep(0.02)
+def slow_task(run: str, device: str | None) -> Any:
+    """The task of a run whose layers take their time."""
+    task = load(run, device)
+    for module in task.model.modules():
+        if type(module).__name__ == "TransformerLayer":
+            module.register_forward_pre_hook(lambda *_: time.sleep(0.02))
+    return task
 
 
 def served(number: int) -> tuple[int, list[int], str, str]:
@@ -44,13 +52,12 @@ def served(number: int) -> tuple[int, list[int], str, str]:
             statuses.extend(one.result().status for one in found)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts what runs in the background
-    hook = torch.nn.modules.module.register_module_forward_pre_hook(slow)
+    serve.load, worker.METHOD = slow_task, "fork"
     with redirect_stdout(out), redirect_stderr(err):
         asking = threading.Thread(target=clients, daemon=True)
         asking.start()
         code = main(["serve", "numbers.ckpt", "--port", "0", "--device", "cpu"])
         asking.join(20)
-    hook.remove()
     return code, statuses, out.getvalue(), err.getvalue()
 
 
@@ -72,3 +79,54 @@ def test_a_signal_ends_the_server_after_its_answers(
         assert (code, statuses) == (wanted, [200, 200]), err
         assert out.startswith("http://127.0.0.1:")
         assert "Traceback" not in err
+
+
+def stuck() -> tuple[int, int, float]:
+    """The exit code of a server whose model never answers, the status of a request, and the seconds
+    from SIGTERM to the end.
+    """
+    from tfzoo.commands.main import main
+
+    out, found, began = io.StringIO(), [0], [0.0]
+
+    def ask() -> None:
+        wait_for(lambda: "Ctrl-C" in out.getvalue())
+        client = Client(int(out.getvalue().split()[0].rpartition(":")[2]))
+        wait_for(lambda: answers(client))
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(client.ask, "/translate", {"text": "a"})
+            wait_for(lambda: client.requests() == 1)
+            began[0] = time.monotonic()
+            os.kill(os.getpid(), signal.SIGTERM)
+            found[0] = asked.result().status
+
+    serve.load, worker.METHOD = stuck_task, "fork"
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        words = ["serve", "numbers.ckpt", "--port", "0", "--device", "cpu", "--max-seconds", "1"]
+        code = main(words)
+        ended = time.monotonic() - began[0]
+        asking.join(20)
+    return code, found[0], ended
+
+
+def stuck_task(run: str, device: str | None) -> Any:
+    task = translator()
+    task.model.register_forward_pre_hook(sleep)
+    task.model.encoder.register_forward_pre_hook(sleep)
+    return task
+
+
+def sleep(*_: object) -> None:
+    time.sleep(1000)
+
+
+@forked.requires_fork
+def test_a_model_that_is_stuck_does_not_keep_the_server_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, status, seconds = forked.call(stuck)
+    assert (code, status) == (0, 504)
+    assert seconds < 10

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
+from typing import Any
 
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.commands.text_lines import task_of
 from tfzoo.errors import TfzooError
-from tfzoo.runs import checkpoints
 from tfzoo.serving.limits import Limits
 from tfzoo.terminal import notify, print_result
 
@@ -17,6 +17,7 @@ LIMITS = {
     "bytes": "bytes of a request",
     "seconds": "seconds of a request, its wait for the model included",
     "waiting": "requests that wait for the model; more get status 503",
+    "connections": "connections of clients; more make the oldest that asks nothing end",
 }
 EPILOG = """\
 The page shows the translation or the label of a text, and the attention of the model. Programs send
@@ -65,10 +66,10 @@ def serve_run(run: str, host: str, port: int, device: str | None, limits: Limits
     """
     if not 0 <= port < 2**16:
         raise TfzooError(f"--port {port}: a port is a number from 0 to 65535")
-    path = checkpoints.resolve(run)
     try:
         from tfzoo.serving import server
         from tfzoo.serving.app import make_app
+        from tfzoo.serving.worker import Worker
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "tfzoo":
             raise
@@ -77,9 +78,20 @@ def serve_run(run: str, host: str, port: int, device: str | None, limits: Limits
         ) from None
     bound = server.listen(host, port)
     with bound:
-        task = task_of(path, device)
-        app = make_app(task, run, limits, server.hosts_of(bound, host))
-        if not server.is_loopback(bound):
-            notify("others can reach this address, and there is no password")
-        print_result(f"{server.address(bound)}  (Ctrl-C ends)")
-        server.serve(app, bound, limits)
+        worker = Worker(partial(load, run, device), limits)
+        try:
+            app = make_app(worker, run, limits, server.hosts_of(bound, host))
+            if not server.is_loopback(bound):
+                notify("others can reach this address, and there is no password")
+            print_result(f"{server.address(bound)}  (Ctrl-C ends)")
+            server.serve(app, bound, limits)
+        finally:
+            worker.close()
+
+
+def load(run: str, device: str | None) -> Any:
+    """Load the task of a run, in the process of the model: the server needs none of its modules."""
+    from tfzoo.commands.text_lines import task_of
+    from tfzoo.runs import checkpoints
+
+    return task_of(checkpoints.resolve(run), device)

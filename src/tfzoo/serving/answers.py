@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadOption
 from tfzoo.pages.attention import attention_page
 from tfzoo.pages.attention_maps import AttentionMaps, TooLarge
-from tfzoo.pages.render import render
+from tfzoo.serving.message import message_page
 
 Answer = dict[str, Any]
 
 SHOWN = 5
 """The most labels of which a page shows the probability."""
-ANSWER = Path(__file__).parent / "answer.html"
 
 
 def translations(task: Any, texts: Sequence[str]) -> list[Answer]:
@@ -88,8 +86,3 @@ def facts(answer: Answer) -> dict[str, str]:
     written = " · ".join(f"{label} {probability:.3f}" for label, probability in ranked[:SHOWN])
     more = f" and {len(ranked) - SHOWN} more" if len(ranked) > SHOWN else ""
     return {"label": answer["label"], "probabilities": written + more}
-
-
-def message_page(title: str, said: dict[str, str], notes: Sequence[str]) -> str:
-    """A page without maps."""
-    return render(ANSWER, title=title, facts=said, notes=notes)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import parse_qs
@@ -15,13 +14,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import tfzoo
 from tfzoo.pages.render import render
-from tfzoo.serving.answers import ANSWERS, answer_page, message_page
 from tfzoo.serving.guard import Guard
 from tfzoo.serving.limits import ClientGone, Limits, Refused
+from tfzoo.serving.message import message_page
 from tfzoo.serving.worker import Worker
 
 T = TypeVar("T")
@@ -116,44 +114,46 @@ SHAPES: dict[str, Any] = {
 }
 
 
-def make_app(task: Any, run: str, limits: Limits, hosts: list[str] | None = None) -> FastAPI:
+def make_app(
+    worker: Worker, run: str, limits: Limits, hosts: frozenset[str] | None = None
+) -> FastAPI:
     """The application that serves one task.
 
     Args:
-        task: a task in evaluation mode, on its device.
+        worker: has the task, in another process.
         run: what pages call it.
         limits: of each request.
         hosts: the names by which a browser may call this server, against DNS rebinding; None: any.
     """
-    worker = Worker(task.model, limits.waiting, limits.seconds)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        working = asyncio.ensure_future(worker.work())
         yield
+        working.cancel()
         worker.close()
 
     app = FastAPI(
-        title=f"tfzoo {task.command}",
-        description=f"{run}, {task.name}",
+        title=f"tfzoo {worker.command}",
+        description=f"{run}, {worker.name}",
         version=tfzoo.__version__,
         docs_url=None,  # these pages load scripts from another server
         redoc_url=None,
         lifespan=lifespan,
     )
-    add_routes(app, task, run, limits, worker)
+    add_routes(app, run, limits, worker)
     for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, handler)
     paths = frozenset(getattr(route, "path", "") for route in app.routes)
-    app.state.path = f"/{task.command}"
-    app.add_middleware(Guard, limits=limits, refusal=refusal, paths=paths)
-    if hosts is not None:  # the last one added is the first one asked
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
+    app.state.path = f"/{worker.command}"
+    app.add_middleware(Guard, limits=limits, refusal=refusal, paths=paths, hosts=hosts)
     return app
 
 
-def add_routes(app: FastAPI, task: Any, run: str, limits: Limits, worker: Worker) -> None:
+def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
     """The page, what it shows, the JSON API, and whether the server is well."""
-    first = render(PAGE, served=True, run=run, command=task.command, task=task.name, limits=limits)
+    command, name = worker.command, worker.name
+    first = render(PAGE, served=True, run=run, command=command, task=name, limits=limits)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def page() -> str:
@@ -170,24 +170,24 @@ def add_routes(app: FastAPI, task: Any, run: str, limits: Limits, worker: Worker
         if not text:
             raise Refused(422, "the text is empty")
         check_length(text, limits, "the text")
-        return await while_connected(request, worker, partial(answer_page, task, text, run))
+        page: str = await while_connected(request, worker.run([text], page=run))
+        return page
 
     @app.post(
-        f"/{task.command}",
-        operation_id=task.command,
-        summary=f"{task.name.capitalize()} of one text, or of several",
-        response_model=SHAPES[task.command],
+        f"/{command}",
+        operation_id=command,
+        summary=f"{name.capitalize()} of one text, or of several",
+        response_model=SHAPES[command],
         responses={status: {"model": Error} for status in REFUSALS},
     )
     async def answer(request: Request, asked: Texts) -> Any:
         texts = asked.all(limits)
-        work = partial(ANSWERS[task.command], task, texts)
-        found = await while_connected(request, worker, work)
+        found = await while_connected(request, worker.run(texts))
         return JSONResponse(found[0] if asked.texts is None else {"answers": found})
 
     @app.get("/health", summary="Which run is served, and how many requests are being answered")
     async def health() -> Health:
-        return Health(status="ok", run=run, task=task.name, requests=worker.accepted)
+        return Health(status="ok", run=run, task=name, requests=worker.accepted)
 
 
 def check_length(text: str, limits: Limits, which: str) -> None:
@@ -198,8 +198,8 @@ def check_length(text: str, limits: Limits, which: str) -> None:
         )
 
 
-async def while_connected(request: Request, worker: Worker, work: Callable[[], T]) -> T:
-    """The result of ``work()`` from the worker.
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
+    """The result of the work.
 
     Raises:
         Refused: there is none.
@@ -210,7 +210,7 @@ async def while_connected(request: Request, worker: Worker, work: Callable[[], T
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    result, closed = asyncio.ensure_future(worker.run(work)), asyncio.ensure_future(gone())
+    result, closed = asyncio.ensure_future(work), asyncio.ensure_future(gone())
     try:
         await asyncio.wait((result, closed), return_when=asyncio.FIRST_COMPLETED)
         if not result.done():

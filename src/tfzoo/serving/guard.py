@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tfzoo.serving.limits import ClientGone, Limits, Refused
-from tfzoo.terminal import notify
+from tfzoo.serving.log import note, place_of
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -42,6 +42,7 @@ class Guard:
         limits: of size and time.
         refusal: makes the response of a request that is refused.
         paths: those that the line names; others may hold anything.
+        hosts: the names by which a browser may call this server, against DNS rebinding; None: any.
     """
 
     def __init__(
@@ -50,14 +51,17 @@ class Guard:
         limits: Limits,
         refusal: Callable[[Request, Refused], Response],
         paths: frozenset[str],
+        hosts: frozenset[str] | None = None,
     ) -> None:
-        self.app, self.limits, self.refusal, self.paths = app, limits, refusal, paths
+        self.app, self.limits, self.refusal = app, limits, refusal
+        self.paths, self.hosts = paths, hosts
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # the server starts or ends
             return await self.app(scope, receive, send)
         started, status = time.monotonic(), 499
         size = 0
+        asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -67,17 +71,24 @@ class Guard:
             await send(message)
 
         try:
+            check_host(Headers(scope=scope), self.hosts)
             check_origin(Headers(scope=scope))
             body = await self._read(scope, receive)
             size = len(body)
-            await self.app(scope, replay(body, receive), answer)
+            await self.app(asked, replay(body, receive), answer)
         except Refused as refused:
             await self.refusal(Request(scope), refused)(scope, receive, answer)
         except ClientGone:
             pass
+        except Exception as error:
+            if status != 499:  # an answer has begun
+                raise
+            note(f"tfzoo: {place_of(error)}")
+            failure = Refused(500, f"the server failed: {type(error).__name__}")
+            await self.refusal(Request(scope), failure)(scope, receive, answer)
         path = scope["path"] if scope["path"] in self.paths else "another path"
         seconds = time.monotonic() - started
-        notify(f"{scope['method']} {path}: {size:,} bytes, {status}, {seconds:.2f} s")
+        note(f"{scope['method'][:8]} {path}: {size:,} bytes, {status}, {seconds:.2f} s")
 
     async def _read(self, scope: Any, receive: Receive) -> bytes:
         """The body.
@@ -105,6 +116,20 @@ class Guard:
         if size > most:
             raise Refused(413, f"the request is larger than {most:,} bytes")
         return bytes(body)
+
+
+def check_host(headers: Headers, hosts: frozenset[str] | None) -> None:
+    """Refuse a request that calls the server by a name that is not its own.
+
+    Raises:
+        Refused: the header ``Host`` names another.
+    """
+    try:
+        found = urlsplit(f"//{headers.get('host', '')}").hostname
+    except ValueError:
+        found = None
+    if hosts is not None and found not in hosts:
+        raise Refused(400, "the header Host does not name this server")
 
 
 def check_origin(headers: Headers) -> None:

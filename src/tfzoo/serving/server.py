@@ -12,7 +12,9 @@ from typing import Any
 import uvicorn
 
 from tfzoo.errors import TfzooError
-from tfzoo.serving.limits import Limits
+from tfzoo.serving.connection import connection
+from tfzoo.serving.limits import BACKLOG, Limits
+from tfzoo.serving.log import bounded
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -49,11 +51,12 @@ def is_loopback(bound: socket.socket) -> bool:
     return ipaddress.ip_address(bound.getsockname()[0]).is_loopback
 
 
-def hosts_of(bound: socket.socket, host: str) -> list[str] | None:
+def hosts_of(bound: socket.socket, host: str) -> frozenset[str] | None:
     """The values of the header ``Host`` that are accepted; None, any, on another address than the
     loopback one.
     """
-    return [host, "localhost", "127.0.0.1", "[::1]"] if is_loopback(bound) else None
+    own = frozenset({host.lower(), "localhost", "127.0.0.1", "::1"})
+    return own if is_loopback(bound) else None
 
 
 def address(bound: socket.socket) -> str:
@@ -72,8 +75,10 @@ def make_server(app: Any, limits: Limits) -> uvicorn.Server:
             server_header=False,
             proxy_headers=False,
             ws="none",
+            http=connection(limits),
+            backlog=BACKLOG,
             lifespan="on",
-            timeout_graceful_shutdown=math.ceil(2 * limits.seconds) + 1,
+            timeout_graceful_shutdown=math.ceil(limits.longest),
         )
     )
 
@@ -91,7 +96,8 @@ def serve(app: Any, bound: socket.socket, limits: Limits) -> None:
         signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
     }
     try:
-        make_server(app, limits).run(sockets=[bound])
+        with bounded():
+            make_server(app, limits).run(sockets=[bound])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,107 +1,235 @@
-"""One thread that runs the model, and the requests that wait for it."""
+"""The requests that wait for the model, and the process that computes them, one at a time."""
 
 from __future__ import annotations
 
 import asyncio
-import traceback
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from threading import Event
-from typing import TypeVar
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
 
-from torch import nn
-
-from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import TfzooError
-from tfzoo.serving.limits import Refused
-from tfzoo.terminal import notify
+from tfzoo.serving import frames
+from tfzoo.serving.limits import Limits, Refused
+from tfzoo.serving.log import note
 
-T = TypeVar("T")
+GRACE = 2.0
+"""Seconds in which work that nobody waits for ends before a layer, or its process is ended."""
+MODULE = "tfzoo.serving.model_process"
+METHOD = "spawn" if sys.platform == "win32" else "forkserver"
 
 
-class Stopped(Exception):
-    """Nobody waits for the result any more."""
+class ModelProcess:
+    """A process that has loaded a task, and its channel.
+
+    Args:
+        load: loads the task; it is pickled.
+    """
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        context: Any = get_context(METHOD)
+        if METHOD == "forkserver":  # what is forked from has imported the model's modules
+            context.set_forkserver_preload([MODULE])
+        here, there = socket.socketpair()
+        self.stopped = context.RawValue("Q", 0)
+        self.number = 0
+        args = (load, os.getcwd(), there, self.stopped)
+        self.process = context.Process(target=run, args=args, name="model", daemon=True)
+        self.process.start()
+        there.close()
+        self.socket = here
+        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    def greeting(self) -> dict[str, Any]:
+        """What the process says when it has loaded the task: its command and name.
+
+        Raises:
+            TfzooError: it could not be loaded.
+        """
+        with self.socket.makefile("rb") as stream:
+            return checked(frames.read(stream))
+
+    async def connect(self) -> None:
+        """Wait for the greeting without blocking the server.
+
+        Raises:
+            TfzooError: as :meth:`greeting`.
+        """
+        self.streams = await asyncio.open_connection(sock=self.socket)
+        checked(await self.receive())
+
+    async def ask(self, texts: Sequence[str], page: str | None) -> dict[str, Any]:
+        """The answer of the process.
+
+        Raises:
+            EOFError, OSError: the process has ended.
+        """
+        if self.streams is None:
+            self.streams = await asyncio.open_connection(sock=self.socket)
+        self.number += 1
+        self.streams[1].write(frames.packed({"number": self.number, "texts": texts, "page": page}))
+        await self.streams[1].drain()
+        found: dict[str, Any] = await self.receive()
+        return found
+
+    async def receive(self) -> Any:
+        """The next value from the process."""
+        if self.streams is None:
+            raise EOFError
+        reader = self.streams[0]
+        (length,) = frames.LENGTH.unpack(await reader.readexactly(frames.LENGTH.size))
+        return json.loads(await reader.readexactly(length))
+
+    def stop(self) -> None:
+        """Let the present work end before the next layer."""
+        self.stopped.value = self.number
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+        self.process.join(5)
+        if self.streams is not None:
+            self.streams[1].close()
+        self.socket.close()
+
+
+def run(*args: Any) -> None:
+    """What the process runs. It is imported there alone: this process needs no model."""
+    from tfzoo.serving import model_process
+
+    model_process.run(*args)
+
+
+def checked(greeting: Any) -> dict[str, Any]:
+    """The greeting of a process that has loaded its task.
+
+    Raises:
+        TfzooError: it has not.
+    """
+    if greeting is None:
+        raise TfzooError("the process of the model has ended before it was loaded")
+    if "error" in greeting:
+        error = TfzooError(greeting["error"])
+        error.code = greeting["code"]
+        raise error
+    found: dict[str, Any] = greeting
+    return found
+
+
+@dataclass
+class Job:
+    """A request that waits; ``result`` is done where nobody waits for it any more."""
+
+    texts: Sequence[str]
+    page: str | None
+    result: asyncio.Future[Any]
 
 
 class Worker:
-    """Runs one piece of work at a time, in the order of arrival, in a thread of its own.
+    """Answers one request at a time, in the order of arrival.
 
     Work that nobody waits for any more, because its time is over or its client is gone, leaves the
-    line; if it runs, it ends before the next layer of the model, by a forward pre-hook.
+    line; if it runs, it ends before the next layer of the model. If it does not within
+    :data:`GRACE`, its process is ended, and started again for the next request.
 
     Args:
-        model: what the work calls.
-        waiting: pieces of work that may wait while one runs.
-        seconds: for one piece of work, its wait included.
+        load: loads the task, in another process.
+        limits: the seconds of a request, its wait included, and how many may wait.
+
+    Raises:
+        TfzooError: the task could not be loaded.
     """
 
-    def __init__(self, model: nn.Module, waiting: int, seconds: float) -> None:
-        self.most = waiting + 1
-        self.seconds = seconds
+    def __init__(self, load: Callable[[], Any], limits: Limits) -> None:
+        self.load, self.most, self.seconds = load, limits.waiting + 1, limits.seconds
         self.accepted = 0
-        self.turn = asyncio.Lock()
-        self.thread = ThreadPoolExecutor(1, "model")
-        self.stop = Event()  # of the work that runs
-        for module in model.modules():
-            if isinstance(module, TransformerLayer):
-                module.register_forward_pre_hook(self._check)
+        self.waiting: asyncio.Queue[Job] = asyncio.Queue()
+        self.process: ModelProcess | None = ModelProcess(load)
+        try:
+            about = self.process.greeting()
+        except BaseException:
+            self.close()
+            raise
+        self.command, self.name = about["command"], about["name"]
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """The result of ``work()``.
+    async def run(self, texts: Sequence[str], page: str | None = None) -> Any:
+        """The answers of texts, or the page of one, which names the run ``page``.
 
         Raises:
             Refused: 503, too many are waiting; 504, out of time; 422 or 500, the work failed.
         """
         if self.accepted >= self.most:
             raise Refused(503, f"{self.accepted} requests are waiting already; try again later")
+        job = Job(texts, page, asyncio.get_running_loop().create_future())
         self.accepted += 1
+        self.waiting.put_nowait(job)
         try:
-            async with asyncio.timeout(self.seconds), self.turn:
-                return await self._in_thread(work)
+            async with asyncio.timeout(self.seconds):
+                return await job.result
         except TimeoutError:
             raise Refused(
                 504, f"no answer within {self.seconds:g} seconds; send fewer or shorter texts"
             ) from None
         finally:
             self.accepted -= 1
+            job.result.cancel()
+
+    async def work(self) -> None:
+        """Answer what waits, for ever."""
+        while True:
+            job = await self.waiting.get()
+            if job.result.done():
+                continue
+            try:
+                found = await self._answer(job)
+            except Refused as refused:
+                if not job.result.done():
+                    job.result.set_exception(refused)
+                continue
+            if not job.result.done():
+                job.result.set_result(found)
 
     def close(self) -> None:
-        """End the thread, after the work that runs."""
-        self.thread.shutdown(wait=False, cancel_futures=True)
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+        self.process = None
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        stop = Event()
-        running = asyncio.get_running_loop().run_in_executor(self.thread, self._call, work, stop)
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            stop.set()
-            await asyncio.wait([running])  # the turn is over when the thread is free
-            running.exception()  # seen, whatever it is: nobody waits for it
-            raise
+    async def _answer(self, job: Job) -> Any:
+        process = await self._running()
+        asked = asyncio.ensure_future(process.ask(job.texts, job.page))
+        await asyncio.wait((asked, job.result), return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            process.stop()
+            await asyncio.wait([asked], timeout=GRACE)
+        if not asked.done() or asked.exception() is not None:
+            stuck = not asked.done()
+            asked.cancel()
+            self.close()
+            why = "does not end and is ended" if stuck else "has ended"
+            note(f"tfzoo: the process of the model {why}; the next request starts it again")
+            with suppress(asyncio.CancelledError, EOFError, OSError):
+                await asked
+            raise Refused(500, "the process of the model has ended; it is started again")
+        found = asked.result()
+        if "note" in found:
+            note(f"tfzoo: {found['note']}")
+        if "why" in found:
+            raise Refused(found["status"], found["why"])
+        return found["found"]
 
-    def _call(self, work: Callable[[], T], stop: Event) -> T:
-        self.stop = stop
-        try:
-            return work()
-        except Stopped:
-            raise
-        except TfzooError as error:
-            raise Refused(500 if error.code == 1 else 422, str(error)) from None
-        except Exception as error:  # of any kind: the next request may fare better
-            raise Refused(500, f"the model failed: {failure(error)}") from None
-
-    def _check(self, module: nn.Module, args: object) -> None:
-        if self.stop.is_set():
-            raise Stopped
-
-
-def failure(error: Exception) -> str:
-    """The type of an error, which is also printed with its place. Its message is in neither: it
-    may hold the text.
-    """
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    name = type(error).__name__
-    notify(f"tfzoo: {name} in {Path(frame.filename).name}, line {frame.lineno}")
-    return name
+    async def _running(self) -> ModelProcess:
+        """The process, started again where it has been ended."""
+        if self.process is None:
+            self.process = ModelProcess(self.load)
+            try:
+                await self.process.connect()
+            except (TfzooError, EOFError, OSError) as error:
+                self.close()
+                raise Refused(500, f"the model cannot be loaded again: {error}") from None
+        return self.process
