@@ -48,6 +48,20 @@ def test_what_cannot_work_is_refused_before_the_first_step(
     assert not Path("run/metrics.csv").exists()
 
 
+def test_a_metric_that_a_callback_of_ones_own_may_log_is_missed_at_the_first_validation(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("own_callback.py").write_text(
+        "from lightning.pytorch import Callback\nclass Mine(Callback): pass\n"
+    )
+    monkeypatch.syspath_prepend(".")
+    own = ("--trust", "--trainer.callbacks+=own_callback.Mine", *STOPPING, "val/los")
+    assert main([*SMALL, *STEPS, *own, "--trainer.val_check_interval", "1"]) == 1
+    error = capsys.readouterr().err
+    assert "training failed after step 1: Early stopping conditioned on metric `val/los`" in error
+    assert "Traceback" not in error
+
+
 def test_what_does_less_than_it_seems_to_is_told_before_the_first_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from tfzoo.commands.text_lines import tsv_cell
 from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.runs import checkpoints
+from tfzoo.runs.files import replacing
 from tfzoo.terminal import notify, relative_path
 from tfzoo.training.device import find_device
 from tfzoo.training.evaluation import open_run
@@ -58,7 +59,10 @@ def run(args: list[str]) -> int:
 
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write rows as JSON lines or as tab-separated text, by the suffix of the path."""
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
+    with (
+        replacing(path) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as stream,
+    ):
         if path.suffix == ".jsonl":
             stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             return

@@ -32,6 +32,10 @@ from tfzoo.training.make_trainer import best_checkpoint, make_trainer
 from tfzoo.training.pictures import draw_curves
 from tfzoo.training.progress import Bar
 
+UNKNOWN_METRIC = "conditioned on metric"
+"""In the error with which Lightning's ``EarlyStopping`` ends a training that does not log what it
+monitors. Its other callbacks raise ``MisconfigurationException``, its word for bad input.
+"""
 AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
 
@@ -177,7 +181,7 @@ class TrainingRun:
             message = advice(self.memory_context.shape, self.data.max_tokens)
         elif cause := self.watchdog.cause(error):
             message = cause
-        elif isinstance(error, MisconfigurationException):  # Lightning's word for bad input
+        elif isinstance(error, MisconfigurationException) or UNKNOWN_METRIC in str(error):
             message = " ".join(str(error).split())
         else:
             message = f"{type(error).__name__}: {error}"
