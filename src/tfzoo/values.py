@@ -22,6 +22,8 @@ WIDTH = 10_000_000
 """The largest number in the section ``model`` besides ``layers``."""
 NUMBER = 2**64
 """The largest number in a recipe."""
+SMALLEST = 2.0**-126
+"""The smallest number over 0: single precision has no smaller one without loss."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ def check_range(
     optional: bool = False,
 ) -> None:
     """Raise BadOption unless a value is a finite number (``whole``: an int) in a range: greater
-    than, greater or equal, less than, less or equal. ``optional``: None is allowed too.
+    than, greater or equal, less than, less or equal. ``optional``: None is allowed too. A number
+    over 0 is at least :data:`SMALLEST`: smaller ones are 0 where models compute.
 
     >>> check_range("optim.lr", 1e-3, gt=0)
     >>> check_range("optim.lr", -1, gt=0)
@@ -119,11 +122,14 @@ def check_range(
     if not (
         number
         and (gt is None or value > gt)
+        and (gt != 0 or value >= SMALLEST)
         and (ge is None or value >= ge)
         and (lt is None or value < lt)
         and (le is None or value <= le)
     ):
         bounds = {"over": gt, "at least": ge, "under": lt, "at most": le}
+        if gt == 0 and number and value > 0:  # it is a number over 0, for double precision alone
+            bounds |= {"over": None, "at least": SMALLEST}
         wanted = " and ".join(f"{word} {x:g}" for word, x in bounds.items() if x is not None)
         what = f"a {'whole' if whole else 'finite'} number {wanted}".rstrip()
         raise BadOption(f"{key}={value} must be {what}")
@@ -158,6 +164,15 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
             yield from leaves(inner, (*path, str(index)))
     elif path:
         yield path, value
+
+
+def readable(size: float) -> str:
+    """A number of bytes: ``"1.2 MB"``."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
 
 
 def members(annotation: Any) -> tuple[Any, ...]:

@@ -22,6 +22,8 @@ from tfzoo.registry import (
 )
 from tfzoo.values import check_range, convert, is_plain
 
+SMALLEST_CAP = 1e-3
+"""The smallest soft cap of scores: under it the weights of a query differ by less than 0.2 %."""
 KINDS = ("attention", "weighting", "norm", "residual", "position", "feedforward", "mixer")
 """The kinds of components in a stack."""
 
@@ -121,8 +123,8 @@ class StackOptions:
             optional = option_types()[key] == int | None
             check_range(key, getattr(self, key), ge=1, whole=True, optional=optional)
         check_range("layers", self.layers, ge=0, whole=True)
-        check_range("temperature", self.temperature, gt=0)
-        check_range("cap", self.cap, gt=0, optional=True)
+        check_range("temperature", self.temperature, ge=1e-6, le=1e6)
+        check_range("cap", self.cap, ge=SMALLEST_CAP, optional=True)
         for key in ("dropout", "attention_dropout", "feedforward_dropout"):
             check_range(key, getattr(self, key), ge=0, lt=1)
         if self.kv_heads is not None and self.heads % self.kv_heads:
@@ -201,7 +203,7 @@ class StackOptions:
         if self.head_dim is not None:
             return self.head_dim
         if dim % self.heads:
-            divisors = [n for n in range(1, dim + 1) if dim % n == 0 and n <= 4 * self.heads]
+            divisors = [n for n in range(1, min(dim, 4 * self.heads) + 1) if dim % n == 0]
             raise BadOption(
                 f"heads={self.heads} do not divide dim={dim}. "
                 f"Choose one of {divisors}, or set head_dim"

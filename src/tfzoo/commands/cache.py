@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.terminal import print_result
+from tfzoo.values import readable
 
 
 def run(args: list[str]) -> int:
@@ -28,12 +29,3 @@ def run(args: list[str]) -> int:
     if given.clear:
         print_result(f"cleared {readable(cache.clear())}")
     return 0
-
-
-def readable(size: float) -> str:
-    """Format a number of bytes: ``"1.2 MB"``."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

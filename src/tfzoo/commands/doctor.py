@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import tfzoo
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.commands.cache import readable
 from tfzoo.kinds import KINDS
 from tfzoo.registry import registry
+from tfzoo.runs import memory
 from tfzoo.terminal import print_result, print_table
+from tfzoo.values import readable
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -89,7 +90,7 @@ def packages() -> Iterator[Finding]:
 
 
 def devices() -> Iterator[Finding]:
-    """Cores, threads and GPUs, as PyTorch sees them."""
+    """Cores, threads, memory and GPUs, as PyTorch sees them."""
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -105,10 +106,11 @@ def devices() -> Iterator[Finding]:
         f"{cores} cores, {threads} threads",
         f"more threads than cores are slow: export OMP_NUM_THREADS={cores}" if many else "",
     )
+    yield Finding("memory", f"{readable(memory.machine())}, {readable(memory.free())} free")
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        memory = torch.cuda.get_device_properties(index).total_memory
+        total = torch.cuda.get_device_properties(index).total_memory
         name = torch.cuda.get_device_name(index)
-        yield Finding(f"cuda:{index}", f"{name}, {readable(memory)}")
+        yield Finding(f"cuda:{index}", f"{name}, {readable(total)}")
     if torch.backends.mps.is_available():
         yield Finding("mps", "Apple GPU")
     if not torch.cuda.is_available() and shutil.which("nvidia-smi"):

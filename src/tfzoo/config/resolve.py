@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ class Config:
             ``config.yaml`` in the run's folder holds it.
         lightning: the sections ``trainer`` and ``checkpoint``, parsed by jsonargparse.
         data: the data module of the section ``data``; None if it was not made.
+        model: the model on the device ``meta``, with placeholders for what follows from the data.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Config:
     recipe: dict[str, Any]
     lightning: LightningConfig
     data: Any = None
+    model: Any = None
 
 
 def load_recipe(name: str) -> ConfigSource:
@@ -135,8 +137,10 @@ def resolve(
     parsed = lightning.parse({name: values[name] for name in LIGHTNING}, merged.origins, trust)
     check_trainer(parsed.recipe["trainer"], merged.origins)
     check_monitors(task, parsed.recipe, merged.origins)
-    data = call_constructors(task, merged, values, make_data).get("data")
-    return Config(path.stem, task, merged.sections, {**values, **parsed.recipe}, parsed, data)
+    made = call_constructors(task, merged, values, make_data)
+    recipe_values = {**values, **parsed.recipe}
+    parts = made.get("data"), made["model"]
+    return Config(path.stem, task, merged.sections, recipe_values, parsed, *parts)
 
 
 def help_text(recipe: ConfigSource, arguments: Arguments) -> str:
@@ -175,7 +179,7 @@ def call_constructors(
     and return the instances. The model is built on the ``meta`` device, which allocates no memory,
     with placeholders for the sizes that follow from the data.
     """
-    import torch
+    from tfzoo.runs import memory
 
     supplied = {
         "model": task.model_arguments(data=values["data"]),
@@ -186,8 +190,13 @@ def call_constructors(
     for name in [name for name in merged.sections if name not in skipped]:
         where = f"{merged.origins.file_of(name)}{name}"
         try:
-            with within(where), torch.device("meta") if name == "model" else nullcontext():
-                made[name] = merged.sections[name].cls(**supplied.get(name, {}), **values[name])
+            with within(where):
+                make = partial(merged.sections[name].cls, **supplied.get(name, {}))
+                made[name] = (
+                    memory.check_model(make, values[name])
+                    if name == "model"
+                    else make(**values[name])
+                )
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             message = " ".join(str(error).split())[:300]
             raise BadRecipe(f"{where}: {message}") from None

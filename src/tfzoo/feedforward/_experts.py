@@ -26,9 +26,9 @@ class Experts(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        for expert in self.weight:
-            for block in expert.chunk(self.blocks):
-                nn.init.xavier_uniform_(block)
+        _, outputs, inputs = self.weight.shape
+        bound = 3**0.5 * (2 / (inputs + outputs // self.blocks)) ** 0.5  # as xavier_uniform_
+        nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 

@@ -18,6 +18,9 @@ from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 from tfzoo.values import check_range
 
+MOST_EXPERTS = 100_000
+"""Each expert is a step of a loop, and a view of the weights."""
+
 
 @register(
     "feedforward",
@@ -55,7 +58,8 @@ class Mixture(FeedForward):
         balance: weight of the balance loss; 0: none.
 
     Raises:
-        BadOption: an option under 1 (``balance``: under 0), or ``top_k`` over ``experts``.
+        BadOption: an option under 1 (``balance``: under 0), over 100,000 experts, or ``top_k`` over
+            ``experts``.
 
     >>> import torch
     >>> from tfzoo.registry import create
@@ -78,7 +82,15 @@ class Mixture(FeedForward):
         super().__init__()
         for key, value in (("experts", experts), ("top_k", top_k), ("hidden", hidden)):
             optional = key == "hidden"
-            check_range(f"feedforward 'mixture': {key}", value, ge=1, whole=True, optional=optional)
+            most = MOST_EXPERTS if key == "experts" else None
+            check_range(
+                f"feedforward 'mixture': {key}",
+                value,
+                ge=1,
+                le=most,
+                whole=True,
+                optional=optional,
+            )
         check_range("feedforward 'mixture': balance", balance, ge=0)
         if top_k > experts:
             raise BadOption(f"feedforward 'mixture': top_k={top_k} of experts={experts}")

@@ -17,6 +17,9 @@ from tfzoo.precision import at_least_fp32
 from tfzoo.registry import register
 from tfzoo.values import check_range
 
+LONGEST = 65_536
+"""Limit of ``kernel_size``: so many tokens of padding stand before each text."""
+
 
 @register(
     "mixer",
@@ -38,7 +41,7 @@ class Convolution(Mixer):
         kernel_size: the number of tokens that a token sees, itself included.
 
     Raises:
-        BadOption: ``kernel_size`` under 1, or ``heads`` do not divide ``dim``.
+        BadOption: ``kernel_size`` under 1 or over 65,536, or ``heads`` do not divide ``dim``.
 
     >>> import torch
     >>> from tfzoo.blocks.encoder import Encoder
@@ -51,7 +54,7 @@ class Convolution(Mixer):
         self, dim: int, options: StackOptions, causal: bool, *, kernel_size: int = 31
     ) -> None:
         super().__init__()
-        check_range("mixer 'convolution': kernel_size", kernel_size, ge=1, whole=True)
+        check_range("mixer 'convolution': kernel_size", kernel_size, ge=1, le=LONGEST, whole=True)
         self.causal = causal
         self.heads, self.dropout = options.heads, options.attention_dropout
         if dim % self.heads:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import lightning.pytorch as L
-import torch
 from torch import nn
 
 from tfzoo import _adapters
@@ -16,7 +15,7 @@ from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import initialise
-from tfzoo.runs import bounds
+from tfzoo.runs import bounds, memory
 from tfzoo.tasks import settings as task_settings
 from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.foreign import class_path
@@ -195,8 +194,10 @@ class Task(Pretrained):
             tokenizer = cls.restore_tokenizer(kept["tokenizer"])
             if model is None:
                 arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
-                with torch.device("meta"):  # no memory is allocated before the sizes are checked
-                    bounds.fitting(cls.Model(**arguments), state)
+                # no memory is allocated before the sizes are checked
+                bounds.fitting(
+                    memory.check_model(cls.Model, arguments, memory.here(), BadRun), state
+                )
             task = cls.build(kept["recipe"], tokenizer, model)
             task.load_state_dict(state)
             task.batches = int(kept["batches"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from tfzoo import _adapters
@@ -16,8 +18,9 @@ from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
 from tfzoo.models.transformer import Transformer
+from tfzoo.runs import memory
 from tfzoo.search import Search, search
-from tfzoo.special_ids import PAD
+from tfzoo.special_ids import EOS, PAD
 from tfzoo.tasks import foreign
 from tfzoo.tasks.attention import translation_attention
 from tfzoo.tasks.compute import Compute
@@ -26,6 +29,9 @@ from tfzoo.tasks.evaluation import rows_of
 from tfzoo.tasks.optim import Optim
 from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
 from tfzoo.tasks.translation_scores import MIN_WORDS, TranslationScores, mean_words
+
+COUNTED_BEAM = 100
+"""The largest beam whose memory is not counted before it is taken."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class TranslationTask(Task):
         self.samples = 4
         """How many sentences each validation prints with their translations."""
         self.decodes = foreign.can_decode(model)
+        self.sentences_at_once(search)
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @property
@@ -272,10 +279,48 @@ class TranslationTask(Task):
         )
         return self.in_order(batches, lambda batch: self._search(batch.source, options), progress)
 
+    def sentences_at_once(self, options: Search) -> int:
+        """How many sentences can be decoded at a time so that their hypotheses take at most half of
+        the memory. They are counted for a beam over 100 of tfzoo's own model alone.
+
+        Raises:
+            BadOption: the hypotheses of one sentence need more memory than there is.
+        """
+        if self.foreign or options.beam <= COUNTED_BEAM:
+            return sys.maxsize
+        one = options.beam * self._hypothesis_size(options)
+        place = max(memory.here(), memory.gpu(), key=lambda place: place.bytes)
+        if one > place.bytes:
+            what = "the hypotheses of one sentence take"
+            memory.refuse(f"beam={options.beam}", what, one, place, BadOption)
+        return max(1, place.bytes // (2 * one))
+
+    def _hypothesis_size(self, options: Search) -> int:
+        """The bytes of the cache of a hypothesis of as many tokens as a translation of one token
+        may have, and of its logits and log probabilities.
+        """
+        training = self.model.training
+        token = torch.full((1,), EOS, device=self.device)
+        try:
+            with torch.no_grad():
+                cache = self.model.eval().init_cache(token[None])
+                sizes, logits = [], token
+                for _ in range(2):
+                    logits = self.model.decode_step(token, cache)
+                    sizes.append(sum(layer.nbytes for layer in cache.target))
+        finally:
+            self.model.train(training)
+        first, second = sizes
+        (tokens,) = options.limits(token[None], self.model.pad, self.model.max_positions)
+        return int(first + (tokens - 1) * (second - first) + 2 * logits.nbytes)
+
     def _search(self, source: Tensor, options: Search) -> list[list[Translation]]:
         every = options if options.n_best == 1 else replace(options, n_best=options.beam)
+        model = foreign.check_decodable(self.model)
+        at_once = min(len(source), self.sentences_at_once(options))
+        parts = [source[i : i + at_once] for i in range(0, len(source), at_once or 1)]
         with self.throughput.timed(self.device):
-            found = search(foreign.check_decodable(self.model), source, every)
+            found = [best for part in parts for best in search(model, part, every)]
         self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
         texts = iter(self.tokenizer.target.decode(ids))

@@ -23,6 +23,7 @@ from tfzoo.terminal import notify, print_error, print_table
 from tfzoo.training.launcher import launching
 from tfzoo.training.make_trainer import make_trainer
 from tfzoo.training.progress import timers
+from tfzoo.training.sizes import check_sizes
 
 WARMUP = 3
 """Steps that are not timed: the first ones are slower, since memory is allocated and kernels are
@@ -105,10 +106,14 @@ def dry_run(config: Config, args: list[str]) -> int:
     """Prepare the data, train a few steps, and print what the whole training will take. Nothing is
     written except to the cache. Returns the exit code.
     """
+    check_sizes(config)
+    make_trainer(config.lightning, None, [])  # devices that there are not are refused at once
     data = config.data
     data.prepare_data()
     data.setup("fit")
-    task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
+    tokenizer = getattr(data, config.task.tokenizer_of_data)
+    check_sizes(config, tokenizer)
+    task = config.task.build(config.recipe, tokenizer)
     task.check(data)
     notify(data.describe())
     context = OutOfMemoryContext()

@@ -15,8 +15,10 @@ import lightning.pytorch as L
 import torch
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning.pytorch.accelerators import CPUAccelerator
 
 from tfzoo.errors import BadRecipe
+from tfzoo.runs import memory
 
 ENVIRONMENT = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 
@@ -30,7 +32,10 @@ def trainer(arguments: Mapping[str, Any]) -> L.Trainer:
     """
     name, devices, nodes = detect_launcher()
     if not name:
-        return L.Trainer(**arguments)
+        made = L.Trainer(**arguments)
+        if isinstance(made.accelerator, CPUAccelerator):
+            memory.check_processes(made.num_devices)
+        return made
     found = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
     left_open = {"devices": "auto", "num_nodes": 1}
     made = L.Trainer(

@@ -22,6 +22,7 @@ from tfzoo.runs.lock import holding
 from tfzoo.terminal import notify, print_result, print_table, relative_path
 from tfzoo.training.launcher import launching
 from tfzoo.training.results import table_rows
+from tfzoo.training.sizes import check_sizes
 from tfzoo.training.training_run import TrainingRun
 
 
@@ -31,6 +32,7 @@ def train(config: Config, folder: str | None, args: list[str], source: str | Non
     A folder that holds a checkpoint of this configuration is resumed. Otherwise training starts,
     with the weights of the run or checkpoint ``source`` if one is given.
     """
+    check_sizes(config)
     place = choose(config.name, folder)
     with removed_if_empty(place), nullcontext() if rank() else holding(place):
         return train_in(place, config, args, source)
@@ -51,7 +53,9 @@ def train_in(place: Path, config: Config, args: list[str], source: str | None) -
     data = config.data
     data.prepare_data()
     data.setup("fit")
-    task = config.task.build(config.recipe, getattr(data, config.task.tokenizer_of_data))
+    tokenizer = getattr(data, config.task.tokenizer_of_data)
+    check_sizes(config, tokenizer)
+    task = config.task.build(config.recipe, tokenizer)
     task.check(data)
     loaded = load_weights(task, source) if source and not resume_from else []
     if not rank():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -46,6 +47,10 @@ class TopK(Weighting):
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
         visible = visible_keys(scores, mask)
         shown = scores.detach().masked_fill(~visible, float("-inf"))
-        longer = pad(shown, (0, self.k), value=float("-inf"))  # there may be fewer keys than k
-        smallest = longer.topk(self.k, -1).values[..., -1:]
+        longer, k = shown, self.k
+        if torch.compiler.is_compiling():  # the number of keys may decide nothing
+            longer = pad(shown, (0, k), value=float("-inf"))
+        else:
+            k = min(k, shown.shape[-1])
+        smallest = longer.topk(k, -1).values[..., -1:]
         return Mask(allowed=visible & ~(shown < smallest)).softmax(scores)

@@ -1,0 +1,425 @@
+"""What needs more memory than there is, is refused in one line before any is taken; what fits is
+not.
+
+The daily tests say what a machine of 16 GB has. The nightly one asks the machine that it runs on,
+in processes of their own whose time and memory are measured.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests import forked
+from tests.exporting.tasks import translator
+from tfzoo import Transformer
+from tfzoo.commands.main import main
+from tfzoo.config.arguments import parse_arguments
+from tfzoo.config.resolve import load_recipe, resolve
+from tfzoo.feedforward._experts import Experts
+from tfzoo.registry import create
+from tfzoo.runs import memory
+from tfzoo.runs.memory import Place, size
+from tfzoo.search import Search
+from tfzoo.tasks.optim import Optim
+from tfzoo.training.sizes import check_sizes
+
+GB = 10**9
+TINY = (
+    *("translation/numbers", "--data.dataset.train", "100", "--data.dataset.val", "4"),
+    *("--data.dataset.test", "4", "--data.dataset.long", "4", "--trainer.accelerator", "cpu"),
+    *("--trainer.max_steps", "2", "--trainer.limit_val_batches", "0"),
+)
+LABELS = ("classification/listops", "--trainer.accelerator", "cpu")
+MIXTURE = ("--model.feedforward", "mixture", "--model.feedforward.experts")
+SWIGLU = ("--model.feedforward", "swiglu", "--model.feedforward.hidden")
+ADDITIVE = ("--model.attention", "additive", "--model.attention.hidden")
+LEARNED = ("--model.position", "learned", "--model.max_length")
+KERNEL = ("--model.mixer", "convolution", "--model.mixer.kernel_size")
+TOP_K = ("--model.weighting", "top_k", "--model.weighting.k")
+DEEP = ("--model.layers", "1000", "--model.dim")
+
+Case = tuple[tuple[str, ...], str]
+DAILY: dict[str, Case] = {
+    "dim": (("--model.dim", "20000"), "model.dim=20000: .* 89.6 GB.* 16.0 GB"),
+    "the optimiser": (("--model.dim", "8192"), "model.dim=8192: .*optimiser's.* 60.1 GB.* 16.0 GB"),
+    "dim, layers": ((*DEEP, "10000000"), r"model.dim=10000000: .* 140,737.5 GB"),
+    "experts": ((*MIXTURE, "20000"), "experts=20000: .* 41.9 GB.* 16.0 GB"),
+    "too many experts": ((*MIXTURE, "10000000"), "experts=10000000 .* at most 100000"),
+    "one side": (
+        ("--model.decoder.value_head_dim", "2000000"),
+        "model.decoder.value_head_dim=2000000: .* GB.* 16.0 GB",
+    ),
+    "table": ((*LEARNED, "10000000"), "model.max_length=10000000: .* 41.0 GB.* 16.0 GB"),
+    "beam": (("--search.beam", "1000000"), "beam=1000000: .* 27.9 GB.* 16.0 GB"),
+    "devices": (("--trainer.devices", "5000"), "trainer.devices=5000 .* cores; the most is"),
+}
+"""What is refused, and the line that names the option and both numbers."""
+NIGHTLY: dict[str, Case] = {
+    "fit: a trillion": (("--model.dim", "1000000"), "model.dim=1000000: .* GB.* GB"),
+    "fit: deep": ((*DEEP, "16384"), "(layers|dim)=[0-9]+: .* GB.* GB"),
+    "fit: deep encoder": (
+        ("--model.encoder.layers", "1000", "--model.dim", "16384"),
+        "(layers|dim)=[0-9]+: .* GB.* GB",
+    ),
+    "fit: too deep": (("--model.layers", "1000000"), "model.layers is 1e[+]06; the most is 1,000"),
+    "fit: hidden": ((*SWIGLU, "10000000"), "hidden=10000000: .* GB.* GB"),
+    "fit: additive": ((*ADDITIVE, "10000000"), "hidden=10000000: .* GB.* GB"),
+    "fit: wide heads": (("--model.head_dim", "9000000"), "head_dim=9000000: .* GB.* GB"),
+    "fit: a hundred thousand experts": ((*MIXTURE, "100000"), "experts=100000: .* GB.* GB"),
+    "fit: kernel": ((*KERNEL, "10000000"), "kernel_size=10000000 .* at most 65536"),
+    "fit: positions": (
+        (*LEARNED, "1000000000000"),
+        "max_length is 1e[+]12; the most is 10,000,000",
+    ),
+    "fit: half precision": (
+        ("--model.dim", "65536", "--trainer.precision", "bf16-true"),
+        "model.dim=65536: .* GB.* GB",
+    ),
+    "fit: sgd": (
+        ("--model.dim", "65536", "--optim.optimizer", "sgd"),
+        "model.dim=65536: .* GB.* GB",
+    ),
+    "fit: muon": (
+        ("--model.dim", "32768", "--optim.optimizer", "muon"),
+        "model.dim=32768: .* GB.* GB",
+    ),
+    "fit: pattern": (
+        ("--model.pattern", "[{feedforward: {name: relu, hidden: 9000000}}, {}]"),
+        "hidden=9000000: .* GB.* GB",
+    ),
+    "fit: gru": (
+        *[(("--model.mixer", "gru", "--model.dim", "65536", "--model.position", "none"))],
+        "model.dim=65536: .* GB.* GB",
+    ),
+    "fit: processes": (("--trainer.devices", "1000000"), "devices=1000000 .* cores; the most is"),
+    "fit: beam": (("--search.beam", "100000000"), "beam=100000000: .* GB.* GB"),
+    "fit: workers": (("--data.workers", "1000000"), "data.workers=1000000 must be .* at most 1024"),
+    "fit: tokens": (("--data.max_tokens", "1000000000000"), "max_tokens=10+ must be .* at most 1e"),
+    "fit: pairs": (("--data.dataset.train", "1000000000"), "'train'=10+ must be .* at most 1e"),
+    "fit: vocabulary": (
+        ("--data.tokenizer", "bpe", "--data.tokenizer.vocab_size", "1000000000"),
+        "vocab_size.*=10+ must be .* at most 1e",
+    ),
+}
+FITS: dict[str, tuple[str, ...]] = {
+    "as it is": (),
+    "dim": ("--model.dim", "1024"),
+    "deep": ("--model.layers", "60", "--model.dim", "64"),
+    "heads": ("--model.dim", "512", "--model.heads", "256"),
+    "experts": (*MIXTURE, "64"),
+    "many small experts": (*MIXTURE, "2000", "--model.feedforward.hidden", "4"),
+    "hidden": (*SWIGLU, "65536"),
+    "additive": (*ADDITIVE, "4096"),
+    "table": (*LEARNED, "100000"),
+    "no table": ("--model.max_length", "10000000"),
+    "k over all keys": (*TOP_K, "10000000"),
+    "window over all": ("--model.window", "10000000"),
+    "kernel over all": (*KERNEL, "1023", "--model.dim", "32"),
+    "beam": ("--search.beam", "200"),
+    "two processes": ("--trainer.devices", "2"),
+    "one process a core, many cores": ("--trainer.devices", "4"),
+    "half precision": ("--model.dim", "1536", "--trainer.precision", "bf16-true"),
+    "tokens": ("--data.max_tokens", "1000000"),
+    "muon": ("--optim.optimizer", "muon", "--model.dim", "768"),
+    "one side": ("--model.decoder.value_head_dim", "2000"),
+    "much dropout, small numbers": ("--model.dropout", "0.9", "--optim.eps", "1e-30"),
+}
+OFTEN = {"as it is", "many small experts", "k over all keys", "no table", "beam", "two processes"}
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def of_16_gb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "machine", lambda: 16 * GB)
+
+
+@pytest.mark.usefixtures("of_16_gb")
+@pytest.mark.parametrize("name", DAILY)
+def test_what_no_machine_has_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, line = DAILY[name]
+    is_refused(main(["fit", *TINY, *words]), capsys.readouterr().err, line)
+    assert not list(Path().glob("runs/*/*"))
+
+
+def is_refused(code: int, err: str, line: str) -> None:
+    """With one line, the last one that is printed."""
+    import re
+
+    *_, said = err.splitlines()
+    assert code == 2, err
+    assert re.search(line, said), said
+    assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("of_16_gb")
+@pytest.mark.parametrize(
+    "name",
+    [name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly) for name in FITS],
+)
+def test_what_a_machine_has_is_not_refused(name: str) -> None:
+    """The check of the sizes and of the beam, as ``tfzoo fit`` does them before data is read."""
+    config = resolve(load_recipe(TINY[0]), parse_arguments([*TINY[1:], *FITS[name]]), False)
+    check_sizes(config)
+    _, processes, _ = memory.demands(config.recipe["trainer"])
+    memory.check_processes(processes)
+    translator().sentences_at_once(Search(**config.recipe["search"]))
+
+
+def test_there_are_enough_sizes() -> None:
+    elsewhere = len(STORED) * 4 + len(COMMANDS)
+    print(len(DAILY) + len(NIGHTLY) + elsewhere, "are refused,", len(FITS), "are not")
+    assert len(DAILY) + len(NIGHTLY) + elsewhere >= 40
+    assert len(FITS) >= 20
+
+
+# Checkpoints, shared folders, commands on them ----------------------------------------------------
+
+STORED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "dim": (lambda r: r["model"].update(dim=10**6, heads=2), "dim=1000000: .* GB.* GB"),
+    "experts": (
+        lambda r: r["model"].update(feedforward={"name": "mixture", "experts": 10**7}),
+        "experts=10000000 .* at most 100000",
+    ),
+    "layers": (lambda r: r["model"].update(layers=10**6), "layers is 1e[+]06; the most is"),
+    "beam": (lambda r: r.update(search={"beam": 10**9}), "beam=1000000000: .* GB.* GB"),
+}
+COMMANDS: dict[str, Case] = {
+    "translate --beam": (("translate", "RUN", "text", "--beam", "1000000000"), "beam=10+: .* GB"),
+    "translate --n-best": (
+        ("translate", "RUN", "text", "--n-best", "1000000000"),
+        "beam=10+: .* GB",
+    ),
+    "dry run": (("fit", *TINY, "--model.dim", "1000000", "--dry-run"), "dim=1000000: .* GB.* GB"),
+    "dry run: devices": (
+        ("fit", *TINY, "--trainer.devices", "5000", "--dry-run"),
+        "trainer.devices=5000 .* the most is",
+    ),
+    "classification": (
+        ("fit", *LABELS, "--model.pooling", "convolution", "--model.pooling.filters", "10000000"),
+        "filters=10000000: .* GB.* GB",
+    ),
+}
+
+
+def store(change: Callable[[dict[str, Any]], Any] | None = None) -> None:
+    """``run.ckpt`` and the shared folder ``shared`` of a translator, with a changed recipe."""
+    task = translator()
+    kept = task.checkpoint_entry()
+    shutil.rmtree("shared", ignore_errors=True)
+    task.save_pretrained("shared")
+    if change is not None:
+        kept["recipe"] = json.loads(json.dumps(kept["recipe"]))
+        change(kept["recipe"])
+        config = json.loads(Path("shared/config.json").read_text("utf-8"))
+        config["recipe"] = kept["recipe"]
+        Path("shared/config.json").write_text(json.dumps(config), "utf-8")
+    torch.save({"tfzoo": kept, "state_dict": task.state_dict()}, "run.ckpt")
+    Path("text").write_text("one two\n", "utf-8")
+
+
+@pytest.mark.parametrize("name", ["dim", "beam"])
+@pytest.mark.parametrize("run", ["run.ckpt", "shared"])
+def test_a_run_of_a_stranger_is_refused_alike(
+    run: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change, line = STORED[name]
+    store(change)
+    is_refused(main(["translate", run, "text"]), capsys.readouterr().err, line)
+
+
+@pytest.mark.nightly
+def test_sizes_that_no_machine_has_take_ten_seconds_and_a_gigabyte_at_most() -> None:
+    """On this machine, whatever it has."""
+    cases = [(("fit", *TINY, *words), line) for words, line in {**NIGHTLY}.values()]
+    cases += [*COMMANDS.values()]
+    attempts = []
+    store()
+    for words, line in cases:
+        given = ["run.ckpt" if word == "RUN" else word for word in words]
+        attempts.append((given, line, forked.call(attempt, given)))
+    for change, line in STORED.values():
+        store(change)
+        for command, run in (
+            ("translate", "run.ckpt"),
+            ("translate", "shared"),
+            ("serve", "run.ckpt"),
+            ("serve", "shared"),
+        ):
+            words = (command, run, *(["text"] if command == "translate" else ["--port", "0"]))
+            attempts.append(([*words], line, forked.call(attempt, [*words])))
+    for words, line, (code, err, seconds, taken) in attempts:
+        print(f"{seconds:5.1f} s {taken / 1e6:5.0f} MB  {err.splitlines()[-1]}")
+        is_refused(code, err, line)
+        assert seconds < 10, words
+        assert taken < GB, words
+    print(f"{len(attempts)} refused")
+
+
+def attempt(words: list[str]) -> tuple[int, str, float, int]:
+    """The exit code of a command, what it printed on stderr, its seconds and bytes."""
+    torch.set_num_threads(1)
+    err = StringIO()
+    resource.setrlimit(resource.RLIMIT_DATA, (4 * GB, 4 * GB))  # for the machine that tests
+    start = time.perf_counter()
+    with redirect_stderr(err), redirect_stdout(StringIO()):
+        code = main(words)
+    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return code, err.getvalue(), time.perf_counter() - start, taken
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name", ["as it is", "k over all keys", "window over all", "kernel over all", "beam", "deep"]
+)
+def test_what_fits_trains(name: str) -> None:
+    assert main(["fit", *TINY, *FITS[name], "--trainer.devices", "1", "--dry-run"]) == 0
+
+
+# What there is and what is needed -----------------------------------------------------------------
+
+
+def test_what_there_is_is_the_least_of_machine_and_control_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc, control = tmp_path / "proc", tmp_path / "cgroup"
+    monkeypatch.setattr(memory, "PROC", proc)
+    monkeypatch.setattr(memory, "CONTROL", control)
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
+    assert memory.machine() == memory.ADDRESSES, "nothing is known, nothing is refused"
+    write(proc / "meminfo", "MemTotal: 16000 kB\nSwapTotal: 4000 kB\nHugePages_Total: 0\n")
+    write(proc / "meminfo", (proc / "meminfo").read_text() + "MemAvailable: 9000 kB\n")
+    assert memory.machine() == 20_000 * 1024, "swap is memory too"
+    assert memory.free() == 9000 * 1024
+    write(proc / "self/cgroup", "4:cpu,memory:/jobs/7\n1:cpu:/\n0::/user/me\n")
+    write(control / "memory/jobs/memory.limit_in_bytes", f"{9 * 10**18}\n")
+    assert memory.machine() == 20_000 * 1024, "version 1 without a limit"
+    write(control / "memory/jobs/7/memory.limit_in_bytes", "5000\n")
+    assert memory.machine() == 5000 + 4000 * 1024
+    write(control / "memory/jobs/7/memory.memsw.limit_in_bytes", "6000\n")
+    assert memory.machine() == 6000, "version 1 counts both"
+    write(control / "user/memory.max", "max\n")
+    write(control / "user/me/memory.max", "2000\n")
+    write(control / "user/me/memory.swap.max", "1000\n")
+    assert memory.machine() == 3000, "version 2 counts each"
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon", "sgd"])
+def test_the_size_of_a_training_is_that_of_its_tensors(optimizer: str) -> None:
+    def make() -> Transformer:
+        return Transformer(50, 16, 2, 1)
+
+    def configure(module: torch.nn.Module) -> Any:
+        return Optim(optimizer=optimizer).configure(module, 1)["optimizer"]
+
+    model = make()
+    made = configure(model)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    made.step()
+    kept = [value for state in made.state.values() for value in state.values()]
+    grads = [parameter.grad for parameter in model.parameters()]
+    tensors = [one for one in (*kept, *grads) if isinstance(one, torch.Tensor)]
+    wanted = size(model) + sum(one.nbytes for one in tensors)
+    assert memory.training_size(make, configure) == wanted
+
+
+def test_the_option_that_decides_is_the_one_that_makes_the_model_small() -> None:
+    options = {"dim": 4096, "heads": 64, "layers": 12, "max_length": 10**7}
+    make: Any = lambda **given: Transformer(50, **given)  # noqa: E731
+    assert memory.deciding(make, options) == "model.dim=4096"
+    assert memory.deciding(make, {**options, "dim": 640}) == "model.layers=12"
+    assert memory.deciding(make, {**options, "position": "learned"}) == "model.max_length=10000000"
+
+
+def test_the_beam_of_a_batch_is_decoded_in_parts_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = translator()
+    lines = ["one two", "three", "four five six"]
+    wanted = task.translations(lines, beam=101)
+    one = 101 * task._hypothesis_size(Search())
+    monkeypatch.setattr(memory, "machine", lambda: 3 * one)
+    assert task.sentences_at_once(Search(beam=101)) == 1
+    found = task.translations(lines, beam=101)
+    assert [best[0].text for best in found] == [best[0].text for best in wanted]
+    assert task.training is False
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_experts_start_as_each_one_would_alone(blocks: int) -> None:
+    torch.manual_seed(0)
+    experts = Experts(3, 8, 6, blocks)
+    alone = torch.empty(3, 6, 8)
+    torch.manual_seed(0)
+    for expert in alone:
+        for block in expert.chunk(blocks):
+            torch.nn.init.xavier_uniform_(block)
+    assert torch.equal(experts.weight, alone)
+
+
+@pytest.mark.parametrize("k", [3, 4, 10**6])
+def test_top_k_of_all_keys_is_softmax_and_takes_no_more(k: int) -> None:
+    from tfzoo.masks import Mask
+
+    scores = torch.randn(1, 1, 2, 3, dtype=torch.float64)
+    found = create("weighting", {"name": "top_k", "k": k})(scores, Mask())
+    assert torch.equal(found, create("weighting", "softmax")(scores, Mask()))
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--model.cap", "1e-40"), "cap=1e-40 must be .* at least 0.001"),
+        (("--model.temperature", "1e-40"), "temperature=1e-40 must be .* at least 1e-06"),
+        (("--optim.lr", "1e-40"), "lr=1e-40 must be .* at least 1.17549e-38"),
+        (("--optim.eps", "1e-60"), "eps=1e-60 must be .* at least 1.17549e-38"),
+        (("--model.norm.eps", "1e-60"), "eps=1e-60 must be .* at least 1.17549e-38"),
+        (("--model.init_std", "1e-50"), "init_std=1e-50 must be .* at least 1.17549e-38"),
+    ],
+)
+def test_numbers_that_are_zero_where_models_compute_are_refused(
+    words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_refused(main(["fit", *TINY, *words, "--print_config"]), capsys.readouterr().err, line)
+
+
+@pytest.mark.nightly
+def test_a_process_takes_more_than_is_counted_for_it() -> None:
+    assert forked.call(memory_of_a_process) > memory.PROCESS
+
+
+def memory_of_a_process() -> int:
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+    kept = {line.split(":")[0]: line.split()[1] for line in lines if line.endswith("kB")}
+    return int(kept["RssAnon"]) * 1024
+
+
+def test_a_gpu_that_is_too_small_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tfzoo.errors import BadRecipe
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(memory, "gpu", lambda: Place(GB, "the GPU"))
+    config = resolve(load_recipe(TINY[0]), parse_arguments([*TINY[1:], "--model.dim", "2048"]))
+    config.recipe["trainer"]["accelerator"] = "auto"
+    with pytest.raises(BadRecipe, match=r"model.dim=2048: .*the GPU has 1.0 GB"):
+        check_sizes(config)
+    config.recipe["trainer"]["strategy"] = "fsdp2"
+    check_sizes(config)  # each GPU has a part
