@@ -215,4 +215,4 @@ def test_a_sweep_that_is_killed_at_any_moment_leaves_no_process(tmp_path: Path) 
         time.sleep(2)
         assert not marked(mark), f"after kill {kill}"
     print(f"{started} of 20 sweeps had processes of their own when they were killed")
-    assert started > 10
+    assert started >= 5, "too few to tell"
