@@ -26,6 +26,7 @@ LITTLE = {
     "recurrent": ["--lengths", "32", "--pairs", "1"],
     "scaling": ["--measure"],
     "serve": ["--requests", "100"],
+    "swap_transformers": ["bert"],
     "sweep_overhead": ["--steps", "5", "--jobs", "1"],
     "training_step": ["--dim", "64", "--layers", "1", "--pairs", "2"],
 }
