@@ -70,7 +70,7 @@ class LibraryTokenizer:
         if pieces is None:
             found = library.encode_batch_fast(list(texts), add_special_tokens=False)
             return [encoding.ids for encoding in found]
-        ids = [pieces.encode(text) if SIMPLE(text) else None for text in texts]
+        ids = [pieces.encode(text) if text.isascii() or SIMPLE(text) else None for text in texts]
         others = [text for text, known in zip(texts, ids, strict=True) if known is None]
         rest = iter(library.encode_batch_fast(others, add_special_tokens=False))
         return [next(rest).ids if known is None else known for known in ids]

@@ -19,6 +19,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,12 @@ class Table:
         self.form = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        count = 0
-        for count, (_, first, second) in enumerate(self._rows(), 1):  # noqa: B007  # used after the loop
-            yield first, second
-        if count == 0:
+        rows = self._rows()
+        head = next(rows, None)
+        if head is None:
             raise BadData(f"{self.path}: the file has no rows")
+        yield head[1:]
+        yield from map(itemgetter(1, 2), rows)
 
     def stat_fingerprint(self) -> str | None:
         """See :func:`tfzoo.data.lines.stat_fingerprint`."""
@@ -82,13 +84,13 @@ class Table:
 def tabbed(table: Table) -> Iterator[Row]:
     """The rows of a ``.tsv``."""
     names: Sequence[str] = table.columns
-    places, width = (0, 1), 2
+    (first, second), width = (0, 1), 2
     for number, line in enumerate(read_lines(table.path, table.limits), 1):
         row = line.split("\t")
         if not line or "\r" in line:
             check_line(line, f"{table.path}, line {number:,}")
         if number == 1 and (table.header or set(table.columns) <= set(row)):
-            names, width, places = row, len(row), columns_at(row, table)
+            names, width, (first, second) = row, len(row), columns_at(row, table)
             continue
         if len(row) != width:
             missing = len(row) < width
@@ -97,7 +99,7 @@ def tabbed(table: Table) -> Iterator[Row]:
             raise BadData(
                 f"{table.path}, line {number:,}: {columns(row)} instead of {width}, {wanted}; {few}"
             )
-        yield number, row[places[0]], row[places[1]]
+        yield number, row[first], row[second]
 
 
 def commas(table: Table) -> Iterator[Row]:
