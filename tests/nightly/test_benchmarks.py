@@ -17,6 +17,7 @@ LITTLE = {
     "explain": ["--pairs", "2"],
     "faults": ["not finite"],
     "gpu": ["--device", "cpu", "--small"],
+    "judging": ["--sweeps", "200"],
     "kill": ["--processes", "1", "--kills", "1", "--events", "1", "--no-borders", "--steps", "10"],
     "large": ["--pairs", "20000"],
     "overhead": ["--pairs", "3"],
