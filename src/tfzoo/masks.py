@@ -126,10 +126,10 @@ class Mask:
             if shown is not None:
                 scores = scores.masked_fill(~shown, float("-inf"))
         else:
-            if visible is not None:
-                scores = scores.masked_fill(~visible, float("-inf"))
             if bias is not None:
                 scores = scores + bias
+            if visible is not None:
+                scores = scores.masked_fill(~visible, float("-inf"))
             empty = largest(scores) == float("-inf")
             scores = scores.masked_fill(empty, 0.0)
         weights = softmax(scores)

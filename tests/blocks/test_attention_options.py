@@ -208,7 +208,7 @@ def test_without_bias_no_linear_layer_of_attention_has_one() -> None:
         ({"query_key_norm": {"over": "head"}}, BadOption, "must be {norm: NAME, over"),
         ({"projections": "none", "head_dim": 4}, BadOption, "projections: none .* head_dim"),
         ({"projections": "none", "share_query_key": True}, BadOption, "none leaves .* share_q"),
-        ({"cap": -1.0}, BadOption, "cap=-1.0 must be a finite number over 0"),
+        ({"cap": -1.0}, BadOption, "cap=-1.0 must be a finite number at least 0.001"),
         ({"gate": "maybe"}, BadOption, "gate must be bool, not 'maybe'"),
     ],
     ids=str,

@@ -115,7 +115,7 @@ def test_the_sides_may_differ() -> None:
             "encoder has no option 'nrom'. Did you mean 'norm'",
         ),
         ({"decoder": {"layers": "two"}}, "decoder: layers must be int, not 'two'"),
-        ({"temperature": 0.0}, "temperature=0.0 must be a finite number over 0"),
+        ({"temperature": 0.0}, "temperature=0.0 must be a finite number at least 1e-06"),
         ({"dropout": 1.0}, "dropout=1.0 must be a finite number at least 0 and under 1"),
         ({"kv_heads": 3, "heads": 4}, "kv_heads=3 do not divide heads=4"),
         ({"share_query_key": True, "kv_heads": 1}, "leave kv_heads unset"),

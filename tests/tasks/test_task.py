@@ -143,6 +143,7 @@ class BigramTask(Task):
     tokenizer_of_data = "letters"
     command = "continue"
     monitor = "val/bits_saved"
+    score_names = ("perplexity", "bits_saved")
 
     def __init__(
         self,

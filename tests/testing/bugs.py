@@ -161,8 +161,8 @@ BUGS = (
     Bug(
         "what is hidden is only made 1000 smaller",
         "masks.py",
-        'scores.masked_fill(~shown, float("-inf"))',
-        "scores.masked_fill(~shown, -1000.0)",
+        'scores.masked_fill(~visible, float("-inf"))',
+        "scores.masked_fill(~visible, -1000.0)",
         "attention scaled_dot_product hidden_keys_have_no_influence",
     ),
     Bug(

@@ -105,11 +105,12 @@ class Task(Pretrained):
         self._add_options()
 
     @property
-    def untrained_loss(self) -> float:
+    def untrained_loss(self) -> float | None:
         """``log(classes)``: the loss of a model that gives all classes, or all words, the same
-        probability. A run of a sweep that ends with a larger one has diverged.
+        probability; None if the task has no such loss. A run of a sweep that ends with a larger one
+        has diverged.
         """
-        raise NotImplementedError
+        return None
 
     @classmethod
     def model_arguments(

@@ -14,5 +14,6 @@ class SigSoftmax(Weighting):
 
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
         """``(b h q k) -> (b h q k)``"""
-        log_sigmoid = -F.softplus(-scores)  # also of -inf
+        shown = scores.nan_to_num(neginf=float("-inf"))  # hidden scores may be NaN
+        log_sigmoid = -F.softplus(-shown)  # also of -inf
         return mask.softmax(scores, bias=log_sigmoid)
