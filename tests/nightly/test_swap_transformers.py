@@ -1,0 +1,32 @@
+"""The table of docs/swap-transformers.md: nothing in it differs, and a part comes out again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs/swap-transformers.md"
+ROW = re.compile(r"^\| (\w+) \| (\w*) \| (equal|refused|not built|different) \|", re.MULTILINE)
+
+
+def outcomes() -> dict[str, str]:
+    """The outcome of each class on the page."""
+    return {name: outcome for name, _, outcome in ROW.findall(PAGE.read_text("utf-8"))}
+
+
+def test_no_model_of_the_page_differs() -> None:
+    found = [*outcomes().values()]
+    assert len(found) > 400
+    assert "different" not in found
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["bert", "gemma2", "gpt_oss", "llama", "opt", "vit", "whisper"])
+def test_what_the_page_says_comes_out_again(name: str) -> None:
+    from benchmarks.swap_transformers import family, files
+
+    (module,) = files([name])
+    for row in family(module):
+        assert row.outcome == outcomes()[row.attention], row
