@@ -1,104 +1,131 @@
-"""Structure of the source in figures: how far one value travels, what imports what, its size.
+"""Structure of the source in figures: rooms, floors, circles, size, and the way of one argument.
 
-python -m benchmarks.structure                     # this checkout
-python -m benchmarks.structure --source OTHER/src  # another one, such as an older commit's
+python -m benchmarks.structure                                     # sizes, rooms, floors, circles
+python -m benchmarks.structure walk commands/fit.py:run:args       # follows one argument
+python -m benchmarks.structure equal                               # equal constants and functions
+python -m benchmarks.structure --source OTHER/src                  # of another checkout
 
-It prints
-- statements of source (``ast.stmt``, docstrings left out) and files;
-- imports between packages, lowest first, and whether any two packages import each other;
-- the functions and files that the value of ``--model.norm.eps`` passes between the command line and
-  the first training step: all functions of tfzoo that are called with it, as an argument or within
-  a list, tuple, dict or plain object that is one;
-- the way of the command line from ``fit`` to the first training step: the files whose functions are
-  on the stack in that step's call chain or were called to prepare it, and how often a function of a
-  lower floor calls one of a higher floor.
+- *Rooms* are the folders and files directly under ``src/tfzoo``; *floors* the rooms on the longest
+  chain of imports between them. Imports within functions count, those for type checkers do not.
+- *Circles* are files of which each imports each, directly or through others; imports within
+  functions and for type checkers count, too: who reads one file has to read the other.
+- *Statements* are ``ast.stmt`` without docstrings.
+- The way of an argument: each call that passes it on, or something read from it or made of it, is
+  entered, in the order of the code and in all branches. *Stays* are the files entered one after
+  another, *climbs* the stays on a higher floor than the one before, *names* those of all variables
+  and attributes that hold it. A method is entered where its class is written down: in an
+  annotation, or in the call that made the object. What a function calls that was entered before
+  with the same argument is not counted again.
+- Functions are equal that differ in docstrings, annotations and names of arguments and local
+  variables alone, constants those with a name in capitals and the same value; numbers have to
+  have the same name, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import inspect
-import os
-import subprocess
-import sys
-import tempfile
+import copy
+import itertools
+import re
 from collections import defaultdict
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
-VALUE = 0.00123456
-OPTIONS = (
-    *("fit", "translation/numbers", "--model.norm", "rms", f"--model.norm.eps={VALUE}"),
-    *("--model.dim", "16", "--model.heads", "2", "--model.layers", "1", "--trainer.max_steps", "1"),
-    *("--trainer.accelerator", "cpu", "--trainer.devices", "1", "--data.workers", "0"),
-    *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8"),
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+ASKED = ast.Compare | ast.stmt | ast.Not | ast.JoinedStr
+"""What is asked or told of a value is not the value."""
+FORMS = (
+    *("dict", "list", "tuple", "set", "sorted", "reversed", "enumerate", "zip", "iter", "next"),
+    *("str", "int", "float", "Path", "vars", "getattr", "cast", "copy.copy", "copy.deepcopy"),
 )
+"""Calls from elsewhere whose result is what they were given, in another form."""
+NUMBER = re.compile(r"[-\d.e]+$")
+SMALL = 12
+"""Nodes of a syntax tree; functions of fewer are too short to be worth a name in common."""
+Graph = Mapping[str, set[str]]
+Function = tuple[str, str]
+"""A file, and a name in it: ``Class.method``, ``function``."""
 
 
-def statements(source: Path) -> tuple[int, int]:
-    """Statements but docstrings, and files."""
-    files = sorted(source.rglob("*.py"))
-    count = 0
-    for path in files:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-            count += isinstance(node, ast.stmt) and not is_text
-    return count, len(files)
+class Source:
+    """All files of a package, parsed; each is named by its path inside."""
+
+    def __init__(self, folder: Path) -> None:
+        self.trees = {
+            path.relative_to(folder).as_posix(): ast.parse(path.read_text("utf-8"))
+            for path in sorted(folder.rglob("*.py"))
+        }
+        self.package = folder.name
+
+    @cached_property
+    def definitions(self) -> dict[Function, ast.AST]:
+        """Functions, methods and classes, but for those within functions."""
+        found: dict[Function, ast.AST] = {}
+        for file, tree in self.trees.items():
+            for node in tree.body:
+                if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                    found[file, node.name] = node
+                    inner = node.body if isinstance(node, ast.ClassDef) else []
+                    for method in inner:
+                        if isinstance(method, FUNCTIONS):
+                            found[file, f"{node.name}.{method.name}"] = method
+        return found
+
+    def file(self, module: str) -> str | None:
+        """``tfzoo.blocks.stack`` -> ``blocks/stack.py``."""
+        package, _, rest = module.partition(".")
+        inside = rest.replace(".", "/")
+        places = (f"{inside}.py", f"{inside}/__init__.py".lstrip("/"))
+        return next((one for one in places if package == self.package and one in self.trees), None)
+
+    def imports(self, file: str, typing: bool = False) -> Iterator[tuple[str, str, str]]:
+        """The name that each import binds, the file of this package that it is taken from, and what
+        is taken ("" for the file itself).
+        """
+        skipped = {
+            id(inner)
+            for node in ast.walk(self.trees[file])
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            for inner in ast.walk(node)
+            if not typing
+        }
+        for node in ast.walk(self.trees[file]):
+            if id(node) in skipped or not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            for alias in node.names:
+                if isinstance(node, ast.Import):
+                    other, taken = self.file(alias.name), ""
+                else:
+                    submodule = self.file(f"{node.module}.{alias.name}")
+                    other = submodule or self.file(node.module or "")
+                    taken = "" if submodule else alias.name
+                if other is not None:
+                    yield alias.asname or alias.name, other, taken
+
+    def files(self) -> dict[str, set[str]]:
+        """The files that each imports, also for type checkers."""
+        return {
+            file: {other for _, other, _ in self.imports(file, typing=True)} - {file}
+            for file in self.trees
+        }
+
+    def rooms(self) -> dict[str, set[str]]:
+        """The rooms that each imports when it runs."""
+        graph: dict[str, set[str]] = defaultdict(set)
+        for file in self.trees:
+            graph[room(file)] |= {room(other) for _, other, _ in self.imports(file)}
+        return {name: used - {name} for name, used in graph.items()}
 
 
-def packages(source: Path) -> dict[str, set[str]]:
-    """The packages (or modules) of tfzoo that each imports, without imports for types alone."""
-    graph: dict[str, set[str]] = defaultdict(set)
-    for path in sorted(source.rglob("*.py")):
-        inside = path.relative_to(source)
-        own = inside.parts[0].removesuffix(".py")
-        if own == "__init__":
-            continue
-        graph[own] |= {name for name in imported(path) if name != own}
-    return dict(graph)
+def room(file: str) -> str:
+    return file.split("/")[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
-    """First names below ``tfzoo`` that a file imports when it runs."""
-    tree = ast.parse(path.read_text("utf-8"))
-    typing_only = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if id(node) in typing_only:
-            continue
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module == "tfzoo":
-            found |= {f"tfzoo.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-    return {name.split(".")[1] for name in found if name.startswith("tfzoo.")}
-
-
-def floors(graph: dict[str, set[str]]) -> dict[str, int]:
-    """How many packages lie below each on the longest way down; those that import each other lie on
-    one floor.
-    """
-    reach = {name: below(graph, name) for name in graph}
-    level = dict.fromkeys(graph, 0)
-    for _ in graph:
-        for name, used in graph.items():
-            for other in used & graph.keys():
-                if name not in reach[other]:
-                    level[name] = max(level[name], level[other] + 1)
-    return level
-
-
-def below(graph: dict[str, set[str]], name: str) -> set[str]:
-    """All that a package imports, directly or not."""
+def below(graph: Graph, name: str) -> set[str]:
+    """All that one imports, directly or not."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -108,137 +135,327 @@ def below(graph: dict[str, set[str]], name: str) -> set[str]:
     return found
 
 
-def cycles(graph: dict[str, set[str]]) -> list[tuple[str, str]]:
-    """Pairs of packages of which each imports the other, directly or through others."""
+def circles(graph: Graph) -> list[list[str]]:
+    """Groups of names of which each imports each, directly or through others."""
     reach = {name: below(graph, name) for name in graph}
-    return [
-        (one, other)
-        for one in sorted(graph)
-        for other in sorted(reach[one] & graph.keys())
-        if one < other and one in reach[other]
-    ]
+    groups = {
+        tuple(sorted(other for other in reach[name] if name in reach.get(other, ())))
+        for name in graph
+        if name in reach[name]
+    }
+    return [list(group) for group in sorted(groups)]
 
 
-class Followed:
-    """Watches the calls of one command until its first training step."""
-
-    def __init__(self, source: Path) -> None:
-        self.source = str(source.resolve()) + os.sep
-        self.passed: dict[str, set[str]] = defaultdict(set)
-        self.walked: list[str] = []
-        self.up = 0
-        self.level = floors(packages(source))
-
-    def __call__(self, frame: Any, event: str, arg: Any) -> None:
-        if event != "call" or not frame.f_code.co_filename.startswith(self.source):
-            return
-        code, file = frame.f_code, self.file(frame)
-        if code.co_name == "training_step":
-            raise Reached
-        if code.co_name.startswith("<") or not code.co_flags & inspect.CO_OPTIMIZED:
-            return  # a module, a comprehension, the body of a class
-        if file not in self.walked:
-            self.walked.append(file)
-        caller = frame.f_back
-        if caller is not None and caller.f_code.co_filename.startswith(self.source):
-            above = self.floor(file) - self.floor(self.file(caller))
-            self.up += above > 0
-        count = code.co_argcount + code.co_kwonlyargcount
-        count += bool(code.co_flags & 4) + bool(code.co_flags & 8)
-        names = code.co_varnames[:count]
-        if any(holds(frame.f_locals.get(name)) for name in names):
-            self.passed[file].add(code.co_qualname)
-
-    def file(self, frame: Any) -> str:
-        return str(frame.f_code.co_filename).removeprefix(self.source)
-
-    def floor(self, file: str) -> int:
-        return self.level.get(file.split(os.sep)[0].removesuffix(".py"), 0)
+def floors(graph: Graph) -> dict[str, int]:
+    """The names on the longest way down from each; those of a circle lie on one floor."""
+    reach = {name: below(graph, name) for name in graph}
+    level = dict.fromkeys(graph, 1)
+    for _ in graph:
+        for name, used in graph.items():
+            for other in used & graph.keys():
+                if name not in reach[other]:
+                    level[name] = max(level[name], level[other] + 1)
+    return level
 
 
-class Reached(BaseException):
-    """The first training step."""
+class Walk:
+    """The way of one argument through the calls that pass it on."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.level = floors(source.rooms())
+        self.route: list[Function] = []
+        self.names: set[str] = set()
+        self.kept: dict[Function, set[str]] = defaultdict(set)
+        self.returned: dict[tuple[Function, frozenset[str]], bool] = {}
+        self.known = {
+            file: {name: (other, taken) for name, other, taken in source.imports(file)}
+            for file in source.trees
+        }
+
+    def enter(self, function: Function, held: set[str]) -> bool:
+        """Follow the arguments named ``held``. Returns whether what it returns holds them."""
+        self.route.append(function)
+        key = function, frozenset(held)
+        if key not in self.returned:
+            self.returned[key] = False
+            inside = Inside(self, function, held)
+            inside.run(self.source.definitions[function])
+            self.returned[key] = inside.returns
+            self.names |= inside.held - {"self", "cls"}
+        return self.returned[key]
+
+    def named(self, file: str, node: ast.AST) -> Function | None:
+        """The function or class of this package that an expression names."""
+        if isinstance(node, ast.Name):
+            other, taken = self.known[file].get(node.id, (file, node.id))
+            found = other, taken or node.id
+        elif isinstance(node, ast.Attribute):
+            owner = node.value
+            module = self.known[file].get(owner.id) if isinstance(owner, ast.Name) else None
+            if module is not None and not module[1]:
+                found = module[0], node.attr
+            else:
+                cls = self.named(file, owner)
+                return self.method(cls, node.attr) if cls is not None else None
+        else:
+            return None
+        return found if found in self.source.definitions else None
+
+    def method(self, cls: Function, name: str) -> Function | None:
+        """A method of a class, or of the nearest class that it inherits from."""
+        file, own = cls
+        if (file, f"{own}.{name}") in self.source.definitions:
+            return file, f"{own}.{name}"
+        node = self.source.definitions.get(cls)
+        for base in node.bases if isinstance(node, ast.ClassDef) else []:
+            parent = self.named(file, base)
+            found = self.method(parent, name) if parent is not None else None
+            if found is not None:
+                return found
+        return None
+
+    def files(self) -> list[str]:
+        """The files entered, one after another."""
+        files = [file for file, _ in self.route]
+        return [one for one, before in zip(files, [None, *files], strict=False) if one != before]
+
+    def climbs(self) -> int:
+        floor = [self.level.get(room(file), 0) for file in self.files()]
+        return sum(after > before for before, after in itertools.pairwise(floor))
 
 
-def holds(value: Any, depth: int = 0) -> bool:
-    """Whether the value is :data:`VALUE`, as a number or text, or holds it."""
-    if isinstance(value, float):
-        return value == VALUE
-    if isinstance(value, str):
-        return len(value) < 200 and str(VALUE) in value
-    if depth > 8:
+class Inside:
+    """One function on the way: which of its variables hold the argument."""
+
+    def __init__(self, walk: Walk, function: Function, held: set[str]) -> None:
+        self.walk, self.file, self.held = walk, function[0], {*held}
+        cls, _, method = function[1].rpartition(".")
+        self.cls = (self.file, cls) if method and cls else None
+        self.classes: dict[str, Function] = {} if self.cls is None else {"self": self.cls}
+        self.returns = False
+
+    def run(self, function: ast.AST) -> None:
+        if isinstance(function, FUNCTIONS):
+            arguments = function.args
+            for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+                cls = one.annotation and self.walk.named(self.file, one.annotation)
+                if cls:
+                    self.classes[one.arg] = cls
+            for statement in function.body:
+                self.read(statement)
+
+    def read(self, node: ast.AST | None) -> bool:
+        """Follow everything below a node, in order. Returns whether its value holds the argument;
+        what is asked of it (a comparison, ``not``) does not.
+        """
+        if isinstance(node, ast.Name):
+            return node.id in self.held
+        if isinstance(node, ast.Attribute) and self.own(node):
+            return f"self.{node.attr}" in self.attributes()
+        if isinstance(node, ast.Call):
+            return self.call(node)
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign):
+            return self.assign(targets_of(node), node.value)
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            self.assign([node.target], node.iter)
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            self.assign([node.optional_vars], node.context_expr)
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            for one in node.generators:  # they stand behind what they make
+                self.read(one)
+            return self.read(node.value if isinstance(node, ast.DictComp) else node.elt)
+        fields = [(name, child) for name, child in ast.iter_fields(node)] if node else []
+        holds = [
+            self.read(child) and name not in ("test", "slice")
+            for name, below in fields
+            for child in (below if isinstance(below, list) else [below])
+            if isinstance(child, ast.AST)
+        ]
+        if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
+            self.returns |= any(holds)
+        return any(holds) and not isinstance(node, ASKED)
+
+    def own(self, node: ast.AST) -> bool:
+        is_attribute = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        return is_attribute and ast.unparse(node).startswith("self.") and self.cls is not None
+
+    def attributes(self) -> set[str]:
+        return self.walk.kept[self.cls] if self.cls is not None else set()
+
+    def assign(self, targets: list[ast.expr], value: ast.expr | None) -> bool:
+        holds = self.read(value)
+        cls = self.walk.named(self.file, value.func) if isinstance(value, ast.Call) else None
+        for target in targets:
+            if isinstance(target, ast.Name) and cls is not None:
+                self.classes[target.id] = cls
+            if not holds:
+                continue
+            if self.own(target):
+                self.attributes().add(ast.unparse(target))
+                self.walk.names.add(ast.unparse(target))
+            else:
+                held = target.value if isinstance(target, ast.Subscript) else target
+                parts = held.elts if isinstance(held, ast.Tuple) else [held]
+                self.held |= {one.id for one in parts if isinstance(one, ast.Name)}
+        return holds
+
+    def call(self, node: ast.Call) -> bool:
+        receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+        on_it = self.read(receiver)
+        values = [self.read(one) for one in node.args]
+        named = [(one.arg, self.read(one.value)) for one in node.keywords]
+        passed = any(values) or any(holds for _, holds in named)
+        function = self.callee(node.func)
+        if function is None:
+            return on_it or (passed and ast.unparse(node.func) in FORMS)
+        made = self.walk.source.definitions[function]
+        if isinstance(made, ast.ClassDef):
+            init = self.walk.method(function, "__init__")
+            if init is None:
+                return passed
+            self.walk.kept[function] |= set()
+            if passed:
+                self.walk.enter(init, self.bound(init, values, named))
+            return passed
+        cls = (function[0], function[1].rpartition(".")[0])
+        if passed or (on_it and "." in function[1]) or self.walk.kept.get(cls):
+            return self.walk.enter(function, self.bound(function, values, named))
         return False
-    if isinstance(value, dict):
-        return any(holds(one, depth + 1) for one in value.values())
-    if isinstance(value, list | tuple | set | frozenset):
-        return len(value) < 1000 and any(holds(one, depth + 1) for one in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return any(holds(getattr(value, one.name, None), depth + 1) for one in fields(value))
-    if type(value).__name__ == "Namespace" or plain_object(value):
-        return any(holds(one, depth + 1) for one in vars(value).values())
-    return False
+
+    def callee(self, node: ast.expr) -> Function | None:
+        """The function that a call enters: of a module, of a class that is known, or a method of
+        which there is one.
+        """
+        found = self.walk.named(self.file, node)
+        if found is not None or not isinstance(node, ast.Attribute):
+            return found
+        owner = self.classes.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        return self.walk.method(owner, node.attr) if owner is not None else None
+
+    def bound(
+        self, function: Function, values: list[bool], named: list[tuple[str | None, bool]]
+    ) -> set[str]:
+        """The parameters that get what holds the argument."""
+        made = self.walk.source.definitions[function]
+        if not isinstance(made, FUNCTIONS):
+            return set()
+        names = [one.arg for one in (*made.args.posonlyargs, *made.args.args)]
+        names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+        rest = [made.args.vararg.arg] * len(values) if made.args.vararg else []
+        held = {name for name, holds in zip([*names, *rest], values, strict=False) if holds}
+        others = {*names, *(one.arg for one in made.args.kwonlyargs)}
+        collector = made.args.kwarg.arg if made.args.kwarg else ""
+        held |= {(name if name in others else collector) for name, holds in named if holds and name}
+        return held - {""}
 
 
-def plain_object(value: Any) -> bool:
-    """An object of tfzoo, but no module, callback, data module or logger, which hold the settings
-    that they were built with.
+def targets_of(node: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def own_text(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def sizes(source: Source) -> dict[str, int]:
+    """Files, functions and statements."""
+    nodes = [node for tree in source.trees.values() for node in ast.walk(tree)]
+    return {
+        "files": len(source.trees),
+        "functions": sum(isinstance(node, FUNCTIONS) for node in nodes),
+        "statements": sum(isinstance(node, ast.stmt) and not own_text(node) for node in nodes),
+    }
+
+
+def lines(folder: Path) -> int:
+    return sum(len(path.read_text("utf-8").splitlines()) for path in folder.rglob("*.py"))
+
+
+def same(source: Source) -> list[list[str]]:
+    """Places of equal constants and of equal functions."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file, tree in source.trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                name, value = ast.unparse(targets_of(node)[0]), ast.unparse(node.value)
+                if name.isupper() and not value.startswith("TypeVar"):
+                    text = f"{name} = {value}" if value.isalnum() or NUMBER.match(value) else value
+                    found[text].append(f"{file}:{name}")
+    for (file, name), function in source.definitions.items():
+        text = meaning(function) if isinstance(function, FUNCTIONS) else ""
+        if text.count("(") >= SMALL:
+            found[text].append(f"{file}:{name}")
+    return [places for places in found.values() if len(places) > 1]
+
+
+def meaning(function: ast.AST) -> str:
+    """A function without its name, docstring and annotations, arguments and local variables
+    numbered.
     """
-    bases = {base.__module__.partition(".")[0] for base in type(value).__mro__} - {"builtins"}
-    return bases == {"tfzoo"} and hasattr(value, "__dict__") and not isinstance(value, type)
+    function = copy.deepcopy(function)
+    body = getattr(function, "body", [])
+    order: dict[str, str] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+            node.arg = order.setdefault(node.arg, str(len(order)))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            order.setdefault(node.id, str(len(order)))
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name):
+            node.id = order.get(node.id, node.id)
+        elif isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(None)
+    arguments = getattr(function, "args", None)
+    body = [one for one in body if not own_text(one)]
+    return "".join(ast.dump(one) for one in [arguments, *body] if one is not None)
 
 
-def follow(source: Path) -> Followed:
-    """Run ``fit`` to its first step, watched."""
-    from tfzoo.commands.main import main
-
-    seen = Followed(source)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {"TFZOO_CACHE": f"{folder}/cache", "WANDB_MODE": "offline"}
-        os.chdir(folder)
-        sys.setprofile(seen)
-        try:
-            main([*OPTIONS])
-        except Reached:
-            pass
-        finally:
-            sys.setprofile(None)
-            os.chdir("/")
-    return seen
+def show(source: Source, root: Path) -> None:
+    """Print everything that is one figure, and the rooms."""
+    rooms, files = source.rooms(), circles(source.files())
+    level = floors(rooms)
+    for name in sorted(rooms, key=lambda name: (level[name], name)):
+        used = sorted(rooms[name], key=lambda other: (-level[other], other))
+        print(f"  {level[name]:>2}  {name:<18} {', '.join(used)}")
+    print(f"{len(rooms)} rooms on {max(level.values())} floors")
+    print(f"circles of rooms: {len(circles(rooms))}; of files: {len(files)}")
+    for group in files:
+        print("  " + ", ".join(group))
+    print(", ".join(f"{count:,} {name}" for name, count in sizes(source).items()))
+    print(f"{lines(root / 'src'):,} lines of source, {lines(root / 'tests'):,} of tests")
 
 
-def show(source: Path) -> None:
-    """Print everything."""
-    count, files = statements(source)
-    print(f"{count:,} statements in {files} files\n")
-    graph = packages(source)
-    level = floors(graph)
-    for name in sorted(graph, key=lambda name: (level[name], name)):
-        used = sorted(graph[name] & graph.keys(), key=lambda other: (-level[other], other))
-        print(f"  {level[name]:>2}  {name:<12} {', '.join(used)}")
-    found = cycles(graph)
-    print(f"pairs that import each other: {', '.join(map('-'.join, found)) or 'none'}\n")
-    seen = follow(source)
-    functions = sum(map(len, seen.passed.values()))
-    print(f"--model.norm.eps passes {functions} functions in {len(seen.passed)} files")
-    for file, names in seen.passed.items():
-        print(f"  {file:<32} {', '.join(sorted(names))}")
-    print(
-        f"from fit to the first step: {len(seen.walked)} files; {seen.up} calls of a higher floor"
-    )
-    print("  " + "\n  ".join(seen.walked))
+def show_walk(source: Source, address: str) -> None:
+    """Print the way of one argument, a line for each stay."""
+    file, name, argument = address.removeprefix("src/tfzoo/").split(":")
+    walk = Walk(source)
+    walk.enter((file, name), {argument})
+    before = ""
+    for file, name in walk.route:
+        if file != before:
+            print(f"  {walk.level.get(room(file), 0):>2}  {file:<32} {name}")
+        before = file
+    stays = walk.files()
+    print(f"{len(stays)} stays in {len(set(stays))} files, {walk.climbs()} climbs")
+    print(f"{len(walk.names)} names: {', '.join(sorted(walk.names))}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", nargs="?", choices=["walk", "equal"])
+    parser.add_argument("argument", nargs="?", help="FILE:FUNCTION:ARGUMENT")
     parser.add_argument("--source", type=Path, default=HERE / "src", help="the folder of tfzoo")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.inside:
-        show(given.source / "tfzoo")
-        return
-    environment = {**os.environ, "PYTHONPATH": str(given.source.resolve()), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--inside", "--source", str(given.source.resolve())]
-    sys.exit(subprocess.run(command, env=environment, check=False).returncode)
+    source = Source(given.source / "tfzoo")
+    if given.what == "walk":
+        show_walk(source, given.argument or "commands/fit.py:run:args")
+    elif given.what == "equal":
+        print("\n".join(", ".join(places) for places in same(source)))
+    else:
+        show(source, given.source.parent)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import tfzoo
-from benchmarks.structure import cycles, packages
+from benchmarks.structure import Source, circles
 from tfzoo.kinds import KINDS
 from tfzoo.registry import registry
 
@@ -152,8 +152,22 @@ def test_everything_public_says_what_it_is() -> None:
     assert wrong == [], "no docstring"
 
 
-def test_no_two_packages_import_each_other() -> None:
+@cache
+def source() -> Source:
+    return Source(ROOT)
+
+
+def test_no_two_rooms_import_each_other() -> None:
     """Also not through others, and not within functions; imports for type checkers are left out."""
-    graph = packages(ROOT)
+    graph = source().rooms()
     assert len(graph) > 15
-    assert cycles(graph) == []
+    assert circles(graph) == []
+
+
+def test_no_two_files_import_each_other() -> None:
+    """Also not through others, within functions or for type checkers: who reads one of them has to
+    read the other.
+    """
+    graph = source().files()
+    assert graph["sweep/judge.py"] >= {"sweep/paired.py", "sweep/effects.py"}
+    assert [files for files in circles(graph) if not files[0].startswith("tasks/")] == []

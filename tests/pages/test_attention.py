@@ -17,8 +17,7 @@ from torch import Tensor
 
 from tests.browser import opened
 from tfzoo.errors import BadRun
-from tfzoo.pages.attention import attention_page, packed
-from tfzoo.pages.attention_maps import AttentionMap, AttentionMaps, TooLarge
+from tfzoo.pages.attention import AttentionMap, AttentionMaps, TooLarge, attention_page, packed
 
 EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
 SOURCE = ["one", " two", EVIL, "<eos>"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.pages.test_attention import SOURCE, described, made, maps
-from tfzoo.pages.attention_maps import AttentionMap, TooLarge
+from tfzoo.pages.attention import AttentionMap, TooLarge
 from tfzoo.plots import attention_figure
 
 

@@ -22,7 +22,6 @@ from tests.strangers.folders import FILES, FOLDERS, good, hostile
 from tfzoo.commands.main import main
 from tfzoo.data import tokenizer_trial
 from tfzoo.runs import summary
-from tfzoo.training import results
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices")
 DAILY = [
@@ -155,4 +154,4 @@ def test_a_summary_of_other_types_says_nothing(content: str, tmp_path: Path) -> 
     (tmp_path / summary.FILE).write_text(content)
     assert summary.scores(tmp_path, "best.ckpt") == {}
     assert summary.read(tmp_path).get("fit", {}).get("seconds") is None
-    assert results.earlier_attempts(tmp_path) == []
+    assert summary.attempts(tmp_path) == []

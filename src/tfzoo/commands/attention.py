@@ -16,7 +16,7 @@ from tfzoo.runs import checkpoints
 from tfzoo.terminal import notice_if_replaced, notify, print_result
 
 if TYPE_CHECKING:
-    from tfzoo.pages.attention_maps import AttentionMaps
+    from tfzoo.pages.attention import AttentionMaps
 
 FILE = "attention.html"
 PAGE = ".html"

@@ -1,8 +1,5 @@
 """A stranger's tokenizer is first loaded and used in a process of its own, which may take so much
 time and memory and no more, and may fail in any way.
-
-``python -m tfzoo.data.tokenizer_trial`` is that process: it reads the text of a tokenizer from its
-standard input, and prints why it refuses it.
 """
 
 from __future__ import annotations
@@ -10,17 +7,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from hashlib import sha256
 
 from tfzoo.errors import BadRun
 
+PROCESS = "tfzoo.data.tokenizer_process"
 SECONDS = 8
 MEMORY = 2**30
-"""Bytes of the process; Windows does not limit them."""
+"""What the process may take, in bytes; Windows does not limit them."""
 REFUSED = 3
 """The exit code with which a reason was printed."""
-LINES = ["one two three", "", " ", "A1 \u00e9\u4e2d\U0001f600 <0x0A>", "word " * 500, "x" * 2000]
 
 
 class Known:
@@ -68,7 +64,7 @@ def refusal(text: str) -> str:
     environment = {**os.environ, "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false"}
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", __name__],
+            [sys.executable, "-P", "-m", PROCESS],
             input=text.encode("utf-8", "surrogatepass"),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -81,48 +77,3 @@ def refusal(text: str) -> str:
     if done.returncode == REFUSED:
         return " ".join(done.stdout.decode("utf-8", "replace").split())[:200]
     return "" if done.returncode == 0 else "trying it took all memory, or ended its process"
-
-
-def limit() -> None:
-    """Limit the memory and the time of this process, and let it write no file when it crashes."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-
-
-def use(text: str) -> None:
-    """Check what a tokenizer asks for; then load it, encode, and decode what it gave."""
-    from tfzoo.data.library import PIECES, SPECIAL, WORDS, LibraryTokenizer
-    from tfzoo.data.tokenizer_claims import TooMuch, check_claims
-
-    check_claims(text, SPECIAL, (PIECES, WORDS))
-    tokenizer = LibraryTokenizer()
-    tokenizer.restore(text)
-    ids = tokenizer.encode(LINES)
-    size = len(tokenizer)
-    if any(one >= size for line in ids for one in line):
-        raise TooMuch("it gives ids that it does not have")
-    if any(len(line) > 8 * len(text.encode()) + 8 for line, text in zip(ids, LINES, strict=True)):
-        raise TooMuch("it makes text longer")
-    tokenizer.decode([*ids, list(range(min(size, 10_000)))])
-
-
-def main() -> int:
-    """Try the text on standard input; the exit code."""
-    limit()
-    try:
-        use(sys.stdin.buffer.read().decode())
-    except MemoryError:
-        return 1
-    except BaseException as error:  # the library's PanicException is no Exception
-        reason = str(error) if isinstance(error, ValueError) else type(error).__name__
-        print((reason.splitlines() or [""])[0][:200])
-        return REFUSED
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -41,6 +41,16 @@ def read(folder: Path) -> dict[str, Any]:
     return {name: section for name, section in sections if isinstance(section, dict)}
 
 
+def attempts(folder: Path) -> list[dict[str, Any]]:
+    """The attempts in a run's summary. One that is still recorded as running was killed."""
+    found = read(folder).get("fit", {}).get("attempts", [])
+    return [
+        {**one, "ended": "killed" if one.get("ended") == "running" else one.get("ended")}
+        for one in (found if isinstance(found, list) else ())
+        if isinstance(one, dict)
+    ]
+
+
 def is_complete(folder: Path) -> bool:
     """Whether ``fit`` trained to the end and, on built-in data, tested."""
     found = read(folder)

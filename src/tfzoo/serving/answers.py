@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfzoo.errors import BadOption
-from tfzoo.pages.attention import attention_page
-from tfzoo.pages.attention_maps import AttentionMaps, TooLarge
+from tfzoo.pages.attention import AttentionMaps, TooLarge, attention_page
 from tfzoo.serving.message import message_page
 
 Answer = dict[str, Any]

@@ -25,7 +25,7 @@ from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadData, BadOption
 from tfzoo.kinds import KINDS
 from tfzoo.maps import attention_maps
-from tfzoo.pages.attention_maps import AttentionMap, AttentionMaps, Side
+from tfzoo.pages.attention import AttentionMap, AttentionMaps, Side
 from tfzoo.search import search
 from tfzoo.special_ids import BOS, EOS, PAD, UNK
 

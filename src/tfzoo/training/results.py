@@ -1,50 +1,26 @@
-"""The results of a training: what ``summary.json`` records and the table printed at the end."""
+"""The table printed at the end of a training."""
 
 from __future__ import annotations
 
 import shlex
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lightning.pytorch as L
 
-from tfzoo.runs import checkpoints, summary
+from tfzoo.runs import checkpoints
 from tfzoo.scores import format_score, format_scores
 from tfzoo.terminal import relative_path
 from tfzoo.training.pictures import CURVES
 from tfzoo.training.progress import timers
-
-if TYPE_CHECKING:
-    from tfzoo.training.training_run import TrainingRun
-
-
-def fit_section(run: TrainingRun) -> dict[str, Any]:
-    """Return the section ``fit`` of ``summary.json``. If nothing was decoded in this attempt, the
-    decoding speed of the earlier attempts is kept.
-    """
-    speed = run.task.throughput.per_second
-    best = run.best.best_model_score
-    return {
-        "ended": run.ended,
-        "attempts": run.attempts(run.ended),
-        "scores": run.resume.scores,
-        "untrained_loss": run.task.untrained_loss,
-        "best": {str(run.best.monitor): float(best)} if best is not None else {},
-        **run.throughput.counts(),
-        "decoded_per_second": round(speed, 1) if speed else run.earlier_decoding_speed,
-        "skipped": run.task.skipped,
-        "parameters": run.parameters,
-        "checkpoint": str(run.checkpoint) if run.checkpoint else None,
-        **run.environment,
-    }
+from tfzoo.training.training_run import TrainingRun
 
 
 def table_rows(run: TrainingRun, args: list[str]) -> list[tuple[str, str]]:
     """Return the rows of the table that is printed after training; ``args`` are the arguments of
     ``tfzoo fit``.
     """
-    section = fit_section(run)
+    section = run.fit_section()
     rows = [
         ("steps", f"{section['steps']:,}"),
         ("time", f"{timedelta(seconds=round(section['seconds']))}"),
@@ -82,25 +58,7 @@ def time_is_up(trainer: L.Trainer) -> bool:
     return any(seconds is not None and seconds <= 0 for seconds in left)
 
 
-def earlier_attempts(folder: Path) -> list[dict[str, Any]]:
-    """Return the attempts in a run's ``summary.json``. One that is still recorded as running was
-    killed.
-    """
-    attempts = summary.read(folder).get("fit", {}).get("attempts", [])
-    return [
-        {**one, "ended": "killed" if one.get("ended") == "running" else one.get("ended")}
-        for one in (attempts if isinstance(attempts, list) else ())
-        if isinstance(one, dict)
-    ]
-
-
 def resume_command(args: list[str], folder: str) -> str:
     """Return the command that resumes a run."""
     has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in args)
     return shlex.join(["tfzoo", "fit", *args, *([] if has_folder else ["--run", folder])])
-
-
-def scores_of(trainer: L.Trainer, prefix: str) -> dict[str, float]:
-    """Return the logged metrics whose names begin with ``prefix``, as numbers."""
-    metrics = trainer.callback_metrics.items()
-    return {key: float(value) for key, value in metrics if key.startswith(prefix)}

@@ -26,7 +26,7 @@ from tfzoo.runs.throughput import Throughput
 from tfzoo.runs.watchdog import Watchdog
 from tfzoo.tasks.explain import Explain
 from tfzoo.terminal import notify, print_error
-from tfzoo.training import results, tracking
+from tfzoo.training import tracking
 from tfzoo.training.checks import Checks
 from tfzoo.training.make_trainer import best_checkpoint, make_trainer
 from tfzoo.training.pictures import draw_curves
@@ -67,7 +67,7 @@ class TrainingRun:
         self.folder, self.environment, self.resume_from = folder, environment, resume_from
         self.ended = "not started"
         self.test_scores: dict[str, float] = {}
-        self.earlier = results.earlier_attempts(folder) if resume_from else []
+        self.earlier = summary.attempts(folder) if resume_from else []
         before = summary.read(folder).get("fit", {}) if resume_from else {}
         self.earlier_decoding_speed = before.get("decoded_per_second")
         settings = config.recipe["checkpoint"]
@@ -112,7 +112,7 @@ class TrainingRun:
         tracking.start(self.trainer.loggers)
         try:
             code = self._fit()
-            if not self._write_summary("fit", results.fit_section(self)):
+            if not self._write_summary("fit", self.fit_section()):
                 return code or 1
             is_built_in = task.recipe["data"].get("dataset")
             if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
@@ -198,7 +198,7 @@ class TrainingRun:
         message = f"training failed after step {self.trainer.global_step}: {message}"
         with suppress(Exception):
             if not rank():
-                summary.write(self.folder, "fit", results.fit_section(self))
+                summary.write(self.folder, "fit", self.fit_section())
         if self.trainer.global_rank == 1 and "rank 0" in message:  # rank 0 cannot print any more
             print(f"tfzoo: {message}", file=sys.stderr, flush=True)
         print_error(message)
@@ -210,7 +210,8 @@ class TrainingRun:
             return
         load_full_state(self.task, checkpoints.read(path)["state_dict"])
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
-        self.test_scores = results.scores_of(self.trainer, "test/")
+        metrics = self.trainer.callback_metrics.items()
+        self.test_scores = {name: float(x) for name, x in metrics if name.startswith("test/")}
         if not rank():
             self.task.save_figures(self.folder)
             section = {"scores": self.test_scores, "checkpoint": str(path), "ended": "completed"}
@@ -227,3 +228,23 @@ class TrainingRun:
     def attempts(self, ended: str) -> list[dict[str, Any]]:
         """Return all attempts of this run: the step at which each started and how it ended."""
         return [*self.earlier, {"from": self.resume.start, "ended": ended}]
+
+    def fit_section(self) -> dict[str, Any]:
+        """The section ``fit`` of ``summary.json``. If nothing was decoded in this attempt, the
+        decoding speed of the earlier attempts is kept.
+        """
+        speed = self.task.throughput.per_second
+        best = self.best.best_model_score
+        return {
+            "ended": self.ended,
+            "attempts": self.attempts(self.ended),
+            "scores": self.resume.scores,
+            "untrained_loss": self.task.untrained_loss,
+            "best": {str(self.best.monitor): float(best)} if best is not None else {},
+            **self.throughput.counts(),
+            "decoded_per_second": round(speed, 1) if speed else self.earlier_decoding_speed,
+            "skipped": self.task.skipped,
+            "parameters": self.parameters,
+            "checkpoint": str(self.checkpoint) if self.checkpoint else None,
+            **self.environment,
+        }
