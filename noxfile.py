@@ -16,6 +16,8 @@ TESTED = ("-c", "constraints.txt")
 SUITE = ("pytest", "-q", "-m", "not nightly and not gpu")
 IN_PAIRS = ("-n", "2")
 """Two tests at a time, with one thread each: tests that share threads wait for each other."""
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
+"""Also where the environment forbids it, what is imported is compiled once for all processes."""
 CAPABILITIES = ("default", "avx2", "avx512")
 CAPABILITY = "import torch; print(torch.backends.cpu.get_cpu_capability().lower())"
 
@@ -23,8 +25,8 @@ CAPABILITY = "import torch; print(torch.backends.cpu.get_cpu_capability().lower(
 @nox.session
 def tests(session: nox.Session) -> None:
     """All tests but the slow ones and those for a GPU."""
-    session.install(*TESTED, "-e", ".[test]")
-    session.run(*SUITE, *IN_PAIRS, "--durations=10", *session.posargs, env={"OMP_NUM_THREADS": "1"})
+    session.install("--no-compile", *TESTED, "-e", ".[test]")  # what is imported is compiled then
+    session.run(*SUITE, *IN_PAIRS, "--durations=10", *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
@@ -56,7 +58,7 @@ def gpu(session: nox.Session) -> None:
 def python(session: nox.Session) -> None:
     """The suite under each version of Python that is installed here."""
     session.install(*TESTED, "-e", ".[test]")
-    session.run(*SUITE, *IN_PAIRS, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+    session.run(*SUITE, *IN_PAIRS, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
@@ -69,14 +71,14 @@ def lowest(session: nox.Session) -> None:
         *("--extra", "test", "pyproject.toml", "--output-file", versions),
     )
     session.install("-r", versions, "-e", ".")
-    session.run(*SUITE, *IN_PAIRS, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+    session.run(*SUITE, *IN_PAIRS, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
 def highest(session: nox.Session) -> None:
     """The suite with the highest versions that pyproject.toml allows."""
     session.install("--upgrade", "-e", ".[test]")
-    session.run(*SUITE, *IN_PAIRS, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+    session.run(*SUITE, *IN_PAIRS, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
