@@ -106,6 +106,13 @@ def test_a_lost_process_is_told_by_how_it_ended_and_its_last_error() -> None:
     assert second_machine.cause(lost) == "rank 5 was killed by SIGKILL"
 
 
+def test_a_training_of_one_process_that_fails_waits_for_no_other() -> None:
+    started = time.monotonic()
+    alone: Any = SimpleNamespace(world_size=1, global_rank=0)
+    Watchdog(20, lambda text: None).on_exception(alone, alone, ValueError("no"))
+    assert time.monotonic() - started < 1.0
+
+
 def test_many_ranks_are_not_all_listed() -> None:
     assert named([1]) == "rank 1"
     assert named([1, 2, 3, 4, 5]) == "rank 1, rank 2, rank 3 and 2 more"

@@ -146,6 +146,8 @@ class Watchdog(L.Callback):
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
+        if trainer.world_size < 2:
+            return  # nobody else asks why
         if isinstance(exception, Exception) and not LOST.search(
             f"{type(exception).__name__} {exception}"
         ):
