@@ -13,7 +13,6 @@ import torch
 from tests.testing.rules import classifiers, stacks
 from tfzoo.kinds import KINDS
 from tfzoo.registry import registry
-from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 
@@ -25,17 +24,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 [registry(kind).entry(name) for name in registry(kind).names()],
                 ids=registry(kind).names(),
             )
-    if "held" in metafunc.fixturenames:  # (contract, component)
-        pairs = [
-            (contract, registry(kind).entry(name))
-            for kind in KINDS
-            for name in registry(kind).names()
-            for contract in [*contracts(kind), *rules_of_style(kind)]
+    if "component" in metafunc.fixturenames:
+        components = [
+            registry(kind).entry(name) for kind in KINDS for name in registry(kind).names()
         ]
         metafunc.parametrize(
-            "held",
-            pairs,
-            ids=[f"{entry.kind}-{entry.name}-{contract.__name__}" for contract, entry in pairs],
+            "component", components, ids=[f"{entry.kind}-{entry.name}" for entry in components]
         )
     if "stack" in metafunc.fixturenames:
         metafunc.parametrize("stack", stacks(2), ids=str)

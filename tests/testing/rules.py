@@ -4,6 +4,7 @@ and the combinations that are tested.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from tests.testing.covering import Columns, Row, covering
@@ -109,24 +110,34 @@ def refusals(row: Row) -> tuple[list[str], bool]:
             return allow, True
 
 
-def tested(columns: Columns, strength: int) -> list[Row]:
+def tested(columns: Columns, strength: int, elsewhere: Sequence[Row]) -> list[Row]:
     """Every pair (``strength`` 2) or triple (3) of parts in a model that runs; those that never do,
-    in one that is allowed.
+    in one that is allowed. Without what ``elsewhere`` has.
     """
 
     def reads(row: Row) -> bool:
         return reads_all(row, columns)
 
-    running = covering(columns, strength, lambda row: reads(row) and not refused_by(row))
-    allowed = covering(columns, strength, lambda row: reads(row) and can_be_allowed(row), running)
+    running = covering(columns, strength, lambda row: reads(row) and not refused_by(row), elsewhere)
+    allowed = covering(
+        columns,
+        strength,
+        lambda row: reads(row) and can_be_allowed(row),
+        [*elsewhere, *running],
+    )
     return [*running, *allowed]
 
 
 @cache
 def stacks(strength: int) -> list[Combination]:
-    return [Combination(**row) for row in tested(STACK, strength)]  # type: ignore[arg-type]  # a side
+    return [Combination(**row) for row in tested(STACK, strength, [])]  # type: ignore[arg-type]  # a side
 
 
 @cache
 def classifiers(strength: int) -> list[Choice]:
-    return [Choice(**row) for row in tested(CHOSEN, strength)]
+    """Those whose pair or triple has a pooling, or a side: the others are tested in stacks."""
+    in_stacks = [
+        {kind: name for kind, name in vars(stack).items() if kind != "side"}
+        for stack in stacks(strength)
+    ]
+    return [Choice(**row) for row in tested(CHOSEN, strength, in_stacks)]

@@ -1,5 +1,5 @@
-"""Every pair of parts holds every contract in a classifier, and is refused exactly where the traits
-say so.
+"""Every pooling holds every contract in a classifier with each other part, and is refused exactly
+where the traits say so. Pairs of other parts are tested in stacks.
 """
 
 from __future__ import annotations

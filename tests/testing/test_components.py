@@ -10,14 +10,17 @@ import pytest
 from tfzoo.kinds import KINDS
 from tfzoo.registry import Entry, registry
 from tfzoo.testing import Result, check, classifiers, stacks
-from tfzoo.testing.contract import Contract, run_contract
-from tfzoo.testing.runner import contracts
+from tfzoo.testing.contract import run_contract
+from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 
-def test_a_component_holds_the_contract(held: tuple[Contract, Entry]) -> None:
-    result = run_contract(*held)
-    assert result.ok, result.message
+def test_a_component_holds_every_contract(component: Entry) -> None:
+    results = [
+        run_contract(contract, component)
+        for contract in [*contracts(component.kind), *rules_of_style(component.kind)]
+    ]
+    assert {result.name: result.message for result in results if not result.ok} == {}
 
 
 def flips() -> list[tuple[Entry, str]]:
