@@ -11,6 +11,7 @@ from tfzoo import ClassificationTask, TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.runs.logged import logged_values
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 STEPS = ("--trainer.max_steps", "3", "--trainer.log_every_n_steps", "1")
 STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
 

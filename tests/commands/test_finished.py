@@ -10,6 +10,7 @@ import pytest
 
 from tfzoo.commands.main import main
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 SMALL = (
     *("fit", "translation/numbers", "--run", "run", "--model.dim", "16", "--model.heads", "2"),
     *("--model.layers", "1", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),

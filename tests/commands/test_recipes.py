@@ -13,6 +13,7 @@ from tfzoo.commands.main import main
 from tfzoo.config import packaged
 from tfzoo.registry import create, describe
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 NAMES = packaged.recipes()
 ROOT = Path(__file__).parents[2] / "recipes"
 SMALL = (

@@ -17,6 +17,7 @@ from tests.commands.test_fit import TINY, fitted
 from tfzoo import TranslationTask
 from tfzoo.commands.main import main
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 RUN = Path("run")
 STEPS = 8
 EPOCH = 5
@@ -125,17 +126,23 @@ AVERAGED = (
     "--trainer.limit_val_batches",
     "0",
 )
-SAME_STEPS = {
-    "plain": ([], {"training 3", "training 6", "validation 6", "training 7", "validation 8"}),
+SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
+    "plain": (
+        [],
+        {"training 6", "validation 8"},
+        {"training 3", "validation 6", "training 7"},
+    ),
     "accumulation": (
         ["--trainer.accumulate_grad_batches", "2"],
-        {"training 4", "training 6", "validation 9", "validation 14"},
+        {"validation 9"},
+        {"training 4", "training 6", "validation 14"},
     ),
     "epochs": (
         ["--trainer.max_steps", "-1", "--trainer.max_epochs", "2"],
-        {"training 5", "training 6", "training 8", "validation 10"},
+        {"training 5"},
+        {"training 6", "training 8", "validation 10"},
     ),
-    "two processes": (["--trainer.devices", "2"], {"training 6"}),
+    "two processes": (["--trainer.devices", "2"], set(), {"training 6"}),
     "workers and averaged weights": (
         [
             "--data.workers",
@@ -145,22 +152,27 @@ SAME_STEPS = {
             "--trainer.callbacks.decay",
             "0.7",
         ],
-        {"training 6", "validation 6"},
+        {"training 6"},
+        {"validation 6"},
     ),
-    "averaged weights that are never validated": ([*AVERAGED], {"training 5", "training 7"}),
+    "averaged weights that are never validated": ([*AVERAGED], {"training 7"}, {"training 5"}),
 }
-"""Options, and the moments of a kill: in the training or validation after so many batches began."""
+"""Options, and the moments of a kill, in the training or validation after so many batches began:
+those that are tried by day, and those that are tried nightly.
+"""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.nightly) if name == "two processes" else name
-        for name in SAME_STEPS
-    ],
-)
-def test_a_killed_run_goes_on_to_the_same_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    options, moments = SAME_STEPS[name]
+def kills() -> Iterator[Any]:
+    for name, (options, by_day, nightly) in SAME_STEPS.items():
+        if by_day:
+            yield pytest.param(options, by_day, id=name)
+        yield pytest.param(options, nightly, id=f"{name}, other moments", marks=pytest.mark.nightly)
+
+
+@pytest.mark.parametrize(("options", "moments"), kills())
+def test_a_killed_run_goes_on_to_the_same_end(
+    options: list[str], moments: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         Copies(patch, moments)
         assert fit(*options) == 0

@@ -22,6 +22,7 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
+from tests.daily import sampled
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.models.fsdp import full_tensor, shard
@@ -65,22 +66,31 @@ HARD = (
     *("--trainer.gradient_clip_val", "0.5", "--trainer.accumulate_grad_batches", "2"),
     *("--model.norm", "batch", "--model.allow", "[leaky-norm]", "--model.encoder.dropout", "0.1"),
 )
-DDP = "runs/numbers/1"
+FSDP2 = "runs/numbers/1"
 """The folder that is chosen where none is named."""
+DDP = "ddp"
+ON_TWO = ("fit", "translation/numbers", *TINY, *HARD, "--trainer.devices", "2")
 SPREAD = ("--trainer.strategy", "fsdp2", "--compute.activation_checkpointing", "true")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The same training on two processes twice, with DDP and in ``fsdp2`` with FSDP2."""
+    """A training on two processes with FSDP2."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("OMP_NUM_THREADS", "1")
-        both = ["fit", "translation/numbers", *TINY, *HARD, "--trainer.devices", "2"]
-        assert main(both) == 0
-        assert main([*both, *SPREAD, "--run", "fsdp2"]) == 0
+        assert main([*ON_TWO, *SPREAD]) == 0
         yield folder
+
+
+@pytest.fixture(scope="module")
+def ddp(runs: Path) -> str:
+    """The same training with DDP. By day, tests/tasks/test_spread.py compares the two."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(runs)
+        assert main([*ON_TWO, "--run", DDP]) == 0
+    return DDP
 
 
 @pytest.fixture(autouse=True)
@@ -101,15 +111,17 @@ def logged(run: str) -> dict[str, list[float]]:
 
 def test_two_processes_share_one_folder() -> None:
     assert [path.name for path in Path("runs/numbers").iterdir()] == ["1"]
-    assert json.loads(Path(f"{DDP}/summary.json").read_text("utf-8"))["fit"]["ended"] == "completed"
+    fitted = json.loads(Path(f"{FSDP2}/summary.json").read_text("utf-8"))["fit"]
+    assert fitted["ended"] == "completed"
 
 
-def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do() -> None:
+@pytest.mark.nightly
+def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do(ddp: str) -> None:
     """Clipped and accumulated, with dropout, and with statistics of all processes, counted once."""
-    assert_close(logged("fsdp2"), logged(DDP), rtol=2e-4, atol=1e-5)
-    assert len(logged(DDP)["train/loss"]) >= 4
+    assert_close(logged(FSDP2), logged(ddp), rtol=2e-4, atol=1e-5)
+    assert len(logged(ddp)["train/loss"]) >= 4
     sharded, plain = (
-        checkpoints.read(checkpoints.resolve(run, "last"))["state_dict"] for run in ("fsdp2", DDP)
+        checkpoints.read(checkpoints.resolve(run, "last"))["state_dict"] for run in (FSDP2, ddp)
     )
     assert sharded.keys() == plain.keys()
     counted = [name for name in plain if "running" in name]
@@ -123,7 +135,7 @@ def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do() -> None
 
 
 def test_each_checkpoint_is_a_folder_with_a_share_of_every_process() -> None:
-    kept = Path("fsdp2/checkpoints")
+    kept = Path(f"{FSDP2}/checkpoints")
     assert {path.name for path in kept.iterdir()} == {"best.ckpt", "last.ckpt"}
     for path in kept.iterdir():
         assert {file.name for file in path.iterdir()} == {
@@ -136,29 +148,36 @@ def test_each_checkpoint_is_a_folder_with_a_share_of_every_process() -> None:
 
 def test_an_export_is_one_file_that_other_commands_read(capsys: pytest.CaptureFixture[str]) -> None:
     Path("lines").write_text("two\nthree\n", "utf-8")
-    assert main(["export", "fsdp2"]) == 0
+    exported = f"{FSDP2}/export.ckpt"
+    assert main(["export", FSDP2]) == 0
     out, err = capsys.readouterr()
-    assert out == "fsdp2/export.ckpt\n"
-    assert "checkpoint: fsdp2/checkpoints/best.ckpt" in err
+    assert out == f"{exported}\n"
+    assert f"checkpoint: {FSDP2}/checkpoints/best.ckpt" in err
     said = []
-    for run in ("fsdp2/export.ckpt", "fsdp2"):
+    for run in (exported, FSDP2):
         assert main(["translate", run, "lines"]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
     assert said[0].count("\n") == 2
-    assert main(["validate", "fsdp2/export.ckpt"]) == 0
+    assert main(["validate", exported]) == 0
     assert re.search(r"^  val  .*loss \d", capsys.readouterr().out, re.MULTILINE)
-    assert "optimizer_states" not in torch.load("fsdp2/export.ckpt", weights_only=True)
-    assert main(["export", DDP, "--output", "mine.ckpt"]) == 0
-    assert (
-        Path("mine.ckpt").stat().st_size < Path(f"{DDP}/checkpoints/best.ckpt").stat().st_size / 2
-    )
-    assert main(["export", "mine.ckpt"]) == 2
-    for among in (f"{DDP}/checkpoints/last.ckpt", f"{DDP}/checkpoints/mine.ckpt"):
-        assert main(["export", DDP, "--output", among]) == 2
+    assert "optimizer_states" not in torch.load(exported, weights_only=True)
+    assert main(["export", exported]) == 2
+    capsys.readouterr()
+    for among in (f"{FSDP2}/checkpoints/last.ckpt", f"{FSDP2}/checkpoints/mine.ckpt"):
+        assert main(["export", FSDP2, "--output", among]) == 2
         assert "a place of the checkpoints that training goes on from" in capsys.readouterr().err
-    assert main(["export", DDP, "--output", "no/such/folder.ckpt"]) == 2
+    assert main(["export", FSDP2, "--output", "no/such/folder.ckpt"]) == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.nightly
+def test_an_export_is_less_than_half_of_a_checkpoint(ddp: str) -> None:
+    assert main(["export", ddp, "--output", "mine.ckpt"]) == 0
+    size, whole = (
+        Path(path).stat().st_size for path in ("mine.ckpt", f"{ddp}/checkpoints/best.ckpt")
+    )
+    assert size < whole / 2
 
 
 class Seen(L.Callback):
@@ -178,9 +197,12 @@ class Seen(L.Callback):
         }
 
 
-@pytest.mark.parametrize("run", ["fsdp2", DDP], ids=["fsdp2", "ddp"])
-def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
+@pytest.mark.parametrize("strategy", sampled(["fsdp2", "ddp"], ["fsdp2"]))
+def test_what_two_processes_wrote_one_process_trains_on_with(
+    strategy: str, request: pytest.FixtureRequest
+) -> None:
     """Sharded, from a folder as from a file."""
+    run = FSDP2 if strategy == "fsdp2" else request.getfixturevalue("ddp")
     path = checkpoints.resolve(run, "last")
     checkpoint = checkpoints.read(path)
     task = tfzoo.TranslationTask.from_checkpoint(checkpoint)
@@ -204,7 +226,7 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
     assert trainer.global_step == 5
     assert_close(seen.weights, checkpoint["state_dict"], rtol=0, atol=0)
     state = checkpoint["optimizer_states"][0]
-    if run == "fsdp2":  # by name
+    if strategy == "fsdp2":  # by name
         wanted = {name: state[f"state.{name}.exp_avg"] for name in seen.averages}
     else:  # matrices are one group and numbered first
         names = [
@@ -218,7 +240,7 @@ def test_what_two_processes_wrote_one_process_trains_on_with(run: str) -> None:
 def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shutil.copytree("fsdp2", "on")
+    shutil.copytree(FSDP2, "on")
     args = [
         *TINY,
         *HARD,
@@ -233,7 +255,7 @@ def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
     args += ["--trainer.accumulate_grad_batches", "4"]  # a step takes as many batches as before
     assert main(["fit", "translation/numbers", *args]) == 0
     assert checkpoints.read("on/checkpoints/last.ckpt")["global_step"] == 5
-    assert len(logged("on")["train/loss"]) == len(logged("fsdp2")["train/loss"]) + 1
+    assert len(logged("on")["train/loss"]) == len(logged(FSDP2)["train/loss"]) + 1
     Path("lines").write_text("two\nthree\n", "utf-8")
     assert main(["export", "on/checkpoints/last.ckpt", "--output", "on.ckpt"]) == 0
     capsys.readouterr()
@@ -241,7 +263,7 @@ def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
     assert capsys.readouterr().out.count("\n") == 2
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
+@pytest.mark.parametrize("precision", sampled(["bf16-mixed", "bf16-true"], ["bf16-true"]))
 def test_half_precision_trains_close_to_full(precision: str) -> None:
     shutil.rmtree("half", ignore_errors=True)
     args = (
@@ -283,7 +305,7 @@ def test_and_so_is_it_when_two_processes_have_started(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.nightly
-def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
+def test_torchrun_and_slurm_start_the_processes_themselves(ddp: str) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(tfzoo.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     fit = [
         "fit",
@@ -308,7 +330,7 @@ def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert_close(logged("torchrun"), logged(DDP), rtol=2e-4, atol=1e-5)
+    assert_close(logged("torchrun"), logged(ddp), rtol=2e-4, atol=1e-5)
     slurm = {
         "SLURM_NTASKS": "2",
         "SLURM_NTASKS_PER_NODE": "2",
@@ -334,7 +356,7 @@ def test_torchrun_and_slurm_start_the_processes_themselves() -> None:
     ]
     said = [task.communicate(timeout=300)[1] for task in tasks]
     assert [task.returncode for task in tasks] == [0, 0], said[0][-3000:]
-    assert_close(logged("slurm"), logged(DDP), rtol=2e-4, atol=1e-5)
+    assert_close(logged("slurm"), logged(ddp), rtol=2e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

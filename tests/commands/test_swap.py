@@ -13,6 +13,7 @@ import tfzoo
 from tfzoo.commands.main import main
 from tfzoo.registry import describe
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 SMALL = [
     *("--model.dim", "16", "--model.heads", "2", "--model.layers", "1", "--data.max_tokens", "200"),
     *(

@@ -9,11 +9,11 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests import forked
+from tests.daily import sampled
 from tests.docs.pages import PAGES, ROOT, TRANSLATED, Command, blocks, commands, run
 from tests.sweep.made import make
 from tfzoo.commands.main import main
@@ -26,22 +26,21 @@ TINY = (
     *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
 )
 OF_A_RUN = ("validate", "test", "predict", "translate", "classify", "attention", "serve")
-SLOW = ("docs/export.md",)
-"""The page that exports to ONNX, which takes many seconds: tested nightly."""
+SLOW = ("docs/cost.md", "docs/export.md")
+"""Pages whose commands count whole models or export to ONNX, which takes many seconds: tested
+nightly. The commands are tested by day, on small models, in tests/costs and tests/exporting.
+"""
 PLUGIN = "soft_capped"
 """The component of docs/own-components.md; tests/plugin installs it and gives these commands."""
 
 
-def marked(pages: list[str]) -> list[Any]:
-    """Parameters of a test, of which the slow ones run nightly."""
-    slow = pytest.mark.nightly
-    return [pytest.param(page, marks=[slow] if page in SLOW else []) for page in pages]
+DAILY = [page for page in PAGES if page not in SLOW]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with ``runs/numbers/1`` and ``runs/listops/1`` in it, as after the README's
-    commands, but of two steps.
+    commands, but of two steps, with a sweep in two folders, another and its repeat.
     """
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
@@ -62,35 +61,39 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         assert main(["fit", "classification/listops", *TINY]) == 0
     shutil.copytree(folder / "runs/numbers/1", folder / "runs/numbers/2")
+    shutil.copytree(folder / "runs/numbers/1", folder / "runs/sparsemax")
+    make(folder / "runs/position", (1, 2))
+    make(folder / "elsewhere/position", (3, 4))
+    make(folder / "runs/small", (1, 2, 3))
+    make(folder / "runs/small_again", (4, 5, 6))
+    write_files_of_pages(folder)
     return folder
 
 
-@pytest.fixture
-def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new working folder that holds trained runs, some text to translate, a sweep in two
-    folders, another and its repeat, and each recipe of a page that begins with its name,
+def write_files_of_pages(folder: Path) -> None:
+    """Some text to translate, and each recipe of a page that begins with its name,
     ``# NAME.yaml``.
     """
-    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "small.yaml").write_text(
+    (folder / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
+    (folder / "small.yaml").write_text(
         next(block.text for block in blocks("docs/sweeps.md", "yaml")), "utf-8"
     )
-    (tmp_path / "norms.yaml").write_text(
+    (folder / "norms.yaml").write_text(
         next(block.text for block in blocks("docs/swap.md", "yaml")), "utf-8"
     )
-    (tmp_path / "mine.py").write_text(
+    (folder / "mine.py").write_text(
         next(block.text for block in blocks("docs/swap.md", "python") if "# mine.py" in block.text),
         "utf-8",
     )
     for block in (block for page in PAGES for block in blocks(page, "yaml")):
         if named := re.match(r"# ([\w-]+\.yaml)\n", block.text):
-            (tmp_path / named[1]).write_text(block.text, "utf-8")
-    shutil.copytree(tmp_path / "runs/numbers/1", tmp_path / "runs/sparsemax")
-    make(tmp_path / "runs/position", (1, 2))
-    make(tmp_path / "elsewhere/position", (3, 4))
-    make(tmp_path / "runs/small", (1, 2, 3))
-    make(tmp_path / "runs/small_again", (4, 5, 6))
-    (tmp_path / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
+            (folder / named[1]).write_text(block.text, "utf-8")
+
+
+@pytest.fixture
+def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new working folder with a copy of them."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
     monkeypatch.delenv("WANDB_MODE", raising=False)
@@ -98,7 +101,7 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 @forked.requires_fork
-@pytest.mark.parametrize("page", marked([page for page in PAGES if blocks(page, "python")]))
+@pytest.mark.parametrize("page", sampled([page for page in PAGES if blocks(page, "python")], DAILY))
 def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
     for command in commands(page):
         if command.words[0] == "export":  # its Python reads what its commands write
@@ -106,7 +109,7 @@ def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
     forked.call(run, page, fresh=True)
 
 
-@pytest.mark.parametrize("page", marked([page for page in PAGES if commands(page)]))
+@pytest.mark.parametrize("page", sampled([page for page in PAGES if commands(page)], DAILY))
 def test_the_commands_of_a_page_work(
     page: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

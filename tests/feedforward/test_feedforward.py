@@ -87,9 +87,8 @@ def test_dropout_falls_on_the_hidden_layer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_compiles_and_autocasts(name: str) -> None:
+def test_autocasts(name: str) -> None:
     layer, x = create("feedforward", name, dim=8), torch.randn(2, 3, 8)
-    assert_close(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), layer(x))
     with torch.autocast("cpu", torch.bfloat16):
         assert_close(layer(x).float(), layer(x.clone()).float(), atol=0.1, rtol=0.1)
 

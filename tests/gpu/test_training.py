@@ -205,7 +205,9 @@ def fit(device: torch.device, folder: str, *args: str) -> int:
     return main(["fit", "translation/numbers", *TINY, *where, *given, "--run", folder, *args])
 
 
+@pytest.mark.nightly
 def test_resuming_is_exact_under_deterministic_kernels(device: torch.device) -> None:
+    """On the CPU, tests/commands/test_resume.py holds it by day."""
     exact = ("--trainer.deterministic", "true")
     assert fit(device, "whole", *exact, "--trainer.max_steps", "8") == 0
     assert fit(device, "parts", *exact, "--trainer.max_steps", "5") == 0

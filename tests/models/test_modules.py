@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tests.daily import sampled
 from tfzoo.registry import registry
 from tfzoo.testing.samples import randomize
 
@@ -107,7 +108,7 @@ def any_length(n: int = 64) -> Any:
     return torch.export.Dim("n", min=2, max=n)
 
 
-@pytest.mark.parametrize("parts", PARTS[::2], ids=str)
+@pytest.mark.parametrize("parts", sampled(PARTS[::2], PARTS[:1]), ids=str)
 def test_an_encoder_is_exported_for_every_length(parts: dict[str, Any]) -> None:
     """Each component is exported by itself in tests/test_transforms.py."""
     model = classifier(layers=1, **parts)
@@ -130,7 +131,7 @@ def test_a_translator_is_exported_for_every_length() -> None:
         close(program.module()(*given), model(*given))
 
 
-@pytest.mark.parametrize("parts", PARTS, ids=str)
+@pytest.mark.parametrize("parts", sampled(PARTS, [PARTS[0], PARTS[3]]), ids=str)
 def test_a_layer_is_compiled_in_one_graph_for_all_lengths(parts: dict[str, Any]) -> None:
     """One graph, and not another one for each length."""
     torch.compiler.reset()
@@ -149,6 +150,7 @@ def test_a_layer_is_compiled_in_one_graph_for_all_lengths(parts: dict[str, Any])
 
 
 KINDS = ("attention", "norm", "position", "feedforward")
+PADDINGS = ("none", "right", "left")
 NAMES = {
     kind: [
         name
@@ -178,8 +180,24 @@ def on_the_device(patch: pytest.MonkeyPatch, **options: Any) -> tuple[tfzoo.Tran
     return model, SOURCE.to("meta"), TARGET.to("meta")
 
 
-@pytest.mark.parametrize("parts", TOGETHER, ids=lambda parts: "-".join(parts.values()))
-@pytest.mark.parametrize("padding", ["none", "right", "left"])
+def each_with_a_padding() -> list[Any]:
+    """Models and paddings: by day each model with one of them, in turn."""
+    pairs = [
+        (number % len(PADDINGS) == place, parts, padding)
+        for number, parts in enumerate(TOGETHER)
+        for place, padding in enumerate(PADDINGS)
+    ]
+    return [
+        pytest.param(
+            *(parts, padding),
+            id="-".join([*parts.values(), padding]),
+            marks=[] if by_day else [pytest.mark.nightly],
+        )
+        for by_day, parts, padding in pairs
+    ]
+
+
+@pytest.mark.parametrize(("parts", "padding"), each_with_a_padding())
 def test_an_encoder_reads_no_tensor_on_the_host(
     parts: dict[str, Any], padding: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +207,7 @@ def test_an_encoder_reads_no_tensor_on_the_host(
         model.eval().encode(source, padding=padding)
 
 
-@pytest.mark.parametrize("padding", ["none", "right", "left"])
+@pytest.mark.parametrize("padding", PADDINGS)
 def test_a_step_of_a_translator_reads_no_tensor_on_the_host(
     padding: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,7 +245,7 @@ def attended(n: int) -> tuple[Tensor, Tensor, Tensor]:
     return torch.randn(2, n, 8).double(), padding, torch.rand(n, n) < 0.2
 
 
-@pytest.mark.parametrize("name", ["scaled_dot_product", "additive"])
+@pytest.mark.parametrize("name", sampled(["scaled_dot_product", "additive"], ["additive"]))
 def test_multihead_attention_is_copied_compiled_and_exported_for_every_length(name: str) -> None:
     torch.compiler.reset()
     model, graphs = SelfAttending(attention=name).double().eval(), []

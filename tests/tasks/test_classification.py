@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import tfzoo
+from tests.daily import sampled
 from tfzoo.data.classification_batch import ClassificationBatch
 from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.tasks.classification import counts
@@ -124,17 +125,15 @@ def test_every_set_has_scores_also_where_a_process_has_no_batch_of_it(
     assert len(task.scores) == len(task.items) == len(data.test_names) == 4
 
 
-def test_it_learns_what_the_first_word_says_with_every_pooling(
-    data: tfzoo.ClassificationData, tmp_path: Path
+@pytest.mark.parametrize("pooling", sampled(tfzoo.list_components()["pooling"], ["mean"]))
+def test_it_learns_what_the_first_word_says(
+    pooling: str, data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
-    for pooling in tfzoo.list_components()["pooling"]:
-        trainer = trainer_in(
-            tmp_path, max_steps=100, enable_checkpointing=False, limit_val_batches=0
-        )
-        task = task_of(data, pooling=pooling)
-        trainer.fit(task, datamodule=data)
-        trainer.test(task, datamodule=data, verbose=False)
-        assert trainer.callback_metrics["test/accuracy"] > 0.85, pooling
+    trainer = trainer_in(tmp_path, max_steps=100, enable_checkpointing=False, limit_val_batches=0)
+    task = task_of(data, pooling=pooling)
+    trainer.fit(task, datamodule=data)
+    trainer.test(task, datamodule=data, verbose=False)
+    assert trainer.callback_metrics["test/accuracy"] > 0.85
 
 
 def test_what_is_scored_is_what_is_predicted(
