@@ -18,6 +18,8 @@ from tfzoo.commands.main import main
 from tfzoo.pages import attention
 from tfzoo.tasks.task import Task
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def saved(task: Task, path: Path) -> None:
     checkpoint = {"state_dict": task.state_dict()}

@@ -17,6 +17,8 @@ import torch
 import tfzoo
 from tfzoo.commands.main import main
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 WORDS = ["red", "green", "blue", "one", "two", "three"]
 LINES = b"red two\n\n   \ntwo\tthree\r\n" + b"green " * 900 + b"\none\x0btwo\rthree\nblue"
 """Seven lines: an empty one, one of spaces, a long one, one with a lone carriage return, and a last

@@ -15,7 +15,7 @@ SMALL = (
     *("fit", "translation/numbers", "--run", "run", "--model.dim", "16", "--model.heads", "2"),
     *("--model.layers", "1", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
     *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4"),
-    *("--data.workers", "0", "--search.max_length", "1"),
+    *("--data.workers", "0", "--search.max_length", "0.2"),
 )
 
 

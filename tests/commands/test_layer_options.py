@@ -14,6 +14,8 @@ from tests.sweep.files import sweep_file
 from tfzoo.commands.main import main
 from tfzoo.sweep.load import load
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 FEW = (*TINY, "--trainer.limit_val_batches", "1", "--run", "run")
 FEW_LISTOPS = (
     *("--data.dataset.train", "60", "--data.dataset.val", "8", "--data.dataset.test", "8"),

@@ -16,6 +16,8 @@ from tfzoo.commands.main import main
 from tfzoo.scores import format_scores
 from tfzoo.training import progress
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 TINY = [
     "fit",
     "translation/numbers",

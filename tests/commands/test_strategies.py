@@ -30,6 +30,8 @@ from tfzoo.runs import checkpoints, sharded_files
 from tfzoo.runs.fsdp_strategy import Sharded
 from tfzoo.training.launcher import launching
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 TINY = (
     *(
         "--data.dataset.train",

@@ -11,6 +11,7 @@ import pytest
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.daily import sampled
 from tfzoo import Transformer, TransformerClassifier
 from tfzoo.commands.main import main
 from tfzoo.costs.count import BACKWARD, Counter
@@ -29,7 +30,11 @@ MODELS: dict[str, dict[str, Any]] = {
 RECURRENT: dict[str, Any] = {"mixer": "gru", "position": "none"}
 
 
-@pytest.mark.parametrize("options", [*MODELS.values(), RECURRENT], ids=[*MODELS, "recurrent"])
+@pytest.mark.parametrize(
+    "options",
+    sampled([*MODELS.values(), RECURRENT], [MODELS["additive"], MODELS["sink, grouped"]]),
+    ids=[*MODELS, "recurrent"],
+)
 def test_products_are_those_of_torchs_counter(options: dict[str, Any]) -> None:
     """It leaves out the CPU's attention kernel, which dropout avoids, and the in-place product by
     which the loss adds up the gradient of the output's weight.

@@ -23,6 +23,8 @@ from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 DICTS = [{"text": f"{word} {n}", "label": word} for word in ("good", "bad") for n in range(6)]
 TUPLES = [(row["text"], row["label"]) for row in DICTS]
 PAIRS = [{"en": f"number {n}", "de": f"Zahl {n}"} for n in range(12)]

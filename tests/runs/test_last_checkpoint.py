@@ -14,6 +14,8 @@ from tfzoo.commands.main import main
 from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
 from tfzoo.runs.checkpoints import newest, read, unfit
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 RUN = Path("run")
 LAST = RUN / "checkpoints/last.ckpt"
 TINY = (

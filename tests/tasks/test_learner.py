@@ -22,6 +22,8 @@ from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, NotFinite
 from tfzoo.tasks.skipped_steps import SkippedSteps
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 SMALL = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.1, "encoder": {"norm": "batch"}}
 
 
