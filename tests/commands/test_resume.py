@@ -142,7 +142,11 @@ SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
         {"training 5"},
         {"training 6", "training 8", "validation 10"},
     ),
-    "two processes": (["--trainer.devices", "2"], set(), {"training 6"}),
+    "two processes": (
+        ["--trainer.devices", "2", "--data.dataset.test", "2", "--data.dataset.long", "2"],
+        set(),
+        {"training 6"},
+    ),
     "workers and averaged weights": (
         [
             "--data.workers",
@@ -169,7 +173,7 @@ def kills() -> Iterator[Any]:
         yield pytest.param(options, nightly, id=f"{name}, other moments", marks=pytest.mark.nightly)
 
 
-@pytest.mark.parametrize(("options", "moments"), kills())
+@pytest.mark.parametrize(("options", "moments"), list(kills()))
 def test_a_killed_run_goes_on_to_the_same_end(
     options: list[str], moments: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
