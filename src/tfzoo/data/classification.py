@@ -137,9 +137,6 @@ class ClassificationData(TextData):
                 raise BadOption(f"data.{key} {one.why}")
         if text_column == label_column:
             raise BadOption(f"data.text_column and data.label_column are both {text_column!r}")
-        check_range("data.max_line", max_line, ge=1, lt=2**31, whole=True)
-        check_range("data.max_ratio", max_ratio, ge=1, le=10**9, whole=True)
-        limits = Limits(max_line, max_ratio)
         self.text = TextSource(
             dataset,
             name,
@@ -148,7 +145,7 @@ class ClassificationData(TextData):
             val,
             test,
             delimiter,
-            limits,
+            Limits(max_line, max_ratio),
             header=True,
             val_required=False,
         )

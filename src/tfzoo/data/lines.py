@@ -23,6 +23,7 @@ from typing import Any
 from tfzoo.data.encodings import MARKS, advice, is_wide, mark_of
 from tfzoo.errors import BadData, did_you_mean, listing
 from tfzoo.registry import registry
+from tfzoo.values import check_range
 
 BLOCK = 1 << 20
 """Bytes that are read at a time."""
@@ -38,10 +39,17 @@ SETTLED = 3.0
 class Limits:
     """What a file may ask of the memory: ``line`` characters in a line or a cell, and ``ratio``
     times its size when it is unpacked, or :data:`SMALL` bytes.
+
+    Raises:
+        BadOption: a number out of its range.
     """
 
     line: int = 10_000_000
     ratio: int = 200
+
+    def __post_init__(self) -> None:
+        check_range("data.max_line", self.line, ge=1, lt=2**31, whole=True)
+        check_range("data.max_ratio", self.ratio, ge=1, le=10**9, whole=True)
 
     def check_unpacked(self, path: Path, size: int) -> None:
         """Check the bytes that a compressed file has unpacked to so far.

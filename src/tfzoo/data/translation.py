@@ -15,7 +15,6 @@ from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadData, BadOption
 from tfzoo.registry import DatasetSpec, TokenizerSpec
 from tfzoo.renamed import renamed
-from tfzoo.values import check_range
 
 __all__ = ["ParallelBatch", "TranslationData"]
 
@@ -100,9 +99,6 @@ class TranslationData(TextData):
             seed=seed,
             workers=workers,
         )
-        check_range("data.max_line", max_line, ge=1, lt=2**31, whole=True)
-        check_range("data.max_ratio", max_ratio, ge=1, le=10**9, whole=True)
-        limits = Limits(max_line, max_ratio)
         self.text = TextSource(
             dataset,
             name,
@@ -111,7 +107,7 @@ class TranslationData(TextData):
             val,
             test,
             delimiter,
-            limits,
+            Limits(max_line, max_ratio),
             header=False,
             val_required=True,
         )
