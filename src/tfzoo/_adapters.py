@@ -218,3 +218,22 @@ def shapes_depend_on_data() -> tuple[type[Exception], ...]:
     from torch._subclasses import fake_tensor
 
     return fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException
+
+
+def tensor_of_class(kind: Any, like: Any, device: Any) -> Any:
+    """A tensor of a subclass, without data, with the shape of another one, on a device."""
+    return kind._make_wrapper_subclass(
+        kind,
+        like.size(),
+        strides=like.stride(),
+        storage_offset=like.storage_offset(),
+        dtype=like.dtype,
+        device=device,
+    )
+
+
+def without_subclasses() -> AbstractContextManager[Any]:
+    """Inside it, operations treat tensors of subclasses as plain ones."""
+    import torch
+
+    return torch._C._DisableTorchDispatch()

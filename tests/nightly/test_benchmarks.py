@@ -21,6 +21,7 @@ LITTLE = {
     "kill": ["--processes", "1", "--kills", "1", "--events", "1", "--no-borders", "--steps", "10"],
     "large": ["--pairs", "20000"],
     "overhead": ["--pairs", "3"],
+    "peak": ["classifier, small"],
     "power": ["--sweeps", "20"],
     "preparation": ["--rows", "2000"],
     "pruning": ["--sweeps", "20"],

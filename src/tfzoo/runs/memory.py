@@ -100,6 +100,14 @@ def gpu() -> Place:
     return Place(max(sizes, default=0), "the GPU")
 
 
+def free_gpu() -> Place:
+    """What is free now on the GPU that has most."""
+    import torch
+
+    sizes = [torch.cuda.mem_get_info(index)[0] for index in range(torch.cuda.device_count())]
+    return Place(max(sizes, default=0), "the GPU")
+
+
 def meminfo() -> dict[str, int]:
     """The bytes of each kind of memory that Linux counts; empty on other systems."""
     lines = [line.split() for line in text(PROC / "meminfo").splitlines()]

@@ -22,7 +22,7 @@ from tfzoo.runs.lock import holding
 from tfzoo.terminal import notify, print_result, print_table, relative_path
 from tfzoo.training.launcher import launching
 from tfzoo.training.results import table_rows
-from tfzoo.training.sizes import check_sizes
+from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
 from tfzoo.training.training_run import TrainingRun
 
 
@@ -68,6 +68,8 @@ def train_in(place: Path, config: Config, args: list[str], source: str | None) -
     for line in loaded:
         notify(f"from: {line}")
     notify(data.describe())
+    if not rank():
+        warn_of_longest_batch(config, tokenizer, data)
     with launching(["fit", *args]):
         code = run.run(task, data)
     try:

@@ -1,0 +1,112 @@
+"""What a training step will take is what PyTorch's allocator holds at its peak, and a training that
+is about to need more than is free says so.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from tfzoo import LanguageModel, Transformer, TransformerClassifier
+from tfzoo.commands.main import main
+from tfzoo.costs.peak import Unknown, step_peak
+from tfzoo.costs.step import Counter, Sizes, loss
+from tfzoo.runs import memory
+from tfzoo.tasks.compute import Compute
+
+ADDITIVE = {"attention": "additive"}
+GRU = {"mixer": "gru", "position": "none"}
+DAILY: dict[str, tuple[Any, dict[str, Any]]] = {
+    "translator": (Transformer, {}),
+    "additive": (Transformer, ADDITIVE),
+    "recompute": (TransformerClassifier, {"recompute": True}),
+    "bf16": (TransformerClassifier, {"bf16": True, "weighting": "entmax"}),
+}
+NIGHTLY: dict[str, tuple[Any, dict[str, Any]]] = {
+    "additive, classifier": (TransformerClassifier, ADDITIVE),
+    "gru": (TransformerClassifier, GRU),
+    "mixers": (TransformerClassifier, {"mixer": "linear_attention"}),
+    "weightings": (TransformerClassifier, {"weighting": "sparsemax"}),
+    "cosine": (TransformerClassifier, {"attention": "cosine", "norm": "batch"}),
+    "recompute, translator": (Transformer, {"recompute": True, **ADDITIVE}),
+    "language model": (LanguageModel, {"position": "rotary"}),
+}
+SLOW = [pytest.param(one, id=name, marks=pytest.mark.nightly) for name, one in NIGHTLY.items()]
+SIZES = Sizes(8, 64)
+
+
+def build(kind: Any, options: dict[str, Any]) -> Any:
+    torch.manual_seed(0)
+    own = {key: one for key, one in options.items() if key not in ("recompute", "bf16")}
+    sizes = (500, 3) if kind is TransformerClassifier else (500,)
+    model = kind(*sizes, 32, 4, 2, **own).train()
+    Compute(activation_checkpointing="recompute" in options).apply(model)
+    return model
+
+
+def total(model: Any, options: dict[str, Any]) -> torch.Tensor:
+    with torch.autocast("cpu", torch.bfloat16) if "bf16" in options else nullcontext():
+        if isinstance(model, LanguageModel):
+            return model(torch.ones(SIZES.rows, SIZES.length, dtype=torch.int64)).sum()
+        return loss(model, SIZES, Counter(model))
+
+
+@pytest.mark.parametrize("case", [*(pytest.param(v, id=k) for k, v in DAILY.items()), *SLOW])
+def test_the_peak_of_a_step_is_that_of_the_allocator(case: tuple[Any, dict[str, Any]]) -> None:
+    kind, options = case
+    estimate = step_peak(lambda: build(kind, options), lambda model: total(model, options))
+    model = build(kind, options)
+    total(model, options).backward()  # what is allocated once
+    model.zero_grad()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        total(model, options).backward()
+    events: Any = profiler.profiler.kineto_results.events()
+    held, peak = 0, 0
+    for event in sorted((e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    assert estimate == pytest.approx(peak, rel=0.1)
+
+
+def test_an_estimate_draws_no_random_numbers() -> None:
+    """A training without it would otherwise have other results."""
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    options = {"dropout": 0.1, "attention_dropout": 0.1}
+    step_peak(lambda: Transformer(500, 32, 4, 2, **options), lambda model: total(model, options))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_time_of_an_estimate_is_limited() -> None:
+    began = time.perf_counter()
+    with pytest.raises(Unknown):
+        step_peak(lambda: build(Transformer, {}), lambda model: total(model, {}), seconds=0.0)
+    assert time.perf_counter() - began < 5
+
+
+NUMBERS = (
+    *("fit", "translation/numbers", "--data.dataset.train", "100", "--data.dataset.val", "4"),
+    *("--data.dataset.test", "4", "--data.dataset.long", "4", "--trainer.accelerator", "cpu"),
+    *("--trainer.max_steps", "1", "--trainer.limit_val_batches", "0"),
+)
+
+
+def test_a_step_that_needs_more_than_is_free_is_warned_of(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With both numbers and the option that decides. The training runs."""
+    monkeypatch.chdir(tmp_path)
+    said = {}
+    for free in (10**13, 10**7):
+        monkeypatch.setattr(memory, "free", lambda free=free: free)
+        assert main([*NUMBERS, "--run", f"runs/{free}"]) == 0
+        said[free] = " ".join(capsys.readouterr().err.split())
+    assert "longest batch" not in said[10**13]
+    message = said[10**7].partition("warning: a step on the longest batch (source ")[2]
+    assert "GB of memory with the model and its optimiser" in message or "MB of memory" in message
+    assert "this machine has 10.0 MB free: lower data.max_tokens=1024" in message
