@@ -5,10 +5,10 @@
 
 Each configuration is measured in a process of its own: a step on a batch of two short texts, then
 two steps on the batch of the table, forward and backward. What is measured is the most memory that
-is resident during these two, less what was before them. Memory that is freed stays with glibc where
-tensors are under 32 MiB; with ``MALLOC_TRIM_THRESHOLD_=131072`` in the environment it goes back, and
-what is measured is what tensors hold, the estimate divided by ``KEPT``. Texts have no padding; the vocabulary has
-8,000 tokens, dropout is 0.1.
+is resident during these two, less what was before them. Memory that is freed stays with glibc
+where tensors are under 32 MiB; with ``MALLOC_TRIM_THRESHOLD_=131072`` in the environment it goes
+back, and what is measured is what tensors hold, the estimate divided by ``KEPT``. Texts have no
+padding; the vocabulary has 8,000 tokens, dropout is 0.1.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ def step_peak(
     device: torch.device | None = None,
     seconds: float = math.inf,
 ) -> int:
-    """The most bytes that a forward and a backward pass in training mode hold at a moment, gradients
-    included, beside the model. Nothing is computed, and hardly any memory taken.
+    """The most bytes that a forward and a backward pass in training mode hold at a moment, beside
+    the model and with gradients. Nothing is computed, and hardly any memory taken.
 
     Args:
         make: makes the model; on ``device`` without being told.
