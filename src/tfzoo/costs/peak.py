@@ -57,18 +57,20 @@ def step_peak(
 
 
 class Shape(torch.Tensor):
-    """A tensor of a device, without data. ``inner``, on the device ``meta``, has its shape."""
+    """A tensor of a device, without data. ``on_meta``, on the device ``meta``, has its shape."""
 
-    inner: Tensor
+    on_meta: Tensor
 
     @staticmethod
-    def __new__(cls, inner: Tensor, device: torch.device) -> Shape:
-        made: Shape = _adapters.tensor_of_class(cls, inner, device)
-        made.inner = inner
+    def __new__(cls, on_meta: Tensor, device: torch.device) -> Shape:
+        made: Shape = _adapters.tensor_of_class(cls, on_meta, device)
+        made.on_meta = on_meta
         return made
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # torch types what it puts here by itself
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return NotImplemented  # a Recorder runs operations
 
     def tolist(self) -> Any:
@@ -154,7 +156,7 @@ def written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 def without_data(value: Any) -> Any:
     """An argument of an operation, with ``meta`` for each device."""
     if isinstance(value, Shape):
-        return value.inner
+        return value.on_meta
     if isinstance(value, Tensor):
         return value.to(META)
     if isinstance(value, list | tuple):

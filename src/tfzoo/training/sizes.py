@@ -88,8 +88,9 @@ def step_of(config: Config, tokenizer: Any, batch: Any, on_gpu: bool) -> int:
     def loss(task: Any) -> Tensor:
         with nullcontext() if mixed is None else torch.autocast(device.type, mixed):
             found = task.forward_batch(batch)
-        results = found if isinstance(found, tuple) else (found,)
-        return next(one for one in results if one.requires_grad).sum()
+        results: Any = found if isinstance(found, tuple) else (found,)
+        total: Tensor = next(one for one in results if one.requires_grad).sum()
+        return total
 
     return step_peak(make, loss, device, SECONDS)
 
