@@ -139,7 +139,7 @@ def our_loss(model: tfzoo.Transformer, source: Tensor, target: Tensor) -> Tensor
     """Mean cross entropy of the real tokens, as TranslationTask computes it; the indices and flags
     are its collator's.
     """
-    from tfzoo.tasks.cross_entropy import cross_entropy
+    from tfzoo.learning.cross_entropy import cross_entropy
 
     real = (target[:, 1:] != PAD).flatten().nonzero()[:, 0]
     padded = ["right" if (ids == PAD).any() else "none" for ids in (source, target)]

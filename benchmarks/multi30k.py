@@ -26,7 +26,7 @@ import yaml
 from marian import PAD, marian, their_logits
 
 import tfzoo
-from tfzoo.tasks.translation_scores import CorpusScores
+from tfzoo.learning.translation_scores import CorpusScores
 
 EVERY = 120  # seconds between validations
 CHECK = re.compile(

@@ -30,8 +30,8 @@ from benchmarks.claims.shared import (
 )
 from tfzoo import EncoderLayer, attention_maps
 from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.learning.explain import recorded
 from tfzoo.plots.style import SOFT, line_style, new_figure, styled
-from tfzoo.tasks.explain import recorded
 from tfzoo.tasks.translation import TranslationTask
 
 PROJECTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {

@@ -31,10 +31,10 @@ MET = (
     "tfzoo.swapping.report.SwapReport",
     "tfzoo.swapping.report.SwappedModule",
     "tfzoo.tasks.classification.Prediction",
-    "tfzoo.tasks.classification_scores.ClassificationScores",
-    "tfzoo.tasks.compute.Compute",
+    "tfzoo.learning.classification_scores.ClassificationScores",
+    "tfzoo.learning.compute.Compute",
     "tfzoo.tasks.translation.Translation",
-    "tfzoo.tasks.translation_scores.TranslationScores",
+    "tfzoo.learning.translation_scores.TranslationScores",
 )
 """What arguments and results of exported names are."""
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tfzoo.data.parallel_batch import ParallelBatch
     from tfzoo.data.translation import TranslationData
     from tfzoo.generation import generate
+    from tfzoo.learning.loss import Loss
+    from tfzoo.learning.optim import Optim
     from tfzoo.maps import attention_maps
     from tfzoo.masks import Mask
     from tfzoo.models.classifier import TransformerClassifier
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from tfzoo.search import Search
     from tfzoo.swapping.swap import swap
     from tfzoo.tasks.classification import ClassificationTask
-    from tfzoo.tasks.loss import Loss
-    from tfzoo.tasks.optim import Optim
     from tfzoo.tasks.translation import TranslationTask
     from tfzoo.training.swap_parts import SwapParts
 
@@ -44,11 +44,11 @@ _WHERE = {
     "Encoder": "tfzoo.blocks.encoder",
     "EncoderLayer": "tfzoo.blocks.encoder",
     "LanguageModel": "tfzoo.models.language_model",
-    "Loss": "tfzoo.tasks.loss",
+    "Loss": "tfzoo.learning.loss",
     "Mask": "tfzoo.masks",
     "MaskedLanguageModel": "tfzoo.models.masked_language_model",
     "MultiheadAttention": "tfzoo.blocks.torch_attention",
-    "Optim": "tfzoo.tasks.optim",
+    "Optim": "tfzoo.learning.optim",
     "ParallelBatch": "tfzoo.data.parallel_batch",
     "Search": "tfzoo.search",
     "SwapParts": "tfzoo.training.swap_parts",

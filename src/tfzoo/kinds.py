@@ -17,12 +17,14 @@ class Kind:
         base: the class that components of this kind subclass; empty where any class will do.
         supplied: the arguments that a model supplies.
         traits: the traits that a component may declare, and what each says of it.
+        settings: the constructor's arguments are sections of a recipe, not options of a component.
     """
 
     package: str
     base: str = ""
     supplied: frozenset[str] = frozenset()
     traits: Mapping[str, str] = field(default_factory=dict)
+    settings: bool = False
 
 
 KINDS: Mapping[str, Kind] = {
@@ -119,8 +121,9 @@ KINDS: Mapping[str, Kind] = {
             "reads_first": "the output depends on nothing but the first token",
         },
     ),
-    "schedule": Kind("tfzoo.tasks.schedules", supplied=frozenset({"max_steps"})),
-    "optimizer": Kind("tfzoo.tasks.optimizers", supplied=frozenset({"betas", "eps"})),
+    "task": Kind("tfzoo.tasks", "tfzoo.learning.task.Task", settings=True),
+    "schedule": Kind("tfzoo.learning.schedules", supplied=frozenset({"max_steps"})),
+    "optimizer": Kind("tfzoo.learning.optimizers", supplied=frozenset({"betas", "eps"})),
     "tokenizer": Kind("tfzoo.data.tokenizers"),
     "dataset": Kind("tfzoo.data.sets"),
 }

@@ -8,6 +8,7 @@ by the model, and keywords after it are options that a recipe may set.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
@@ -124,7 +125,8 @@ class Registry:
         if unknown:
             known = listing(KINDS[self.kind].traits)
             raise BadComponent(f"{where}: unknown trait {listing(unknown)}. Known: {known}")
-        supplied, options = self._constructor(cls, where)
+        settings = KINDS[self.kind].settings
+        supplied, options = ((), {}) if settings else self._constructor(cls, where)
         entry = Entry(self.kind, name, cls, paper, frozenset(traits), supplied, options)
         self.registered[name] = entry
         cls.entry = entry  # type: ignore[attr-defined]  # contracts.Component declares it
@@ -156,6 +158,17 @@ class Registry:
             except ValueError as error:
                 raise BadOption(f"{self.kind} {name!r}: {key} {error}") from None
         return entry, given
+
+    def declared(self, attribute: str) -> dict[str, str]:
+        """The text that each class of the kind declares as a class attribute, by the component's
+        name. It is read from the source, so that nothing is imported. A component without it, or
+        without a source, is left out.
+        """
+        package = KINDS[self.kind].package
+        modules = {name: f"{package}.{name}" for name in self._files()}
+        modules |= {name: point.module for name, point in self._points().items()}
+        found = {name: _literals(module, attribute) for name, module in sorted(modules.items())}
+        return {name: texts[0] for name, texts in found.items() if texts}
 
     @cache  # noqa: B019  # one registry a kind, for as long as the process lives
     def _files(self) -> frozenset[str]:
@@ -223,6 +236,25 @@ class Registry:
             else:
                 options[name] = Option(hints[name], parameter.default)
         return tuple(supplied), options
+
+
+def _literals(module: str, attribute: str) -> list[str]:
+    """The texts that classes of a module assign to ``attribute``, in their order."""
+    try:
+        spec = find_spec(module)
+        tree = ast.parse(Path(spec.origin or "").read_text("utf-8")) if spec else None
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return []
+    return [
+        node.value.value
+        for scope in (tree.body if tree else [])
+        if isinstance(scope, ast.ClassDef)
+        for node in scope.body
+        if isinstance(node, ast.Assign)
+        and [ast.unparse(target) for target in node.targets] == [attribute]
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ]
 
 
 def path_of(cls: type) -> str:

@@ -162,6 +162,12 @@ def silence_lightning() -> None:
     )
 
 
+def tsv_cell(value: object) -> str:
+    """Format a value for tab-separated text: tabs and line breaks become spaces."""
+    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    return text.translate(str.maketrans("\t\r\n", "   "))
+
+
 def print_table(rows: Iterable[tuple[str, str]], title: str) -> None:
     """Print two columns on stdout: a table in a terminal, otherwise plain lines."""
     if rank():

@@ -14,9 +14,9 @@ from torch.testing import assert_close
 import tfzoo
 from tests.testing.covering import covering
 from tfzoo.errors import BadOption, Clash
+from tfzoo.learning.compute import Compute
 from tfzoo.models.initialise import initialise
 from tfzoo.registry import registry
-from tfzoo.tasks.compute import Compute
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])

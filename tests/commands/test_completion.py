@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tfzoo.commands.completion import help_of, script, sections_in
-from tfzoo.commands.main import COMMANDS, main
+from tfzoo.commands.main import main, summaries
 from tfzoo.config import packaged
-from tfzoo.config.sections import TASKS, sections, task_class
+from tfzoo.config.sections import sections, task_class
 from tfzoo.registry import registry
 
 
@@ -36,7 +36,7 @@ def test_what_can_follow_is_offered(tmp_path: Path) -> None:
     (tmp_path / "runs/small").mkdir()
     (tmp_path / "runs/small/cells.json").touch()
     (tmp_path / "mine.yaml").touch()
-    assert completed("tfzoo ", tmp_path) == set(COMMANDS)
+    assert completed("tfzoo ", tmp_path) == set(summaries())
     assert completed("tfzoo tran", tmp_path) == {"translate"}
     assert completed("tfzoo fit ", tmp_path) >= {*packaged.recipes(), "mine.yaml"}
     assert completed("tfzoo cost ", tmp_path) >= {*packaged.recipes(), "mine.yaml"}
@@ -55,7 +55,7 @@ def test_what_can_follow_is_offered(tmp_path: Path) -> None:
 
 
 def test_the_sections_that_are_offered_are_those_of_all_tasks() -> None:
-    tasks = [sections(task_class(name)) for name in TASKS]
+    tasks = [sections(task_class(name)) for name in registry("task").names()]
     assert sorted(sections_in(help_of("fit"))) == sorted(set().union(*tasks))
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from tfzoo.commands.main import main
 from tfzoo.config import help
-from tfzoo.config.sections import TASKS, sections, task_class
+from tfzoo.config.sections import sections, task_class
+from tfzoo.registry import registry
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", registry("task").own_names())
 def test_every_key_is_described(task: str) -> None:
     rows = [row for _, found in help.keys(sections(task_class(task))) for row in found]
     assert len(rows) > 100

@@ -54,7 +54,7 @@ def test_a_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Small, on a few lines in the form in which it wants its text."""
     monkeypatch.chdir(tmp_path)
     tree = yaml.safe_load(packaged.find(name).read_text("utf-8"))
-    given = {"classification": classified, "translation": translated}[tree["task"]](tree["data"])
+    given = (translated if tree["task"] == "translation" else classified)(tree["data"])
     feedforward = tree["model"].get("feedforward")
     given += (
         ["--model.feedforward.hidden", "16"]

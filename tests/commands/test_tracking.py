@@ -15,7 +15,7 @@ import wandb
 
 from benchmarks.wandb_host import serving
 from tfzoo.commands.main import main
-from tfzoo.tasks.task import Task
+from tfzoo.learning.task import Task
 
 TINY = (
     *(

@@ -16,7 +16,7 @@ import torch
 
 from tfzoo.data import cache, prepare
 from tfzoo.data.classification import ClassificationData, Vocabulary
-from tfzoo.data.inference_batches import classification_batches
+from tfzoo.data.inference_batches import text_batches
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
 
@@ -296,17 +296,15 @@ def test_the_vocabulary_of_a_trained_classifier_is_kept(root: Path) -> None:
 def test_text_batches_hold_every_line_once(root: Path) -> None:
     vocabulary = prepared(root=str(root)).vocabulary
     lines = ["", "a runs here", "  ", "b " * 50, "unheard of"]
-    batches = list(classification_batches(lines, vocabulary, max_tokens=60, max_length=21))
+    batches = list(text_batches(lines, vocabulary, max_tokens=60, max_length=21))
     assert sorted(i for batch in batches for i in batch.index) == list(range(len(lines)))
     for batch in batches:
         assert batch.source_text == [lines[i] for i in batch.index]
         assert ((batch.tokens == 3).sum(1) == 1).all()
         assert len(batch.label) == 0
     assert batches[0].tokens.shape[1] == 21
-    assert list(classification_batches([], vocabulary)) == []
-    torch.testing.assert_close(
-        next(classification_batches([""], vocabulary)).tokens, torch.tensor([[3]])
-    )
+    assert list(text_batches([], vocabulary)) == []
+    torch.testing.assert_close(next(text_batches([""], vocabulary)).tokens, torch.tensor([[3]]))
 
 
 @pytest.mark.parametrize(

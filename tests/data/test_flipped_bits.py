@@ -49,7 +49,7 @@ def prepared(folder: Path) -> list[Any]:
         found += [data.labels, data.content, data.vocabulary.state()]
         for name, split in data.sets.items():
             sequences = split.sequences
-            found += [name, split.rows.tolist(), split.classes.tolist(), list(split.lines)]
+            found += [name, split.rows.tolist(), split.labels.tolist(), list(split.lines)]
             found += [np.asarray(sequences.ids).tolist(), sequences.offsets.tolist()]
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfzoo.data.languages import base_language
-from tfzoo.tasks.translation_scores import CorpusScores
+from tfzoo.learning.translation_scores import CorpusScores
 
 
 @pytest.mark.parametrize("code", ["zh", "ZH", "zh-CN", "zh_TW", "zh-Hans-CN", "zho_Hans", "cmn"])

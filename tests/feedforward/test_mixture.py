@@ -14,9 +14,9 @@ from torch.testing import assert_close
 import tfzoo
 from tfzoo.auxiliary_losses import parts_with_losses, take_auxiliary_loss
 from tfzoo.errors import BadOption
+from tfzoo.learning.compute import Compute
 from tfzoo.models.initialise import rescale
 from tfzoo.registry import create
-from tfzoo.tasks.compute import Compute
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])

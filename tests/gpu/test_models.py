@@ -14,11 +14,11 @@ from torch import Tensor, nn
 import tfzoo
 from tfzoo.blocks import transformer_layer
 from tfzoo.errors import Clash
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.cross_entropy import cross_entropy
 from tfzoo.models.initialise import initialise
 from tfzoo.registry import registry
 from tfzoo.special_ids import PAD
-from tfzoo.tasks.compute import Compute
-from tfzoo.tasks.cross_entropy import cross_entropy
 
 VOCABULARY, DIM = 50, 16
 KINDS = ("attention", "norm", "position", "feedforward")

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
 from tfzoo.commands.main import main
-from tfzoo.tasks.skipped_steps import SkippedSteps
+from tfzoo.learning.skipped_steps import SkippedSteps
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.1}
 GPUS = torch.cuda.device_count()

@@ -144,3 +144,26 @@ def test_it_trains_through_a_recipe_and_translates(tfzoo: Tfzoo) -> None:
     )
     tfzoo("fit", "translation/numbers", *chosen, *SMALL, "--run", "run")
     tfzoo("test", "run")
+
+
+def test_its_task_is_checked_trained_tested_and_applied(tfzoo: Tfzoo, installed: Path) -> None:
+    """Its best checkpoint is the one with the smallest score; its command is its own."""
+    recipe, lines = installed.parent / "median.yaml", installed.parent / "lines.txt"
+    recipe.write_text(
+        "task: median\nmodel: {dim: 16, heads: 2, layers: 1}\n"
+        "data: {dataset: {name: listops, train: 64, val: 8, test: 8}}\n"
+        "trainer: {max_steps: 2, accelerator: cpu, devices: 1, val_check_interval: 1}\n",
+        "utf-8",
+    )
+    lines.write_text("[MAX 2 3 ]\n[MIN 2 3 ]\n", "utf-8")
+    assert "7 of 7 contracts hold" in tfzoo("check", "task", "median")
+    assert "median     " in tfzoo("list", "task")
+    assert "  median " in tfzoo("--help")
+    fitted = tfzoo("fit", "median.yaml", "--run", "medians")
+    assert "tfzoo median medians" in fitted
+    assert "mode: min" in (installed.parent / "medians/config.yaml").read_text("utf-8")
+    assert "test/mae" in tfzoo("test", "medians") or "mae" in fitted
+    tfzoo("predict", "medians")
+    rows = (installed.parent / "medians/predictions/test.tsv").read_text("utf-8").splitlines()
+    assert (rows[0], len(rows)) == ("text\tvalue\tprediction", 9)
+    assert len([float(line) for line in tfzoo("median", "medians", "lines.txt").splitlines()]) == 2

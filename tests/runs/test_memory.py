@@ -27,11 +27,11 @@ from tfzoo.commands.main import main
 from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.feedforward._experts import Experts
+from tfzoo.learning.optim import Optim
 from tfzoo.registry import create
 from tfzoo.runs import memory
 from tfzoo.runs.memory import Place, size
 from tfzoo.search import Search
-from tfzoo.tasks.optim import Optim
 from tfzoo.training.sizes import check_sizes
 
 GB = 10**9

@@ -13,12 +13,12 @@ from tests.pages.test_attention import data_of, unpacked
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadData, BadOption
-from tfzoo.kinds import KINDS
+from tfzoo.learning.attention import layers_without_map, token_strings
 from tfzoo.masks import Mask
 from tfzoo.pages.attention import attention_page
 from tfzoo.registry import create, registry
 from tfzoo.special_ids import BOS
-from tfzoo.tasks.attention import layers_without_map, token_strings
+from tfzoo.testing.samples import COMPONENT_KINDS
 
 TEXT = "one two"
 READ = [*TEXT, "<eos>"]
@@ -71,7 +71,7 @@ def rows_sum_to_one(weighting: str) -> bool:
     return torch.allclose(weights.sum(-1), torch.ones(1, 2, 5))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].base])
+@pytest.mark.parametrize("kind", COMPONENT_KINDS)
 def test_every_part_has_a_page_with_the_models_weights_or_says_that_it_has_no_map(
     kind: str,
 ) -> None:
@@ -108,7 +108,9 @@ def test_maps_say_what_the_model_makes_of_the_text() -> None:
     )
     task_ = classifier()
     ((label, probability),) = task_.classify([TEXT])
-    assert task_.attention(TEXT).facts["label"] == f"{label} (probability {probability:.3f})"
+    facts = task_.attention(TEXT).facts
+    assert facts["label"] == label
+    assert facts["probabilities"].startswith(f"{label} {probability:.3f} ")
 
 
 def test_a_layer_without_attention_is_named() -> None:

@@ -8,25 +8,44 @@ from typing import Any
 import lightning.pytorch as L
 import pytest
 import torch
+from torch import nn
 from torch.testing import assert_close
 from torch.utils.data import DataLoader
+from torchmetrics import MeanMetric
 
-from tfzoo.registry import create
-from tfzoo.tasks.learner import Learner
-from tfzoo.tasks.optim import Optim
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.task import Task
+from tfzoo.models.transformer import Transformer
+from tfzoo.registry import Entry, create
 
 BATCHES = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
 COUNTS = (3, 5)
 
 
-class Squares(Learner):
+class MeanMetricOfLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss = MeanMetric()
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        return {"loss": self.loss.compute()}
+
+
+class Squares(Task):
     """Sums the squares of a mixture's outputs, and counts one or the other number of them."""
 
+    entry = Entry("task", "squares", Task, "", frozenset(), (), {})
+    Model = Transformer  # which the mixture is not
+    tokenizer_of_data = "vocabulary"
+
+    @classmethod
+    def model_arguments(cls, tokenizer: Any = None, data: Any = None) -> dict[str, Any]:
+        return {}
+
     def __init__(self, balance: float) -> None:
-        super().__init__()
         torch.manual_seed(0)
-        self.model = create("feedforward", {"name": "mixture", "balance": balance}, dim=8)
-        self.optim, self.seed = Optim(lr=1e-3, schedule="constant"), 0
+        mixture = create("feedforward", {"name": "mixture", "balance": balance}, dim=8)
+        super().__init__(mixture, None, {"optim": Optim(lr=1e-3, schedule="constant")}, seed=0)
         self.gradients: list[torch.Tensor] = []
 
     def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
@@ -34,8 +53,12 @@ class Squares(Learner):
         self.log_training({}, 6)
         return self.summed(loss, COUNTS[batch_idx])
 
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
-        self.log("val/loss", self.model(batch).square().sum())
+    def new_scores(self) -> MeanMetricOfLoss:
+        return MeanMetricOfLoss()
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        self.scores[0].loss.update(self.model(batch).square().sum())
+        self.items[0].update(1)
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         super().on_before_optimizer_step(optimizer)

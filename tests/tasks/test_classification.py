@@ -18,8 +18,8 @@ import tfzoo
 from tests.daily import sampled
 from tfzoo.data.classification_batch import ClassificationBatch
 from tfzoo.errors import BadData, BadOption, BadRun
+from tfzoo.learning.loss import class_losses
 from tfzoo.tasks.classification import counts
-from tfzoo.tasks.loss import class_losses
 
 WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}
 

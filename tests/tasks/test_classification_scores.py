@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tfzoo.tasks.classification_scores import ClassificationScores
+from tfzoo.tasks.classification import ClassificationScores
 
 LABEL = torch.tensor([0, 0, 0, 1, 1, 2])
 TAKEN = torch.tensor([0, 0, 1, 1, 2, 2])

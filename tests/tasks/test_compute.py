@@ -13,7 +13,7 @@ from torch.testing import assert_close
 import tfzoo
 from tfzoo.blocks.options import StackOptions
 from tfzoo.blocks.transformer_layer import TransformerLayer
-from tfzoo.tasks.compute import Compute
+from tfzoo.learning.compute import Compute
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
 OPTIM = {"lr": 1e-3, "schedule": "constant"}

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.golden import load
-from tfzoo.tasks.cross_entropy import chunk_rows, cross_entropy, cross_entropy_of_logits
+from tfzoo.learning.cross_entropy import chunk_rows, cross_entropy, cross_entropy_of_logits
 
 ROWS = chunk_rows(torch.device("cpu"), 37)
 

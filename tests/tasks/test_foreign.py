@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import tfzoo
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.tasks.cross_entropy import cross_entropy, cross_entropy_of_logits
+from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 
 
 class Bag(nn.Module):

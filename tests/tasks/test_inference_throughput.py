@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from tfzoo.tasks.inference_throughput import InferenceThroughput
+from tfzoo.learning.inference_throughput import InferenceThroughput
 
 
 def test_only_the_time_inside_counts() -> None:

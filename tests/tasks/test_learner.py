@@ -20,7 +20,7 @@ import tfzoo
 from tfzoo import _adapters
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, NotFinite
-from tfzoo.tasks.skipped_steps import SkippedSteps
+from tfzoo.learning.skipped_steps import SkippedSteps
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

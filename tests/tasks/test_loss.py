@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tfzoo.errors import BadOption
-from tfzoo.tasks.loss import Loss, class_losses
+from tfzoo.learning.loss import Loss, class_losses
 
 LOGITS, LABEL = (
     torch.randn(6, 4, generator=torch.Generator().manual_seed(0)),

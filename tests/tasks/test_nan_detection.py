@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tfzoo.tasks.nan_detection import first_non_finite
+from tfzoo.learning.nan_detection import first_non_finite
 
 
 class Times(nn.Module):

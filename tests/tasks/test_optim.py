@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 import tfzoo
 from tfzoo import list_components
 from tfzoo.errors import BadOption, UnknownName
-from tfzoo.tasks.optimizers.muon import matrices
+from tfzoo.learning.optimizers.muon import matrices
 
 BETAS, EPS = (0.8, 0.9), 1e-3
 MODEL = {"dim": 8, "heads": 2, "layers": 1}

@@ -12,7 +12,7 @@ import torch
 from tests.golden import load
 from tfzoo import create, list_components
 from tfzoo.errors import BadOption, UnknownName
-from tfzoo.tasks.optim import Optim
+from tfzoo.learning.optim import Optim
 
 
 @pytest.mark.parametrize("case_id", ["schedule/warmup_8", "schedule/warmup_4000"])

@@ -14,9 +14,9 @@ from torch import Tensor
 import tfzoo
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.errors import BadOption, BadRun
+from tfzoo.learning.compute import Compute
 from tfzoo.registry import create
 from tfzoo.runs import checkpoints
-from tfzoo.tasks.compute import Compute
 
 OLD = Path(__file__).parent.parent / "golden" / "classification_0_1.ckpt"
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import lightning.pytorch as L
 import pytest
@@ -19,10 +19,10 @@ from torch.utils.data import DataLoader, Dataset
 from torchmetrics import MeanMetric
 
 from tfzoo.commands.main import main
-from tfzoo.config import sections
 from tfzoo.errors import BadOption
-from tfzoo.tasks.optim import Optim
-from tfzoo.tasks.task import Task
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.task import Task
+from tfzoo.registry import REGISTRIES, register
 
 
 class Bigram(nn.Module):
@@ -137,13 +137,13 @@ class Sampling:
 class BigramTask(Task):
     """Predicts the next letter."""
 
-    name = "bigram"
     Model = Bigram
     Data = BigramData
     tokenizer_of_data = "letters"
     command = "continue"
-    monitor = "val/bits_saved"
-    score_names = ("perplexity", "bits_saved")
+    command_help = "continue words"
+    monitor = "val/perplexity"
+    higher_is_better: ClassVar[Mapping[str, bool]] = {"perplexity": False, "bits_saved": True}
 
     def __init__(
         self,
@@ -196,11 +196,15 @@ class BigramTask(Task):
         return [{"text": text, "continued": longer} for text, longer in found]
 
 
+register("task", "bigram")(BigramTask)
+BIGRAM = REGISTRIES["task"].registered.pop("bigram")
+
+
 @pytest.fixture(autouse=True)
 def a_third_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Known by one line in the table of tasks."""
+    """Registered for one test."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sections.TASKS, "bigram", "tests.tasks.test_task:BigramTask")
+    monkeypatch.setitem(REGISTRIES["task"].registered, "bigram", BIGRAM)
     steps = "{max_steps: 30, accelerator: cpu, devices: 1, log_every_n_steps: 1}"
     Path("bigram.yaml").write_text(
         f"task: bigram\noptim: {{lr: 0.1, schedule: constant}}\ntrainer: {steps}\n", "utf-8"
@@ -218,7 +222,7 @@ def test_it_is_trained_scored_and_used_by_the_same_commands(
     assert config["model"] == {"dim": 4, "scale": 1.0}
     assert config["sampling"] == {"letters": 3}
     summary = json.loads(Path("runs/bigram/1/summary.json").read_text("utf-8"))
-    assert summary["fit"]["best"].keys() == {"val/bits_saved"}
+    assert summary["fit"]["best"].keys() == {"val/perplexity"}
     assert summary["fit"]["tokens_per_second"] > 0
     assert main(["validate", "runs/bigram/1"]) == 0
     assert main(["test", "runs/bigram/1"]) == 0

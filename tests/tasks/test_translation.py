@@ -314,18 +314,10 @@ def test_a_validation_shows_the_same_four_sentences_each_time(
     assert tables.logged[2] == []
 
 
-@pytest.mark.parametrize(("monitor", "message"), [("val/exact", ""), ("val/bleu", "not computed")])
-def test_a_monitored_score_is_computed_or_refused(
-    monitor: str, message: str, data: Any, tmp_path: Path
-) -> None:
-    """The references are numbers of one word; ``exact`` is the old name of ``exact_match``."""
-    best = ModelCheckpoint(tmp_path, monitor=monitor, mode="max")
+def test_a_monitored_score_is_computed_or_refused(data: Any, tmp_path: Path) -> None:
+    """The references are numbers of one word."""
+    best = ModelCheckpoint(tmp_path, monitor="val/bleu", mode="max")
     trainer = trainer_in(tmp_path, max_steps=1, callbacks=[best], val_check_interval=1)
     task = task_of(data)
-    if message:
-        with pytest.raises(BadOption, match=message):
-            trainer.fit(task, datamodule=data)
-    else:
-        with pytest.warns(FutureWarning, match="val/exact_match"):
-            trainer.fit(task, datamodule=data)
-        assert best.best_model_score is not None
+    with pytest.raises(BadOption, match="not computed"):
+        trainer.fit(task, datamodule=data)

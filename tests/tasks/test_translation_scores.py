@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tfzoo.tasks.translation_scores import CorpusScores, TranslationScores
+from tfzoo.learning.translation_scores import CorpusScores, TranslationScores
 
 REFERENCES = [
     "eine Gruppe von Leuten wartet, bis der Bus kommt.",

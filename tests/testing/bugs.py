@@ -560,7 +560,7 @@ BUGS = (
     ),
     Bug(
         "auxiliary losses are logged and not trained",
-        "tasks/learner.py",
+        "learning/learner.py",
         "return loss if auxiliary is None else loss + count * auxiliary",
         "return loss",
         "tests/tasks/test_auxiliary_losses.py::test_the_loss_of_a_step_is_the_mean_and_the_weighted_auxiliary_losses",
@@ -790,14 +790,14 @@ BUGS = (
     ),
     Bug(
         "smoothing gives mass to the right class",
-        "tasks/loss.py",
+        "learning/loss.py",
         "others = -log_p.sum(-1) - nll",
         "others = -log_p.sum(-1)",
         "tests/tasks/test_loss.py::test_smoothing_spreads_over_all_classes_but_the_right_one",
     ),
     Bug(
         "rows of the confusion matrix are what was said",
-        "tasks/classification_scores.py",
+        "tasks/classification.py",
         "return matrix.to(torch.int64)",
         "return matrix.to(torch.int64).mT",
         "tests/tasks/test_classification_scores.py::test_rows_of_the_confusion_matrix_are_the_true_classes",
@@ -826,7 +826,7 @@ BUGS = (
     ),
     Bug(
         "label smoothing gives mass to padding",
-        "tasks/cross_entropy.py",
+        "learning/cross_entropy.py",
         "- logit_y.sum() - logits[:, pad].sum()",
         "- logit_y.sum()",
         "tests/tasks/test_cross_entropy.py::test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing",

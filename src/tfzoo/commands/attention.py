@@ -44,7 +44,7 @@ def run(args: list[str]) -> int:
     if not text:
         raise BadData('the text is empty: tfzoo attention RUN "a sentence"')
     tasks = [task_of(paths[0], given.device)]
-    tasks += [task_of(path, given.device, tasks[0].name) for path in paths[1:]]
+    tasks += [task_of(path, given.device, tasks[0].entry.name) for path in paths[1:]]
     runs = [maps_of(task, text, name) for task, name in zip(tasks, names, strict=True)]
     write(chosen(runs, layers), suffix, given.output)
     return 0

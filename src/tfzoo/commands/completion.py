@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from contextlib import redirect_stdout
-from importlib import import_module
 
 from tfzoo import architectures
 from tfzoo.commands.argument_parser import CommandParser
@@ -81,16 +80,16 @@ def run(args: list[str]) -> int:
 
 def script() -> str:
     """The script, for bash; zsh runs it with ``bashcompinit``."""
-    from tfzoo.commands.main import COMMANDS
+    from tfzoo.commands.main import summaries
 
     kinds = {kind: " ".join(registry(kind).names()) for kind in KINDS}
     values = [f'    --*.{kind} | {kind}) found="{names}" ;;' for kind, names in kinds.items()]
     values.append(f'    --model.like) found="{" ".join(architectures.names())}" ;;')
-    helps = {name: help_of(name) for name in COMMANDS}
-    options = [f'      {name}) found="{" ".join(options_in(helps[name]))}" ;;' for name in COMMANDS]
+    helps = {name: help_of(name) for name in summaries()}
+    options = [f'      {name}) found="{" ".join(options_in(helps[name]))}" ;;' for name in helps]
     first = {name: first_argument(text) for name, text in helps.items()}
     return SCRIPT % {
-        "commands": " ".join(COMMANDS),
+        "commands": " ".join(helps),
         "values": "\n".join(values),
         "options": "\n".join(options),
         "architectures": " ".join(architectures.names()),
@@ -107,9 +106,11 @@ def help_of(command: str) -> str:
     """The text of a command's ``--help``."""
     if command == "completion":
         return ""
+    from tfzoo.commands import main
+
     text = io.StringIO()
     with redirect_stdout(text):
-        import_module(f"tfzoo.commands.{command}").run(["--help"])
+        main.command(command)(["--help"])
     return text.getvalue()
 
 

@@ -10,7 +10,7 @@ from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.terminal import notify, print_result, relative_path
 
 if TYPE_CHECKING:
-    from tfzoo.tasks.task import Task
+    from tfzoo.learning.task import Task
 
 EPILOG = """\
   --to ckpt         a file with weights, recipe and tokenizer but without the state of the

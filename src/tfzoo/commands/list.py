@@ -24,7 +24,12 @@ def run(args: list[str]) -> int:
         if len(kinds) > 1:
             print_result(f"{kind}")
         width = max(map(len, names), default=0)
+        # Importing a task takes seconds; the line of its command says what it does.
+        of_tasks = registry(kind).declared("command_help") if kind == "task" else {}
         for name in names:
+            if name in of_tasks:
+                print_result(f"  {name:<{width}}  {of_tasks[name]}")
+                continue
             try:
                 entry = registry(kind).entry(name)
             except BadComponent as error:  # of another package; the others are still listed

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 
 from tfzoo import __version__
 from tfzoo.errors import TfzooError, UnknownName
+from tfzoo.registry import registry
 from tfzoo.terminal import print_error, print_result
 
 COMMANDS = {
@@ -23,8 +25,6 @@ COMMANDS = {
     "validate": "score a trained run on its validation text",
     "test": "score a trained run on its test sets",
     "predict": "write a trained run's predictions for its test sets",
-    "translate": "translate text line by line",
-    "classify": "classify text line by line",
     "attention": "write a page that shows a trained run's attention in a text",
     "serve": "a page and a JSON API for a trained run, on this machine",
     "plot": "draw learning curves of runs, a position encoding or attention scores",
@@ -37,6 +37,36 @@ COMMANDS = {
 }
 
 
+def task_commands() -> dict[str, str]:
+    """The tasks that have a command of their own, by the command's name."""
+    return {command: task for task, command in registry("task").declared("command").items()}
+
+
+def summaries() -> dict[str, str]:
+    """What each command does. Those of tasks stand after ``predict``, which does the same."""
+    helps = registry("task").declared("command_help")
+    of_tasks = {command: helps.get(task, "") for command, task in task_commands().items()}
+    found: dict[str, str] = {}
+    for name, text in COMMANDS.items():
+        found[name] = text
+        found |= of_tasks if name == "predict" else {}
+    return found
+
+
+def command(name: str) -> Callable[[list[str]], int]:
+    """Import a command; the function takes the arguments after its name.
+
+    Raises:
+        UnknownName: there is none of that name.
+    """
+    if name in COMMANDS:
+        run: Callable[[list[str]], int] = import_module(f"tfzoo.commands.{name}").run
+        return run
+    if task := task_commands().get(name):
+        return partial(import_module("tfzoo.commands.text_lines").run, task)
+    raise UnknownName("command", name, summaries(), "tfzoo --help")
+
+
 def usage() -> str:
     """Return the text of ``tfzoo --help``."""
     lines = [
@@ -45,7 +75,7 @@ def usage() -> str:
         "Compose, train and compare Transformers from any parts.",
         "",
     ]
-    lines += [f"  {name:<13} {text}" for name, text in COMMANDS.items()]
+    lines += [f"  {name:<13} {text}" for name, text in summaries().items()]
     lines += ["", "tfzoo COMMAND --help says more. To begin: tfzoo fit translation/numbers"]
     return "\n".join(lines)
 
@@ -62,11 +92,8 @@ def main(args: Sequence[str] | None = None) -> int:
             print_result(usage())
         elif name == "--version":
             print_result(f"tfzoo {__version__}")
-        elif name in COMMANDS:
-            run = import_module(f"tfzoo.commands.{name}").run
-            code = int(run(["--help" if word == "-h" else word for word in words[1:]]))
         else:
-            raise UnknownName("command", name, COMMANDS, "tfzoo --help")
+            code = command(name)(["--help" if word == "-h" else word for word in words[1:]])
         sys.stdout.flush()
         return code
     except TfzooError as error:

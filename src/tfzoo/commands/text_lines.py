@@ -1,39 +1,53 @@
-"""What ``translate`` and ``classify`` share: reading lines of text, applying a trained run to them,
-writing the results.
+"""The command of a task, such as ``tfzoo translate``: read lines of text, apply a trained run to
+them, write the results.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
+from tfzoo.registry import registry
 from tfzoo.runs import checkpoints, files
 from tfzoo.terminal import notify, relative_path, silence_lightning
 from tfzoo.training.device import find_device
 
+if TYPE_CHECKING:
+    from tfzoo.learning.task import LineFunction, OnProgress, Task
+
 CHUNK = 20_000
 """The most lines that are held in memory, and sorted by length, at a time."""
 
-SPACES = str.maketrans("\t\r\n", "   ")
 
-OnProgress = Callable[[int], object]
-"""Called with the number of lines finished since the last call."""
-Process = Callable[[Sequence[str], OnProgress | None], Iterable[str]]
-"""Takes input lines and returns output lines in the same order."""
+def run(name: str, args: list[str]) -> int:
+    """Run the command of the task ``name``."""
+    task_class: Any = registry("task").entry(name).cls
+    parser = line_parser(task_class)
+    given = parser.parse(args)
+    if given is None:
+        return 0
+    task_class.check_arguments(given)
+    task = load_task(given, name, task_class.command)
+    truncated = Truncated()
+    header, function = task.line_function(given, truncated.add)
+    process_lines(given, function, header)
+    truncated.notify()
+    return 0
 
 
-def line_parser(command: str, description: str, epilog: str) -> CommandParser:
-    """Return a parser with the arguments that both commands have."""
-    parser = CommandParser(command, description, epilog)
+def line_parser(task: type[Task]) -> CommandParser:
+    """The arguments of a task's command."""
+    text = f"{task.command_help[:1].upper()}{task.command_help[1:]} with a trained run."
+    parser = CommandParser(task.command, text)
     parser.add_run()
     parser.add_argument(
         "file",
@@ -51,6 +65,7 @@ def line_parser(command: str, description: str, epilog: str) -> CommandParser:
     parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
     parser.add_overwrite()
     parser.add_device()
+    task.add_arguments(parser)
     return parser
 
 
@@ -82,14 +97,12 @@ def task_of(path: Path, device: str | None, name: str | None = None) -> Any:
     place = find_device(device)
     notify(f"checkpoint: {relative_path(path)}")  # before imports that take seconds
     checkpoint = checkpoints.read(path, task=name)
-    from tfzoo.config.sections import task_class
-
-    task = task_class(checkpoint["tfzoo"]["task"])
+    task: Any = registry("task").entry(checkpoint["tfzoo"]["task"]).cls
     silence_lightning()
     return task.from_checkpoint(checkpoint).to(place)
 
 
-def process_lines(given: Any, process: Process, header: str | None = None) -> None:
+def process_lines(given: Any, process: LineFunction, header: str | None = None) -> None:
     """Read lines in chunks, process each chunk, and write the results, below a header if any."""
     interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
     lines = (
@@ -139,12 +152,6 @@ def open_output(path: str | None) -> Iterator[IO[str]]:
             yield stream
     except OSError as error:
         raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def tsv_cell(value: Any) -> str:
-    """Format a value for tab-separated text: tabs and line breaks become spaces."""
-    text = f"{value:.4f}" if isinstance(value, float) else str(value)
-    return text.translate(SPACES)
 
 
 class LineProgress:

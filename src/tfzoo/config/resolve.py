@@ -137,6 +137,9 @@ def resolve(
     parsed = lightning.parse({name: values[name] for name in LIGHTNING}, merged.origins, trust)
     check_trainer(parsed.recipe["trainer"], merged.origins)
     check_monitors(task, parsed.recipe, merged.origins)
+    checkpoint = parsed.recipe["checkpoint"]
+    if "mode" not in checkpoint and task.mode(checkpoint.get("monitor") or task.monitor) == "min":
+        checkpoint["mode"] = "min"
     made = call_constructors(task, merged, values, make_data)
     recipe_values = {**values, **parsed.recipe}
     parts = made.get("data"), made["model"]

@@ -8,19 +8,14 @@ import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from math import inf
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tfzoo.errors import BadRecipe, did_you_mean, listing
-from tfzoo.registry import Slot
+from tfzoo.registry import Slot, registry
 from tfzoo.renamed import hint, renamed_keys
 from tfzoo.terminal import notify
 
-TASKS = {
-    "translation": "tfzoo.tasks.translation:TranslationTask",
-    "classification": "tfzoo.tasks.classification:ClassificationTask",
-}
 TOP: dict[str, Any] = {
     "task": str,
     "seed": int,
@@ -31,7 +26,7 @@ TOP: dict[str, Any] = {
 }
 """The keys that belong to no section, with their types."""
 DESCRIPTIONS = {
-    "task": "what is trained: translation or classification",
+    "task": "what is trained; see tfzoo list task",
     "seed": "the seed of parameters, batches and dropout",
     "timeout": "seconds without progress after which one of several processes counts as hung",
     "explain": "log diagnostics of attention and gradients",
@@ -122,14 +117,14 @@ def task_class(name: Any) -> Any:
     Raises:
         BadRecipe: there is no such task.
     """
+    known = registry("task").names()
     if name is None:
-        raise BadRecipe(f"no task; begin with task: {listing(TASKS)}")
-    if not isinstance(name, str) or name not in TASKS:
+        raise BadRecipe(f"no task; begin with task: {listing(known)}")
+    if not isinstance(name, str) or name not in known:
         raise BadRecipe(
-            f"no task {name!r}.{did_you_mean(str(name), TASKS)} Known: {listing(TASKS)}"
+            f"no task {name!r}.{did_you_mean(str(name), known)} Known: {listing(known)}"
         )
-    module, _, attribute = TASKS[name].partition(":")
-    return getattr(import_module(module), attribute)
+    return registry("task").entry(name).cls
 
 
 def sections(task: Any) -> dict[str, Section]:

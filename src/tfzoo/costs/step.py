@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from tfzoo import _adapters
 from tfzoo.costs.count import MODEL, Cost, Counter
+from tfzoo.learning.cross_entropy import cross_entropy
 from tfzoo.models.transformer import Transformer
-from tfzoo.tasks.cross_entropy import cross_entropy
 
 OUTPUT = "output and loss"
 """The part of the output projection and the loss."""

@@ -3,178 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
 
 import numpy as np
 
-from tfzoo.data.classification_batch import (
-    ClassificationBatch,
-    ClassificationDataset,
-    LabelEncoder,
-    Vocabulary,
-)
+from tfzoo.data.classification_batch import ClassificationBatch, LabelEncoder, Vocabulary
 from tfzoo.data.encoded import Integers
+from tfzoo.data.labelled_text import LabelledText
 from tfzoo.data.labels import label_error, labels_of
-from tfzoo.data.lines import LIMITS, Limits
-from tfzoo.data.module import TextData
-from tfzoo.data.prepare import (
-    Examples,
-    SplitFingerprint,
-    encode_lines,
-    fingerprint_split,
-    generated,
-    identity,
-    train_tokenizer,
-)
-from tfzoo.data.rows import Split
-from tfzoo.data.text_source import TextSource
-from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.data.validation_split import Division, ValidationSplit
-from tfzoo.errors import BadData, BadOption, listing
-from tfzoo.registry import DatasetSpec, TokenizerSpec
-from tfzoo.renamed import renamed
-from tfzoo.values import Single, check_range
+from tfzoo.data.prepare import SplitFingerprint, encode_lines
+from tfzoo.errors import listing
 
 __all__ = ["ClassificationBatch", "ClassificationData", "Vocabulary"]
 
-ONE_TEXT = Single(
-    "takes one column. Pairs of texts are not supported: join them in one column, with a sign "
-    "between them that occurs nowhere else"
-)
-ONE_LABEL = Single(
-    "takes one column. Several labels of a text are not supported: train one classifier for each"
-)
-UNSEEN = "_unseen"
-"""Appended to the name of a test set: the part of it whose sequences are not in training."""
 
-
-class ClassificationData(TextData):
-    """Batches of labelled sequences for :class:`tfzoo.ClassificationTask`.
-
-    The text is one of
-
-    - ``dataset``: a built-in data set by name, ``"listops"`` or ``{"name": "listops", "depth":
-      4}``; or a ``datasets.DatasetDict``, of which ``train``, ``val`` and ``test`` name splits;
-    - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``;
-      ``train``, ``val`` and ``test`` are then names of its splits;
-    - ``root``: a folder with ``train``, perhaps ``val``, and any number of ``test*``, each a table
-      whose first row names the columns (``train.tsv``, ``.csv``, ``.jsonl``, ``.parquet``) or two
-      files of lines (``train.text`` and ``train.label``), plain or ``.gz``; or a folder that
-      ``DatasetDict.save_to_disk`` wrote;
-    - ``train``, ``val``, ``test``: paths of such files, relative to ``root`` if that is given, a
-      list of them, or a pattern with ``*``; or rows: a list or another sequence of dicts or of
-      tuples ``(text, label)``, a pandas table, a ``datasets.Dataset``. Several test sets:
-      ``{name: ...}``.
-
-    Without ``val``, a fraction of training is held out for it, exactly as many examples as that is,
-    rounded. Which ones depends on the seed and the texts alone; a repeated text is on one side
-    only, so the number is off where whole texts cannot make it up. The tokenizer and
-    the ids are cached. Training skips sequences without a token and uses all others, the first
-    ``max_length`` tokens of each; both numbers are printed. A test set that shares sequences with
-    training is also scored without them, as ``<name>_unseen``.
-
-    Args:
-        text_column, label_column: columns of a table, keys of rows, or endings of the two files of
-            lines. Other columns are ignored.
-        delimiter: what separates the columns of a ``.csv``.
-        tokenizer: name and options of the tokenizer.
-        max_tokens: maximum number of tokens of a batch, with padding.
-        max_length: number of tokens of a sequence that are used, without EOS.
-        token_dropout: fraction of the tokens that training replaces by the unknown token.
-        val_fraction: fraction of training that is held out if there is no ``val``.
-        seed: determines the order of batches, what is held out, and the examples of a built-in
-            data set.
-        workers: processes that make batches; 0: the main process does.
-        max_line: the most characters of a line or a cell in a file.
-        max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
-
-    Raises:
-        BadOption: a number out of its range, or options that exclude each other.
-        BadData: in ``prepare_data`` and ``setup``: text that is missing or malformed; the message
-            names file and line.
+class ClassificationData(LabelledText):
+    """Batches of texts for :class:`tfzoo.ClassificationTask`; a label is the name of a class.
+    Where the text comes from and how it is read: :class:`~tfzoo.data.labelled_text.LabelledText`.
     """
-
-    unit = "example"
-
-    @renamed(word_dropout="token_dropout")
-    def __init__(
-        self,
-        *,
-        dataset: DatasetSpec | None = None,
-        name: str | None = None,
-        root: str | None = None,
-        train: Split | None = None,
-        val: Split | None = None,
-        test: Split | dict[str, Split] | None = None,
-        delimiter: str = ",",
-        text_column: Annotated[str, ONE_TEXT] = "text",
-        label_column: Annotated[str, ONE_LABEL] = "label",
-        tokenizer: TokenizerSpec = "bpe",
-        max_tokens: int = 4096,
-        max_length: int = 256,
-        token_dropout: float = 0.0,
-        val_fraction: float = 0.1,
-        seed: int = 0,
-        workers: int = 0,
-        max_line: int = LIMITS.line,
-        max_ratio: int = LIMITS.ratio,
-    ) -> None:
-        super().__init__(
-            tokenizer=tokenizer,
-            max_tokens=max_tokens,
-            max_length=max_length,
-            token_dropout=token_dropout,
-            seed=seed,
-            workers=workers,
-        )
-        check_range("data.val_fraction", val_fraction, gt=0, lt=1)
-        columns = {
-            "text_column": (text_column, ONE_TEXT),
-            "label_column": (label_column, ONE_LABEL),
-        }
-        for key, (column, one) in columns.items():
-            if not isinstance(column, str):
-                raise BadOption(f"data.{key} {one.why}")
-        if text_column == label_column:
-            raise BadOption(f"data.text_column and data.label_column are both {text_column!r}")
-        self.text = TextSource(
-            dataset,
-            name,
-            root,
-            train,
-            val,
-            test,
-            delimiter,
-            Limits(max_line, max_ratio),
-            header=True,
-            val_required=False,
-        )
-        self.dataset, self.built_in = dataset or "", self.text.built_in
-        if self.built_in is not None and not hasattr(self.built_in, "labels"):
-            raise BadOption(f"dataset {self.built_in.entry.name!r} is for translation; no labels")
-        self.columns = text_column, label_column
-        self.val_fraction = val_fraction
-        self._vocabulary: Vocabulary | None = None
-        self.sets: dict[str, ClassificationDataset] = {}
-        self.cut: dict[str, int] = {}
-        """By split, the sequences of which only the first ``max_length`` tokens are used."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokenizer and the labels, after ``prepare_data`` or ``setup``. Those of a trained
-        classifier can be set before, and are then used.
-
-        Raises:
-            BadOption: there is none yet.
-        """
-        if self._vocabulary is None:
-            raise BadOption("data.vocabulary is known after data.prepare_data()")
-        return self._vocabulary
-
-    @vocabulary.setter
-    def vocabulary(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self.sets = {}  # the ids of another tokenizer
 
     @property
     def labels(self) -> list[str]:
@@ -185,82 +30,21 @@ class ClassificationData(TextData):
     def label_counts(self) -> list[int]:
         """The number of training examples of each class."""
         train = self.sets["train"]
-        classes = train.classes[train.rows]
+        classes = train.labels[train.rows]
         counts: list[int] = np.bincount(classes, minlength=len(self.labels)).tolist()
         return counts
 
     def describe(self) -> str:
         """The size of each split, and the labels."""
-        lines = [super().describe()]
-        if self._holds_out:
-            lines.append(f"val is held out of training (data.val_fraction {self.val_fraction:g})")
-        return "\n".join([*lines, f"{len(self.labels):,} labels: {listing(self.labels)}"])
+        return f"{super().describe()}\n{len(self.labels):,} labels: {listing(self.labels)}"
 
-    @property
-    def _holds_out(self) -> bool:
-        """Whether ``val`` is a part of the training text."""
-        return isinstance(self.splits["val"], ValidationSplit)
+    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+        """The labels of training, with those that only the held-out part has."""
+        parts = ("train", "val") if self.holds_out else ("train",)
+        contents = " ".join(read[part].target for part in parts)
+        return labels_of({part: self.splits[part] for part in parts}, contents)
 
-    def _prepare(self) -> None:
-        self.splits = self._examples()
-        for name in self.test_names:
-            if name + UNSEEN in self.splits:
-                raise BadData(
-                    f"a test set cannot be named {name + UNSEEN!r}: that is the name of the part "
-                    f"of {name!r} that is not in training"
-                )
-        held = {name: list(rows) for name, rows in self.splits.items() if name != "train"}
-        tested = frozenset(text for name in self.test_names for text, _ in held[name])
-        read = {"train": fingerprint_split(self.splits["train"], "train", tested)}
-        read |= {name: fingerprint_split(rows, name) for name, rows in held.items()}
-        self.content = f"{read['train'].source} {read['train'].target}"
-        self.carriage_returns = {name: one.carriage_returns for name, one in read.items()}
-        held_out = {text for text, _ in held["val"]} if self._holds_out else set()
-        self._separate_unseen(held, read, read["train"].known | held_out)
-        if self._vocabulary is None:
-            train, count = self.splits["train"], read["train"].examples
-            lines = (text for text, _ in train)
-            tokenizer = train_tokenizer(lines, read["train"].source, self.tokenizer, count)
-            self._vocabulary = Vocabulary(tokenizer, self._find_labels(read), self.tokenizer)
-        sets = {name: self._encode(name, held.get(name, []), read[name]) for name in self.splits}
-        self._filter(sets)
-        self.sets = sets
-
-    def _separate_unseen(
-        self,
-        held: dict[str, list[tuple[str, str]]],
-        read: dict[str, SplitFingerprint],
-        seen: set[str],
-    ) -> None:
-        """Count what each test set shares with training, and make a test set of the rest."""
-        for name in self.test_names:
-            new = [row for row in held[name] if row[0] not in seen]
-            self.overlap[name] = len(held[name]) - len(new)
-            if 0 < len(new) < len(held[name]):
-                unseen = name + UNSEEN
-                self.splits[unseen] = held[unseen] = new
-                read[unseen] = fingerprint_split(new, unseen)
-                self.overlap[unseen] = 0
-
-    def _encode(
-        self, name: str, held: list[tuple[str, str]], read: SplitFingerprint
-    ) -> ClassificationDataset:
-        """The ids and the classes of a split."""
-        rows = self.splits[name]
-        tokenizer, made_by = self.vocabulary.tokenizer, identity("tokenizer", self.vocabulary.spec)
-        texts = (text for text, _ in rows)
-        ids = encode_lines(texts, read.source, tokenizer, made_by, name, read.examples)
-        dropout = TokenDropout(self.token_dropout, self.seed) if name == "train" else None
-        return ClassificationDataset(
-            ids,
-            self._classes(name, read),
-            np.arange(len(ids)),
-            self.max_length,
-            [text for text, _ in held],
-            dropout,
-        )
-
-    def _classes(self, name: str, read: SplitFingerprint) -> Integers:
+    def encode_labels(self, name: str, read: SplitFingerprint) -> Integers:
         """The class of each example of a split."""
         rows, encoder = self.splits[name], LabelEncoder(self.labels)
         labels = (label for _, label in rows)
@@ -269,45 +53,9 @@ class ClassificationData(TextData):
         except KeyError:
             raise label_error(rows, self.labels, name) from None
 
-    def _filter(self, sets: Mapping[str, ClassificationDataset]) -> None:
-        """Leave sequences without a token out of training, and count those that are cut."""
-        train = sets["train"]
-        train.rows = np.flatnonzero(train.sequences.lengths)
-        empty = len(train.sequences) - len(train)
-        self.skipped = {"without a token": empty} if empty else {}
-        if len(train) == 0:
-            raise BadData(f"train: no example is left; skipped: {self._skips()}")
-        cut = {name: one.sequences.lengths > self.max_length for name, one in sets.items()}
-        self.cut = {name: int(over.sum()) for name, over in cut.items() if over.any()}
-
     def _remarks(self) -> list[str]:
-        remarks = super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
-        if self.cut:
-            sizes = {name: len(self.sets[name]) for name in self.cut}
-            cut = ", ".join(f"{n:,} of {sizes[name]:,} in {name}" for name, n in self.cut.items())
-            remarks.append(
-                f"only the first {self.max_length} tokens of long sequences are used "
-                f"(data.max_length): {cut}"
-            )
+        remarks = super()._remarks()
         counts = zip(self.labels, self.label_counts, strict=True)
         if missing := [label for label, count in counts if not count]:
             remarks.append(f"no training example has these labels: {listing(missing)}")
         return remarks
-
-    def _find_labels(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
-        """The labels of training, with those that only the held-out part has."""
-        parts = ("train", "val") if self._holds_out else ("train",)
-        contents = " ".join(read[part].target for part in parts)
-        return labels_of({part: self.splits[part] for part in parts}, contents)
-
-    def _examples(self) -> dict[str, Examples]:
-        """The rows of each split. Finds files, or copies those at an address; reads none."""
-        if self.built_in is not None:
-            return dict(generated(self.dataset, self.seed, self.columns))
-        splits = self.text.external(self.columns, self.columns)
-        if "val" in splits:
-            return splits
-        division = Division(splits["train"], self.val_fraction, self.seed)
-        return splits | {
-            name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
-        }

@@ -28,7 +28,7 @@ class ClassificationBatch:
     ``source_text`` is empty in training batches. :meth:`collate` makes one from lists of ids.
 
     - ``tokens`` ``(b n)``: ids and EOS, padded with 0 on the right
-    - ``label`` ``(b)``: classes; ``(0)`` if the labels are not known
+    - ``label`` ``(b)``: classes, int64, or numbers, fp32; ``(0)`` if the labels are not known
     - ``padding``: whether any row is padded; known on the host, so that the model does not have to
       wait for the device
     - ``index``: the row of each sequence in its split, to restore its order
@@ -90,21 +90,21 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
     """The sequences of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`ClassificationBatch` of three sequences.
 
-    ``classes`` ``(rows of the split)`` is empty if the labels are not known; ``rows`` are the rows
-    of the split that are used, and ``lines`` is its text, where it is needed. Of a sequence with
-    more than ``max_length`` tokens, the first ones are used; EOS follows them.
+    ``labels`` ``(rows of the split)``, classes or numbers, is empty if the labels are not known;
+    ``rows`` are the rows of the split that are used, and ``lines`` is its text, where it is needed.
+    Of a sequence with more than ``max_length`` tokens, the first ones are used; EOS follows them.
     """
 
     def __init__(
         self,
         sequences: Sentences,
-        classes: Integers,
+        labels: NDArray[Any],
         rows: Integers,
         max_length: int,
         lines: Sequence[str] = (),
         dropout: TokenDropout | None = None,
     ) -> None:
-        self.sequences, self.classes, self.rows = sequences, classes, rows
+        self.sequences, self.labels, self.rows = sequences, labels, rows
         self.max_length, self.lines, self.dropout = max_length, lines, dropout
 
     def __len__(self) -> int:
@@ -123,7 +123,8 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
         tokens, padding = padded(self.sequences, rows, bos=False, max_length=self.max_length)
         if self.dropout is not None:
             tokens = self.dropout(tokens, rows, epoch_of(batch))
-        label = np.asarray(self.classes[rows] if len(self.classes) else [], dtype=np.int64)
+        dtype = np.float32 if self.labels.dtype.kind == "f" else np.int64
+        label = np.asarray(self.labels[rows] if len(self.labels) else [], dtype=dtype)
         lines = [self.lines[row] for row in rows] if self.lines else []
         return ClassificationBatch(
             torch.from_numpy(tokens), torch.from_numpy(label), padding, rows.tolist(), lines

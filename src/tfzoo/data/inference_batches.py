@@ -66,14 +66,14 @@ def translation_batches(
         )
 
 
-def classification_batches(
+def text_batches(
     lines: Iterable[str],
     vocabulary: Vocabulary,
     max_tokens: int = 4096,
     max_length: int | None = None,
     on_truncated: OnTruncated | None = None,
 ) -> Iterator[ClassificationBatch]:
-    """Batches of the lines to classify, as :func:`translation_batches`; ``label`` is empty."""
+    """Batches of lines, as :func:`translation_batches`; ``label`` is empty."""
     lines = checked_lines(lines)
     if not lines:
         return

@@ -10,7 +10,7 @@ from tfzoo.errors import UnknownName
 from tfzoo.runs.requirements import require
 
 if TYPE_CHECKING:
-    from tfzoo.tasks.task import Task
+    from tfzoo.learning.task import Task
 
 FORMATS = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "ctranslate2": ("ctranslate2",)}
 """The formats, each with the packages that it needs."""

@@ -31,7 +31,7 @@ from tfzoo.special_ids import BOS, EOS, PAD, UNK
 
 if TYPE_CHECKING:
     from tfzoo.blocks.stack import Stack
-    from tfzoo.tasks.task import Task
+    from tfzoo.learning.task import Task
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def export(task: Task, folder: Path) -> None:
     """
     model = own_model(task, "ctranslate2")
     if not isinstance(model, Transformer):
-        raise BadOption(f"ctranslate2 translates; a {task.name} model is exported --to onnx")
+        raise BadOption(f"ctranslate2 translates; a {task.entry.name} model is exported --to onnx")
     with torch.no_grad():
         spec = model_spec(model)
     names = tokens(task.tokenizer.source), tokens(task.tokenizer.target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from tfzoo.kinds import KINDS
 from tfzoo.registry import registry
 
 if TYPE_CHECKING:
-    from tfzoo.tasks.task import Task
+    from tfzoo.learning.task import Task
 
 FILES = {kind: re.escape(one.package.replace(".", "/")) for kind, one in KINDS.items()}
 """The folder of each kind, as it stands in the path of a file."""
@@ -29,8 +28,7 @@ def own_model(task: Task, to: str) -> nn.Module:
     """
     if task.foreign:
         raise BadOption(f"{to}: the layers of {task.foreign}, which is not tfzoo's, are not known")
-    model: nn.Module = copy.deepcopy(task.model).cpu().float().eval()
-    return model
+    return task.model_to_export()
 
 
 def cannot_export(to: str, error: BaseException) -> BadOption:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tfzoo.runs.pretrained import split_texts
 
 if TYPE_CHECKING:
-    from tfzoo.tasks.task import Task
+    from tfzoo.learning.task import Task
 
 
 def write_tokenizer(task: Task, folder: Path) -> None:

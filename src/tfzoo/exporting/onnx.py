@@ -34,8 +34,8 @@ from tfzoo.runs.files import new_folder
 from tfzoo.special_ids import BOS, EOS, PAD
 
 if TYPE_CHECKING:
+    from tfzoo.learning.task import Task
     from tfzoo.models.transformer import Transformer
-    from tfzoo.tasks.task import Task
 
 LENGTHS = (1, 2, 7, 16, 17, 64, 200)
 """The lengths at which files are compared with the model."""

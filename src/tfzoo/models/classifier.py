@@ -33,7 +33,7 @@ class TransformerClassifier(nn.Module):
 
     Args:
         vocab_size: number of token ids.
-        classes: number of classes, at least 2.
+        classes: number of classes, or of other numbers that are given for a text.
         dim: width of the model.
         heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
         like: the name of an architecture (``tfzoo architectures``). Its options are used where none
@@ -83,7 +83,7 @@ class TransformerClassifier(nn.Module):
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
-        check_range("classes", classes, ge=2, whole=True)
+        check_range("classes", classes, ge=1, whole=True)
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
         check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)

@@ -59,27 +59,6 @@ class Texts(BaseModel):
         return texts
 
 
-class Translation(BaseModel):
-    """A translation, its log probability divided by the length penalty, and whether the text was
-    truncated because it is longer than the model reads.
-    """
-
-    translation: str
-    score: float
-    truncated: bool
-
-
-class Classification(BaseModel):
-    """The most probable label, the probabilities of all labels, and whether the text was truncated
-    because it is longer than the model reads.
-    """
-
-    label: str
-    probability: float
-    probabilities: dict[str, float]
-    truncated: bool
-
-
 class Health(BaseModel):
     """The run, and the number of requests that run or wait."""
 
@@ -95,23 +74,14 @@ class Error(BaseModel):
     error: str
 
 
-class Translations(BaseModel):
-    """One for each of ``texts``, in the same order."""
-
-    answers: list[Translation]
-
-
-class Classifications(BaseModel):
-    """One for each of ``texts``, in the same order."""
-
-    answers: list[Classification]
-
-
 REFUSALS = (400, 403, 408, 413, 415, 422, 500, 503, 504)
-SHAPES: dict[str, Any] = {
-    "translate": Translation | Translations,
-    "classify": Classification | Classifications,
-}
+
+
+def answered(schema: Any) -> dict[str, Any]:
+    """The description of what is answered: one answer, or a list of them for a list of texts."""
+    several = {"type": "object", "properties": {"answers": {"type": "array", "items": schema}}}
+    content = {"application/json": {"schema": {"anyOf": [schema, several]}}}
+    return {"description": "One answer for each text, in the same order", "content": content}
 
 
 def make_app(
@@ -177,8 +147,10 @@ def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
         f"/{command}",
         operation_id=command,
         summary=f"{name.capitalize()} of one text, or of several",
-        response_model=SHAPES[command],
-        responses={status: {"model": Error} for status in REFUSALS},
+        responses={
+            200: answered(worker.answer),
+            **{status: {"model": Error} for status in REFUSALS},
+        },
     )
     async def answer(request: Request, asked: Texts) -> Any:
         texts = asked.all(limits)

@@ -9,18 +9,22 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from multiprocessing import parent_process
 from typing import Any
 
+from pydantic import TypeAdapter
 from torch import nn
 
-import tfzoo.tasks.classification
-import tfzoo.tasks.translation  # noqa: F401  # imported before processes are forked from this one
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import TfzooError
+from tfzoo.registry import registry
 from tfzoo.serving import frames
-from tfzoo.serving.answers import ANSWERS, answer_page
+from tfzoo.serving.answers import answer_page
 from tfzoo.serving.log import place_of
+
+for name in registry("task").own_names():  # imported before processes are forked from this one
+    registry("task").entry(name)
 
 
 class Stopped(Exception):
@@ -53,7 +57,8 @@ def run(load: Callable[[], Any], folder: str, channel: socket.socket, stop: Any)
             for module in task.model.modules():
                 if isinstance(module, TransformerLayer):
                     module.register_forward_pre_hook(check)
-            said = {"command": task.command, "name": task.name}
+            schema = TypeAdapter(task.Answer).json_schema()
+            said = {"command": task.command, "name": task.entry.name, "answer": schema}
         except TfzooError as error:
             said = {"error": str(error), "code": error.code}
         while True:
@@ -72,7 +77,7 @@ def answer(task: Any, texts: Sequence[str], page: str | None) -> dict[str, Any]:
     try:
         if page is not None:
             return {"found": answer_page(task, texts[0], page)}
-        return {"found": ANSWERS[task.command](task, texts)}
+        return {"found": [asdict(found) for found in task.answers(texts)]}
     except Stopped:
         return {"status": 504, "why": "it was stopped"}
     except TfzooError as error:

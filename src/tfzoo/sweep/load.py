@@ -175,7 +175,7 @@ def measured(recipe: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[s
     task = task_class(recipe["task"])
     validates = recipe["trainer"].get("limit_val_batches") != 0
     if not (spec := recipe["data"].get("dataset")):
-        return [f"val/{score}" for score in task.score_names if validates], True
+        return [f"val/{score}" for score in task.higher_is_better if validates], True
     dataset = create("dataset", spec)
     sizes = getattr(dataset, "sizes", None)
     tests = [name for name in sizes or ("test",) if name not in ("train", "val")]
@@ -185,7 +185,7 @@ def measured(recipe: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[s
     known = [
         f"{shown}/{score}"
         for shown, split in splits.items()
-        for score in task.score_names
+        for score in task.higher_is_better
         if f"{shown}/{score}" not in wanted or task.measures(score, dataset, split)
     ]
     return known, sizes is not None

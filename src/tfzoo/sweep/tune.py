@@ -39,8 +39,9 @@ def metric(run: Run, plan: Plan) -> Metric:
         return plan.metric
     recipe = next(iter(run.cell.recipes.values()))
     checkpoint: dict[str, Any] = recipe["checkpoint"]
-    monitor = checkpoint.get("monitor") or task_class(recipe["task"]).monitor
-    return Metric(metric_name(monitor), checkpoint.get("mode", "max"))
+    task = task_class(recipe["task"])
+    monitor = metric_name(checkpoint.get("monitor") or task.monitor)
+    return Metric(monitor, checkpoint.get("mode") or task.mode(monitor))
 
 
 def tuned(run: Run, plan: Plan) -> Run | None:

@@ -1,1 +1,1 @@
-"""Models with loss, metrics and optimiser: LightningModules."""
+"""Tasks: models with data, loss and scores, one file a task."""

@@ -1,9 +1,11 @@
-"""The classification task: model, loss, scores, and inference."""
+"""Classification: a label for each text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -12,25 +14,90 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torchmetrics import MeanMetric
+from torchmetrics.classification import (
+    MulticlassAccuracy,
+    MulticlassCalibrationError,
+    MulticlassConfusionMatrix,
+    MulticlassF1Score,
+)
 
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
-from tfzoo.data.inference_batches import OnTruncated, classification_batches
-from tfzoo.errors import BadOption
-from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.data.inference_batches import OnTruncated
+from tfzoo.errors import BadOption, TfzooError
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.loss import Loss, class_losses
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of
+from tfzoo.learning.text_task import TextTask
 from tfzoo.plots.confusion import confusion_figure
 from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.style import save
-from tfzoo.special_ids import PAD
-from tfzoo.tasks import foreign
-from tfzoo.tasks.attention import classification_attention
-from tfzoo.tasks.classification_scores import ClassificationScores
-from tfzoo.tasks.compute import Compute
-from tfzoo.tasks.evaluation import rows_of
-from tfzoo.tasks.loss import Loss, class_losses
-from tfzoo.tasks.optim import Optim
-from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
+from tfzoo.registry import register
+from tfzoo.terminal import tsv_cell
 from tfzoo.values import check_range
+
+SHOWN = 5
+"""The most labels of which a page shows the probability."""
+
+EPILOG = """\
+For each input line, also an empty one, one line is written, in the same order: the label as in the
+training data, a tab, and its probability. With --top-k N this repeats for N labels in the same
+line, the most probable first. With --probabilities the first line has all labels, and each line
+after it the probabilities of an input line, in the same order, separated by tabs.
+"""
+
+
+class ClassificationScores(nn.Module):
+    """The scores of one data set, all but ``loss`` from 0 to 1.
+
+    ``loss`` is the weighted mean of the label-smoothed cross entropy; ``accuracy`` the share of
+    texts whose predicted class is right; ``macro_f1`` the mean of ``2 P R / (P + R)``, with
+    precision P and recall R, over the classes that occur as a label or a prediction;
+    ``calibration_error`` the expected calibration error, ``sum_m n_m / n |accuracy_m -
+    confidence_m|`` over 15 bins of confidence (Guo et al. 2017, eq. 3).
+
+    >>> scores = ClassificationScores(2)
+    >>> logits = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
+    >>> scores.update(logits, torch.tensor([0, 1, 1]), torch.zeros(3), torch.ones(3))
+    >>> {name: round(float(value), 2) for name, value in scores.compute().items()}
+    {'loss': 0.0, 'accuracy': 0.67, 'macro_f1': 0.67, 'calibration_error': 0.32}
+    >>> scores.confusion().tolist()
+    [[1, 0], [1, 1]]
+    """
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.loss = MeanMetric()
+        self.accuracy = MulticlassAccuracy(classes, average="micro", validate_args=False)
+        self.f1 = MulticlassF1Score(classes, average="macro", validate_args=False)
+        self.calibration = MulticlassCalibrationError(
+            classes, n_bins=15, norm="l1", validate_args=False
+        )
+        self.matrix = MulticlassConfusionMatrix(classes, validate_args=False)
+
+    def update(self, logits: Tensor, label: Tensor, loss: Tensor, weight: Tensor) -> None:
+        """Add a batch: logits ``(b c)``, and label, loss and class weight of each text, ``(b)``."""
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        for metric in (self.accuracy, self.f1, self.matrix):
+            metric.update(logits, label)
+        self.calibration.update(logits.softmax(-1), label)
+        self.loss.update(loss, weight=weight)
+
+    def compute(self) -> dict[str, Tensor]:
+        """``loss``, ``accuracy``, ``macro_f1``, ``calibration_error``, over all processes."""
+        return {
+            "loss": self.loss.compute(),
+            "accuracy": self.accuracy.compute(),
+            "macro_f1": self.f1.compute(),
+            "calibration_error": self.calibration.compute(),
+        }
+
+    def confusion(self) -> Tensor:
+        """The confusion matrix ``(c c)``: rows are true classes, columns predicted ones."""
+        matrix: Tensor = self.matrix.compute()
+        return matrix.to(torch.int64)
 
 
 class Prediction(NamedTuple):
@@ -40,7 +107,20 @@ class Prediction(NamedTuple):
     probability: float
 
 
-class ClassificationTask(Task):
+@dataclass
+class ClassificationAnswer:
+    """The most probable label, the probabilities of all labels, the largest first, and whether the
+    text was truncated because it is longer than the model reads.
+    """
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+    truncated: bool = False
+
+
+@register("task", "classification")
+class ClassificationTask(TextTask):
     """Training, evaluation and inference of a classifier of texts.
 
     A batch is a :class:`~tfzoo.ClassificationBatch`: ``tokens`` ``(b n)``, int64 ids that end with
@@ -60,18 +140,23 @@ class ClassificationTask(Task):
         BadOption: a class weight of a label that does not exist; a module returns no logits.
     """
 
-    name: ClassVar[str] = "classification"
-    Model: ClassVar[type[nn.Module]] = TransformerClassifier
     Data = ClassificationData
-    tokenizer_of_data = "vocabulary"
-    command, pipeline_tag = "classify", "text-classification"
+    example: ClassVar[Mapping[str, Any]] = {
+        "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
+    }
+    command = "classify"
+    command_help = "classify text line by line"
+    Answer = ClassificationAnswer
+    pipeline_tag = "text-classification"
     monitor = "val/accuracy"
-    score_names = ("loss", "accuracy", "macro_f1", "calibration_error")
-    training_names = (*Task.training_names, "accuracy")
-    attention = classification_attention
+    higher_is_better: ClassVar[Mapping[str, bool]] = {
+        "loss": False,
+        "accuracy": True,
+        "macro_f1": True,
+        "calibration_error": False,
+    }
+    training_names = (*TextTask.training_names, "accuracy")
     training_settings = frozenset({"optim", "loss", "compute"})
-    model: Any
-    tokenizer: Vocabulary
     class_weights: Tensor
 
     def __init__(
@@ -109,16 +194,8 @@ class ClassificationTask(Task):
         return math.log(len(self.labels))
 
     @classmethod
-    def model_arguments(
-        cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        if tokenizer is None:
-            return {"vocab_size": PLACEHOLDER_SIZE, "classes": 2}
-        return {"vocab_size": len(tokenizer.tokenizer), "classes": len(tokenizer.labels)}
-
-    @classmethod
-    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
-        return Vocabulary.restore(state)
+    def outputs(cls, vocabulary: Vocabulary | None) -> int:
+        return 2 if vocabulary is None else len(vocabulary.labels)
 
     def on_fit_start(self) -> None:
         """Set the class weights, balanced ones from the label counts of the training set.
@@ -138,25 +215,12 @@ class ClassificationTask(Task):
             )
         self.class_weights.copy_(weights)
 
-    def max_positions(self) -> tuple[int | None, int | None]:
-        return (getattr(self.model, "max_positions", None),) * 2
-
-    def logits(self, batch: ClassificationBatch) -> Tensor:
-        """Logits: ``(b classes)``."""
-        if self.foreign:
-            return foreign.class_logits(self.model, batch.tokens, len(self.labels))
-        return self.model(batch.tokens, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
-
-    def forward_batch(self, batch: ClassificationBatch) -> object:
-        return self.logits(batch)
-
     def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
         logits = self.logits(batch)
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         weights = self.class_weights[batch.label]
         right = (logits.argmax(-1) == batch.label).float().mean()
-        tokens = (batch.tokens != PAD).sum() if batch.padding else batch.tokens.numel()
-        self.log_training({"train/accuracy": right}, tokens)
+        self.log_training({"train/accuracy": right}, self.tokens_in(batch))
         return self.summed((weights * smoothed).sum(), weights.sum())
 
     def new_scores(self) -> ClassificationScores:
@@ -194,7 +258,7 @@ class ClassificationTask(Task):
             return ""
         name = "test" if "test" in data.test_names else data.test_names[0]
         majority = counts(data.sets["train"], len(self.labels)).argmax()
-        accuracies = {"majority": float((data.sets[name].classes == majority).mean())}
+        accuracies = {"majority": float((data.sets[name].labels == majority).mean())}
         if hasattr(data.built_in, "baselines"):
             accuracies |= data.built_in.baselines(data.splits["train"], data.splits[name])
         return "  ".join(
@@ -267,18 +331,61 @@ class ClassificationTask(Task):
             BadData: ``lines`` is one string.
         """
         check_range("top_k", top_k, ge=1, whole=True, optional=True)
-        batches = classification_batches(
-            lines, self.tokenizer, max_tokens, self.max_length(), on_truncated
+        return self.for_lines(
+            lines,
+            lambda batch: self._ranked(batch, top_k),
+            max_tokens=max_tokens,
+            progress=progress,
+            on_truncated=on_truncated,
         )
-        return self.in_order(batches, lambda batch: self._ranked(batch, top_k), progress)
 
-    def max_length(self) -> int | None:
-        """The number of tokens that are read of a text, EOS included: the model's positions or
-        ``data.max_length`` of the recipe, whichever is less; None: all.
-        """
-        trained = self.recipe.get("data", {}).get("max_length")
-        limits = [self.max_positions()[0], None if trained is None else trained + 1]
-        return min((one for one in limits if one is not None), default=None)
+    def answers_of(self, batch: ClassificationBatch) -> list[ClassificationAnswer]:
+        return [
+            ClassificationAnswer(*ranked[0], dict(ranked)) for ranked in self._ranked(batch, None)
+        ]
+
+    def facts(self, answer: ClassificationAnswer) -> dict[str, str]:
+        shown, more = [*answer.probabilities.items()], ""
+        if len(shown) > SHOWN:
+            shown, more = shown[:SHOWN], f" and {len(shown) - SHOWN} more"
+        written = " · ".join(f"{label} {p:.3f}" for label, p in shown)
+        return {"label": answer.label, "probabilities": written + more}
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        parser.epilog = EPILOG
+        parser.add_argument(
+            "--top-k", type=int, metavar="N", help="write the N most probable labels of each line"
+        )
+        parser.add_argument(
+            "--probabilities",
+            action="store_true",
+            help="write a table of the probabilities of all labels",
+        )
+
+    @classmethod
+    def check_arguments(cls, given: Namespace) -> None:
+        if given.top_k is not None and (given.top_k < 1 or given.probabilities):
+            raise TfzooError("--top-k must be at least 1, and --probabilities has all labels")
+
+    def line_function(
+        self, given: Namespace, on_truncated: OnTruncated
+    ) -> tuple[str | None, LineFunction]:
+        def classify(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
+            for ranked in self.classifications(
+                lines,
+                top_k=None if given.probabilities else given.top_k or 1,
+                max_tokens=given.max_tokens,
+                progress=progress,
+                on_truncated=on_truncated,
+            ):
+                if given.probabilities:
+                    probability = dict(ranked)
+                    yield "\t".join(f"{probability[label]:.4f}" for label in self.labels)
+                else:
+                    yield "\t".join(f"{tsv_cell(label)}\t{p:.4f}" for label, p in ranked)
+
+        return "\t".join(map(tsv_cell, self.labels)) if given.probabilities else None, classify
 
     def predict_batch(self, batch: ClassificationBatch) -> list[Prediction]:
         return [best for (best,) in self._ranked(batch, 1)]
@@ -295,4 +402,4 @@ class ClassificationTask(Task):
 
 def counts(texts: ClassificationDataset, classes: int) -> NDArray[np.int64]:
     """The number of texts of each class, among the rows that the split uses."""
-    return np.bincount(texts.classes[texts.rows], minlength=classes)
+    return np.bincount(texts.labels[texts.rows], minlength=classes)

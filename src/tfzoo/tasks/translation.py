@@ -1,10 +1,11 @@
-"""The translation task: model, loss, scores, and inference."""
+"""Translation: a text in another language for each text."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -17,19 +18,25 @@ from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
+from tfzoo.learning import attention, foreign
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.task import PLACEHOLDER_SIZE, LineFunction, OnProgress, Task, rows_of
+from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean_words
 from tfzoo.models.transformer import Transformer
+from tfzoo.pages.attention import AttentionMaps
+from tfzoo.registry import register
 from tfzoo.runs import memory
 from tfzoo.search import Search, search
-from tfzoo.special_ids import EOS, PAD
-from tfzoo.tasks import foreign
-from tfzoo.tasks.attention import translation_attention
-from tfzoo.tasks.compute import Compute
-from tfzoo.tasks.cross_entropy import cross_entropy, cross_entropy_of_logits
-from tfzoo.tasks.evaluation import rows_of
-from tfzoo.tasks.optim import Optim
-from tfzoo.tasks.task import PLACEHOLDER_SIZE, Task
-from tfzoo.tasks.translation_scores import MIN_WORDS, TranslationScores, mean_words
+from tfzoo.special_ids import BOS, EOS, PAD
+from tfzoo.terminal import notify
 
+EPILOG = """\
+For each input line, also an empty one, one line is written, in the same order. With --n-best N
+there are up to N lines for each, best first, none twice. With --scores each line begins with its
+score (log probability divided by the length penalty) and a tab.
+"""
 COUNTED_BEAM = 100
 """The largest beam whose memory is not counted before it is taken."""
 
@@ -42,6 +49,18 @@ class Translation:
     score: float
 
 
+@dataclass
+class TranslationAnswer:
+    """A translation, its log probability divided by the length penalty, and whether the text was
+    truncated because it is longer than the model reads.
+    """
+
+    translation: str
+    score: float
+    truncated: bool = False
+
+
+@register("task", "translation")
 class TranslationTask(Task):
     """Training, evaluation and inference of a model that translates.
 
@@ -63,16 +82,25 @@ class TranslationTask(Task):
         seed: the random state of each training batch is derived from it.
     """
 
-    name: ClassVar[str] = "translation"
     Model: ClassVar[type[nn.Module]] = Transformer
     Data = TranslationData
+    example: ClassVar[Mapping[str, Any]] = {
+        "data": {"dataset": {"name": "numbers", "train": 100, "val": 16, "test": 16}},
+    }
     tokenizer_of_data = "tokenizers"
     command = "translate"
+    command_help = "translate text line by line"
+    Answer = TranslationAnswer
     pipeline_tag = "translation"
     monitor = "val/chrf"
-    score_names = ("loss", "perplexity", "bleu", "chrf", "exact_match")
+    higher_is_better: ClassVar[Mapping[str, bool]] = {
+        "loss": False,
+        "perplexity": False,
+        "bleu": True,
+        "chrf": True,
+        "exact_match": True,
+    }
     training_names = (*Task.training_names, "perplexity")
-    attention = translation_attention
     model: Any
     tokenizer: TokenizerPair
 
@@ -278,6 +306,107 @@ class TranslationTask(Task):
             lines, self.tokenizer, max_tokens, self.max_positions()[0], on_truncated
         )
         return self.in_order(batches, lambda batch: self._search(batch.source, options), progress)
+
+    def attention(self, text: str) -> AttentionMaps:
+        """The attention maps of one text: encoder, decoder and cross, each layer by layer. Those of
+        the decoder are of the model's own translation, by the recipe's search::
+
+            for one in task.attention("twenty plus two"):
+                print(one.side, one.layer, one.weights.shape, one.queries, one.keys)
+
+        A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text longer
+        than the model's positions is truncated.
+
+        Raises:
+            BadData: the text is empty.
+            BadOption: the model is not tfzoo's, or no layer has a map.
+
+        Warns:
+            UserWarning: names the layers without a map; or says that the text is truncated.
+        """
+        notes: list[str] = []
+
+        def maps(batch: ParallelBatch) -> list[AttentionMaps]:
+            model, source = self.model, batch.source
+            ((best,),) = search(model, source, replace(self.search, n_best=1))
+            # A translation that reached its limit ends with a token that the decoder has not read.
+            read = [BOS, *(best.ids if best.finished else best.ids[:-1])]
+            target = torch.tensor([read], device=source.device)
+            inputs = attention.token_strings(self.tokenizer.source, source[0].tolist())
+            outputs = attention.token_strings(self.tokenizer.target, read)
+            tokens: attention.Tokens = {
+                "encoder": (inputs, inputs),
+                "decoder": (outputs, outputs),
+                "cross": (outputs, inputs),
+            }
+            found, _ = attention.record(model, lambda: model.hidden(source, target), tokens)
+            (translation,) = self.tokenizer.target.decode([best.ids])
+            facts = self.facts(TranslationAnswer(translation, best.score))
+            return [attention.page_of(self, found, text, facts, notes)]
+
+        attention.check(self, text)
+        limit, on_truncated = self.max_positions()[0], attention.add_note(notes)
+        batches = translation_batches(
+            [text], self.tokenizer, max_length=limit, on_truncated=on_truncated
+        )
+        return self.in_order(batches, maps)[0]
+
+    def answers(self, texts: Sequence[str]) -> list[TranslationAnswer]:
+        truncated: set[int] = set()
+        found = self.translations(texts, on_truncated=lambda rows, _: truncated.update(rows))
+        return [
+            TranslationAnswer(best.text, best.score, row in truncated)
+            for row, (best, *_) in enumerate(found)
+        ]
+
+    def facts(self, answer: TranslationAnswer) -> dict[str, str]:
+        return {"translation": answer.translation}
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        parser.epilog = EPILOG
+        parser.add_argument(
+            "--beam",
+            type=int,
+            metavar="N",
+            help="hypotheses kept at a time; 1 is greedy; default: the recipe's",
+        )
+        parser.add_argument(
+            "--length-penalty",
+            type=float,
+            metavar="A",
+            help="alpha of the length penalty; default: the recipe's",
+        )
+        parser.add_argument(
+            "--n-best",
+            type=int,
+            metavar="N",
+            help="translations of each line, at most as many as the beam; without --beam, a beam "
+            "of N if the recipe's is narrower",
+        )
+        parser.add_argument("--scores", action="store_true", help="write scores too")
+
+    def line_function(
+        self, given: Namespace, on_truncated: OnTruncated
+    ) -> tuple[str | None, LineFunction]:
+        n, beam = given.n_best or 1, self.search.beam
+        if given.beam is None and n > beam:
+            notify(f"--n-best {n} takes a beam of {n}; the recipe's is {beam}")
+
+        def translate(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
+            for best in self.translations(
+                lines,
+                n_best=n,
+                beam=given.beam,
+                length_penalty=given.length_penalty,
+                max_tokens=given.max_tokens,
+                progress=progress,
+                on_truncated=on_truncated,
+            ):
+                for one in best:
+                    yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text
+
+        return None, translate
 
     def sentences_at_once(self, options: Search) -> int:
         """How many sentences can be decoded at a time so that their hypotheses take at most half of

@@ -31,6 +31,7 @@ MODULES = (
     "optimizer",
     "tokenizer",
     "dataset",
+    "task",
 )
 """Where contracts are written: those of every component, then those of a kind."""
 

@@ -14,6 +14,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from tfzoo.config.resolve import Config
 from tfzoo.errors import TfzooError
+from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs.folder import rank
@@ -24,7 +25,6 @@ from tfzoo.runs.resume import Resume
 from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals, requeue
 from tfzoo.runs.throughput import Throughput
 from tfzoo.runs.watchdog import Watchdog
-from tfzoo.tasks.explain import Explain
 from tfzoo.terminal import notify, print_error
 from tfzoo.training import tracking
 from tfzoo.training.checks import Checks

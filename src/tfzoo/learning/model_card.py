@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from tfzoo.runs import pretrained, summary
-
-if TYPE_CHECKING:
-    from tfzoo.tasks.pretrained import Pretrained
 
 CARD = """\
 ---
@@ -52,30 +49,35 @@ SHOWN = ("task", "seed", "model", "data", "optim", "search")
 """The sections of the recipe that the card shows."""
 
 
-def model_card(task: Pretrained, repository: str = "") -> str:
+def model_card(task: Any, kept: Mapping[str, Any], parameters: int, repository: str = "") -> str:
     """The text of a model card: the Hub's metadata, how to load the model, its scores, its recipe,
-    and the versions of the libraries. ``repository`` is its address on the Hub,
-    ``name/repository``.
+    and the versions of the libraries.
+
+    Args:
+        task: the class of the task.
+        kept: the task's entry in a checkpoint, and ``results``.
+        parameters: how many the model has.
+        repository: its address on the Hub, ``name/repository``.
     """
-    recipe = {key: task.recipe[key] for key in SHOWN if key in task.recipe}
+    recipe = {key: kept["recipe"][key] for key in SHOWN if key in kept["recipe"]}
     return CARD.format(
-        metadata=as_yaml(metadata(task)),
-        title=repository.rpartition("/")[2] or f"{task.name.capitalize()} by tfzoo",
-        task=task.name,
-        parameters=sum(one.numel() for one in task.parameters()),
+        metadata=as_yaml(metadata(task, kept["tokenizer"])),
+        title=repository.rpartition("/")[2] or f"{kept['task'].capitalize()} by tfzoo",
+        task=kept["task"],
+        parameters=parameters,
         command=task.command,
         address=f"hf://{repository or 'NAME/REPOSITORY'}",
-        cls=type(task).__name__,
-        scores=table(task.results),
+        cls=task.__name__,
+        scores=table(kept["results"]),
         recipe=as_yaml(without_none(pretrained.without_folders(recipe))),
         versions=", ".join(f"{name} {one}" for name, one in summary.versions().items()),
     )
 
 
-def metadata(task: Pretrained) -> dict[str, Any]:
+def metadata(task: Any, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     """The card's metadata, which the Hub reads to list the model."""
     found: dict[str, Any] = {"library_name": "tfzoo", "pipeline_tag": task.pipeline_tag}
-    languages = task.tokenizer_state().get("languages")
+    languages = tokenizer.get("languages")
     if languages:
         found["language"] = list(dict.fromkeys(str(one).partition("-")[0] for one in languages))
     return found

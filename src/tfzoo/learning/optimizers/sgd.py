@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from tfzoo.errors import BadOption
+from tfzoo.learning.optimizer import decay_groups
 from tfzoo.registry import register
-from tfzoo.tasks.optimizer import decay_groups
 from tfzoo.values import check_range
 
 

@@ -10,9 +10,9 @@ from torch import nn
 
 from tfzoo import _adapters
 from tfzoo.errors import BadOption, listing
+from tfzoo.learning.optimizer import Optimizer
+from tfzoo.learning.schedule import Schedule
 from tfzoo.registry import OptimizerSpec, ScheduleSpec, create, registry
-from tfzoo.tasks.optimizer import Optimizer
-from tfzoo.tasks.schedule import Schedule
 from tfzoo.values import check_range
 
 

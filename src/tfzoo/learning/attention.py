@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import torch
+from typing import Any, TypeVar
 
 from tfzoo.blocks.mixer import Mixer
 from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.contracts import Attention
-from tfzoo.data.classification_batch import ClassificationBatch
-from tfzoo.data.inference_batches import (
-    OnTruncated,
-    classification_batches,
-    translation_batches,
-    truncation,
-    warn_truncated,
-)
-from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.data.inference_batches import OnTruncated, truncation, warn_truncated
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadData, BadOption
 from tfzoo.kinds import KINDS
+from tfzoo.learning.task import Task
 from tfzoo.maps import attention_maps
 from tfzoo.pages.attention import AttentionMap, AttentionMaps, Side
-from tfzoo.search import search
 from tfzoo.special_ids import BOS, EOS, PAD, UNK
-
-if TYPE_CHECKING:
-    from tfzoo.tasks.classification import ClassificationTask
-    from tfzoo.tasks.task import Task
-    from tfzoo.tasks.translation import TranslationTask
 
 Tokens = Mapping[Side, tuple[list[str], list[str]]]
 """The query tokens and the key tokens of each side."""
@@ -41,83 +25,6 @@ SPECIAL = {PAD: "<pad>", UNK: "<unk>", BOS: "<bos>", EOS: "<eos>"}
 
 
 T = TypeVar("T")
-
-
-def translation_attention(task: TranslationTask, text: str) -> AttentionMaps:
-    """The attention maps of one text: encoder, decoder and cross, each layer by layer. Those of the
-    decoder are of the model's own translation, by the recipe's search::
-
-        for one in task.attention("twenty plus two"):
-            print(one.side, one.layer, one.weights.shape, one.queries, one.keys)
-
-    A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text longer
-    than the model's positions is truncated.
-
-    Raises:
-        BadData: the text is empty.
-        BadOption: the model is not tfzoo's, or no layer has a map.
-
-    Warns:
-        UserWarning: names the layers without a map; or says that the text is truncated.
-    """
-    notes: list[str] = []
-
-    def maps(batch: ParallelBatch) -> list[AttentionMaps]:
-        model, source = task.model, batch.source
-        ((best,),) = search(model, source, replace(task.search, n_best=1))
-        # A translation that reached its limit ends with a token that the decoder has not read.
-        read = [BOS, *(best.ids if best.finished else best.ids[:-1])]
-        target = torch.tensor([read], device=source.device)
-        inputs = token_strings(task.tokenizer.source, source[0].tolist())
-        outputs = token_strings(task.tokenizer.target, read)
-        tokens: Tokens = {
-            "encoder": (inputs, inputs),
-            "decoder": (outputs, outputs),
-            "cross": (outputs, inputs),
-        }
-        found, _ = record(model, lambda: model.hidden(source, target), tokens)
-        (translation,) = task.tokenizer.target.decode([best.ids])
-        return [page_of(task, found, text, {"translation": translation}, notes)]
-
-    check(task, text)
-    limit, on_truncated = task.max_positions()[0], add_note(notes)
-    batches = translation_batches(
-        [text], task.tokenizer, max_length=limit, on_truncated=on_truncated
-    )
-    return task.in_order(batches, maps)[0]
-
-
-def classification_attention(task: ClassificationTask, text: str) -> AttentionMaps:
-    """The attention maps of one text, layer by layer::
-
-        for one in task.attention("[MAX 4 3 ]"):
-            print(one.layer, one.weights.shape, one.keys)
-
-    A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text is
-    truncated as in :meth:`classifications`.
-
-    Raises:
-        BadData: the text is empty.
-        BadOption: the model is not tfzoo's, or no layer has a map.
-
-    Warns:
-        UserWarning: names the layers without a map; or says that the text is truncated.
-    """
-    notes: list[str] = []
-
-    def maps(batch: ClassificationBatch) -> list[AttentionMaps]:
-        tokens = token_strings(task.tokenizer.tokenizer, batch.tokens[0].tolist())
-        sides: Tokens = {"encoder": (tokens, tokens)}
-        found, (best,) = record(task.model, lambda: task.predict_batch(batch), sides)
-        label = f"{best.label} (probability {best.probability:.3f})"
-        return [page_of(task, found, text, {"label": label}, notes)]
-
-    check(task, text)
-    limit, on_truncated = task.max_length(), add_note(notes)
-    batches = classification_batches(
-        [text], task.tokenizer, max_length=limit, on_truncated=on_truncated
-    )
-    return task.in_order(batches, maps)[0]
 
 
 def add_note(notes: list[str]) -> OnTruncated:

@@ -1,0 +1,1 @@
+"""What all tasks share: their training step, evaluation, settings, losses and checkpoints."""

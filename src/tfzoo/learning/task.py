@@ -1,0 +1,801 @@
+"""A task: a LightningModule that holds a model with its data, loss, scores and optimiser. What all
+tasks share stands here: how one is built from a recipe, a training step, evaluation, checkpoints.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypeVar
+
+import lightning.pytorch as L
+import torch
+from torch import Tensor, nn
+from torchmetrics import SumMetric
+
+from tfzoo import _adapters
+from tfzoo.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
+from tfzoo.contracts import FeedForward
+from tfzoo.data.inference_batches import OnTruncated
+from tfzoo.data.module import TextData
+from tfzoo.errors import BadOption, BadRun, NotFinite, TfzooError
+from tfzoo.learning import settings as task_settings
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.foreign import class_path
+from tfzoo.learning.gradient_normalizer import GradientNormalizer
+from tfzoo.learning.inference_throughput import InferenceThroughput
+from tfzoo.learning.model_card import model_card
+from tfzoo.learning.nan_detection import first_non_finite
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.skipped_steps import SkippedSteps, skip_unless
+from tfzoo.models.fsdp import shard
+from tfzoo.models.initialise import initialise, seed_of
+from tfzoo.pages.attention import AttentionMaps
+from tfzoo.registry import Entry
+from tfzoo.runs import bounds, checkpoints, hub, memory, pretrained, summary
+from tfzoo.values import LAYERS, check_number, leaves
+
+FORMAT = 2
+"""The version of the layout of the entry ``tfzoo`` in a checkpoint."""
+
+PLACEHOLDER_SIZE = 16
+"""The vocabulary size with which a model is built before the tokenizer is known."""
+
+CLIP_BY_NORM = (None, "norm")
+"""Values of ``Trainer.gradient_clip_algorithm`` that clip the norm of all gradients."""
+
+OnProgress = Callable[[int], object]
+"""Called with the number of lines finished since the last call."""
+LineFunction = Callable[[Sequence[str], OnProgress | None], Iterable[str]]
+"""Takes input lines and returns output lines in the same order."""
+
+T = TypeVar("T")
+
+
+class Task(L.LightningModule):
+    """A LightningModule that holds a model and defines its data, loss, scores and optimiser. It
+    runs in any ``lightning.pytorch.Trainer``.
+
+    **To write a task**, derive from this class, or from :class:`~tfzoo.learning.text_task.TextTask`
+    if one text is read, and register it: ``@tfzoo.register("task", "mine")``. A subclass sets the
+    class attributes below, and writes the methods that raise ``NotImplementedError`` here. Its
+    constructor takes the model and the tokenizer, then the settings and ``seed`` as keyword
+    arguments. A setting that is a dataclass becomes a section of the recipe; all others are
+    numbers, strings, lists or dicts. A subclass may add settings and pass the rest to its parent:
+    ``def __init__(self, *args, gamma: float = 2.0, **kwargs)``. A checkpoint stores all settings,
+    and :meth:`load` restores them.
+
+    ``recipe`` is the configuration of the task. A checkpoint stores it with the tokenizer, and
+    :meth:`build` makes the task from both. The random seed of each training batch is derived from
+    ``seed``, the number of batches trained on, and the rank.
+
+    ``foreign`` is ``""`` if the model is an instance of ``Model``; otherwise the import path of its
+    class. :meth:`load` cannot build such a model from a checkpoint: it takes one as an argument.
+
+    **Normalisation.** ``training_step`` returns ``self.summed(loss, count)``. The optimiser then
+    gets the gradients of the total loss divided by the total count, where both totals are over all
+    micro-batches and processes of the step. The update thus does not depend on the number of
+    processes. If ``training_step`` returns a mean loss without :meth:`summed`, its gradients are
+    averaged over micro-batches and processes, as always in Lightning.
+
+    **Auxiliary losses** of the model's parts, such as the balance loss of a mixture of experts, are
+    added by :meth:`summed`: to the gradients, not to ``train/loss``, and never in validation. The
+    loss of a step is their mean over micro-batches and processes, weighted by the counts.
+
+    **Skipped steps.** If the loss or a gradient of any process is not finite, no process takes the
+    step: parameters and optimiser state stay as they are. The learning-rate schedule advances with
+    every step, taken or skipped. After ``optim.max_skipped`` skipped steps in a row, training
+    ends with :class:`~tfzoo.errors.NotFinite`.
+
+    **Synchronisation.** A step is normalised, clipped and skipped on the device; the host reads
+    the number of skipped steps one step later. The host waits for the device at logging steps
+    (``trainer.log_every_n_steps``) and when a progress bar shows the loss; with ``precision:
+    16-mixed`` (GradScaler) or an optimiser that is not ``fused``, it waits at every step.
+
+    **Scores** are reduced over all processes and logged as ``val/NAME`` and ``test/NAME``. If there
+    are several test sets, each is logged as ``test/SET/NAME``, except one that is called ``test``,
+    which is logged as ``test/NAME``.
+
+    Args:
+        settings: the dataclass settings by name.
+
+    Raises:
+        BadOption: a setting or a size of the model that a checkpoint could not restore.
+    """
+
+    entry: ClassVar[Entry]
+    """What the registry knows of it: its name."""
+    Model: ClassVar[type[nn.Module]]
+    Data: ClassVar[type[L.LightningDataModule]]
+    tokenizer_of_data: ClassVar[str]
+    """The data module's attribute that holds the tokenizer."""
+    higher_is_better: ClassVar[Mapping[str, bool]]
+    """The scores that :meth:`new_scores` computes for one data set, and which way is better."""
+    monitor: ClassVar[str]
+    """The default of ``checkpoint.monitor``: the score that selects the best checkpoint."""
+    training_names: ClassVar[tuple[str, ...]] = (
+        *("loss", "lr", "grad_norm", "skipped", "tokens_per_second"),
+        "auxiliary_loss",
+    )
+    """The names of what training logs, the last one where the model has such losses."""
+    training_settings: ClassVar[frozenset[str]] = frozenset({"optim", "compute"})
+    """The sections of the recipe that only training reads."""
+    example: ClassVar[Mapping[str, Any]]
+    """A small recipe of generated data, with which the task is held to its contracts."""
+    command: ClassVar[str]
+    """The ``tfzoo`` command that applies the task's model to text, such as ``translate``. As
+    ``command_help``, it is read from the source without an import: write it as a literal.
+    """
+    command_help: ClassVar[str]
+    """What the command does, in a few words."""
+    Answer: ClassVar[type]
+    """The dataclass of what ``tfzoo serve`` answers to one text."""
+    pipeline_tag: ClassVar[str] = "other"
+    """The Hub's name of the task."""
+
+    model: Any
+    tokenizer: Any
+    optim: Optim
+    seed: int
+    recipe: dict[str, Any]
+    results: dict[str, float]
+    """The scores of the run or repository that the task was loaded from."""
+    scores: nn.ModuleList
+    """The metrics of each data set of the last evaluation."""
+    items: nn.ModuleList
+    """The number of items, such as sentences, of each data set."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        task = super().__new__(cls)
+        # Recorded here, because a subclass may not pass all of them to `super().__init__`.
+        task.__dict__["_arguments"] = args, kwargs
+        return task
+
+    def __init__(
+        self, model: nn.Module, tokenizer: Any, settings: Mapping[str, Any], seed: int
+    ) -> None:
+        arguments = self.__dict__.pop("_arguments")
+        if not hasattr(self, "entry"):
+            cls = type(self).__name__
+            raise BadOption(f'{cls} has no name: write @tfzoo.register("task", "NAME") before it')
+        sections, options = task_settings.check(type(self), Task, arguments)
+        super().__init__()
+        self.batches = 0
+        """Batches that this process has trained on."""
+        self.tokens: Tensor | int = 0
+        """Tokens that this process has trained on."""
+        self.normalizer = GradientNormalizer()
+        self.skipped_steps = SkippedSteps()
+        self._parts_with_losses: dict[str, FeedForward] | None = None
+        self._step_batches: list[Any] = []  # micro-batches of the current step
+        # The number of the last step's first batch, and its batches.
+        self._last_step: tuple[int, list[Any]] = (0, [])
+        self._logged_tokens, self._logged_at = 0.0, time.perf_counter()
+        self.throughput = InferenceThroughput()  # of the last evaluation
+        self.results = {}
+        self.options = options
+        self.model = model
+        self.tokenizer = tokenizer
+        self.optim = settings["optim"]
+        self.compute: Compute = settings.get("compute", Compute())
+        self.seed = seed
+        try:
+            derived = self.model_arguments(tokenizer)
+        except AttributeError as error:
+            raise BadOption(
+                f"{type(self).__name__}: the tokenizer of its data, data.{self.tokenizer_of_data}, "
+                f"is needed, not {type(tokenizer).__name__}"
+            ) from error
+        self.foreign = "" if isinstance(model, self.Model) else class_path(model)
+        given = {} if self.foreign else self.model.config
+        sizes = {key: given[key] for key in derived.keys() & given.keys()}
+        task_settings.check_sizes(sizes, derived)
+        config = {key: value for key, value in given.items() if key not in derived}
+        self.recipe = {"task": self.entry.name, "seed": seed, "model": config, **sections}
+        self.recipe |= {section: asdict(value) for section, value in settings.items()}
+        self._add_options()
+
+    # What a task writes
+
+    @classmethod
+    def model_arguments(
+        cls, tokenizer: Any = None, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the arguments of the model's constructor that are derived from the tokenizer, such
+        as ``vocab_size``. A recipe does not contain them.
+
+        Without a tokenizer, return small placeholders, so that a recipe's model can be checked
+        before data is read; ``data`` is then the recipe's section ``data``.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Any:
+        """Make the tokenizer from :meth:`tokenizer_state`."""
+        raise NotImplementedError
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """The loss of a batch: log it with :meth:`log_training`, and return :meth:`summed`."""
+        raise NotImplementedError
+
+    def new_scores(self) -> nn.Module:
+        """Return the metrics of one data set, a module whose ``compute()`` returns a dict of
+        values, reduced over all processes.
+        """
+        raise NotImplementedError
+
+    def score(self, batch: Any, scores: Any) -> None:
+        """Update ``scores``, the metrics of a data set, with a batch."""
+        raise NotImplementedError
+
+    def prediction_rows(self, batch: Any) -> list[dict[str, Any]]:
+        """Return a dict for each item of a batch: input, prediction and reference, by the column
+        names of ``tfzoo predict``; without those that the batch does not hold.
+        """
+        raise NotImplementedError
+
+    def forward_batch(self, batch: Any) -> object:
+        """Run the model as ``training_step`` does, for callbacks that registered forward hooks."""
+        raise NotImplementedError
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        """Add the options of the task's command."""
+
+    @classmethod
+    def check_arguments(cls, given: Namespace) -> None:
+        """Check the command's options before a run is loaded; raise a ``TfzooError``."""
+
+    def line_function(
+        self, given: Namespace, on_truncated: OnTruncated
+    ) -> tuple[str | None, LineFunction]:
+        """What the task's command writes: a header, if any, and the function of input lines."""
+        raise NotImplementedError
+
+    def answers(self, texts: Sequence[str]) -> list[Any]:
+        """The :attr:`Answer` to each text."""
+        raise NotImplementedError
+
+    def facts(self, answer: Any) -> dict[str, str]:
+        """An :attr:`Answer` as the lines of a page."""
+        raise NotImplementedError
+
+    def attention(self, text: str) -> AttentionMaps:
+        """The attention maps of one text."""
+        raise NotImplementedError
+
+    # What it may write
+
+    @property
+    def untrained_loss(self) -> float | None:
+        """``log(classes)``: the loss of a model that gives all classes, or all words, the same
+        probability; None if the task has no such loss. A run of a sweep that ends with a larger one
+        has diverged.
+        """
+        return None
+
+    def max_positions(self) -> tuple[int | None, int | None]:
+        """The maximum number of source tokens and of target tokens; None: any number."""
+        return None, None
+
+    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
+        """Return a line that compares test scores with the data's baselines, or ""."""
+        return ""
+
+    @classmethod
+    def measures(cls, score: str, dataset: Any, split: str) -> bool:
+        """Whether a score is computed on this split of a built-in data set."""
+        return score in cls.higher_is_better
+
+    def save_figures(self, folder: Path) -> list[Path]:
+        """Save plots of the last test's results in a folder, and return their paths."""
+        return []
+
+    def model_to_export(self) -> nn.Module:
+        """A copy of the model on the CPU, in fp32 and evaluation mode, whose outputs are the
+        task's.
+        """
+        model: nn.Module = copy.deepcopy(self.model)
+        return model.cpu().float().eval()
+
+    # From a recipe or a checkpoint
+
+    @classmethod
+    def settings(cls) -> dict[str, type]:
+        """The dataclass settings by name: recipe sections besides ``model`` and ``data``."""
+        return task_settings.sections(cls, Task)
+
+    @classmethod
+    def build(
+        cls, recipe: Mapping[str, Any], tokenizer: Any, model: nn.Module | None = None
+    ) -> Self:
+        """Build the task of a recipe around a model. Without one, build the recipe's, and
+        initialise its parameters from the recipe's seed.
+        """
+        seed = recipe.get("seed", 0)
+        if model is None:
+            model = cls.Model(**cls.model_arguments(tokenizer), **recipe.get("model", {}))
+            initialise(model, seed)
+        settings = {
+            key: setting(**(recipe.get(key) or {})) for key, setting in cls.settings().items()
+        }
+        task = cls(model, tokenizer, seed=seed, **settings, **recipe.get("options", {}))
+        task.recipe = dict(recipe)
+        task._add_options()
+        return task
+
+    @classmethod
+    def load(cls, run: str | Path, model: nn.Module | None = None) -> Self:
+        """Load a trained run, one of its checkpoints, or what :meth:`save_pretrained` or
+        :meth:`push_to_hub` wrote, in evaluation mode. For the folder of a run, this loads its best
+        checkpoint.
+
+        Args:
+            run: a folder, a checkpoint, or a repository of the Hugging Face Hub,
+                ``hf://name/repository`` or ``hf://name/repository@revision``.
+            model: for a task that was trained with a model of another class than tfzoo's: an
+                instance of that class with the same structure. It gets the trained weights.
+
+        Raises:
+            BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
+                of tfzoo; or its model is not tfzoo's, and none is given.
+        """
+        path = checkpoints.resolve(run)
+        checkpoint = checkpoints.read(path, task=cls.entry.name)
+        task = cls.from_checkpoint(checkpoint, model)
+        folder = checkpoints.folder_of(path)
+        task.results = summary.scores(folder, path.name) if folder else task.results
+        return task
+
+    @classmethod
+    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: :meth:`load` builds the task from its checkpoint.
+
+        Raises:
+            BadRun: always.
+        """
+        raise BadRun(
+            f"use {cls.__name__}.load({str(checkpoint_path)!r}), which also restores the tokenizer"
+        )
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Mapping[str, Any], model: nn.Module | None = None) -> Self:
+        """Build the task from the contents of a checkpoint file, around ``model`` if given."""
+        kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
+        if model is None and kept.get("foreign"):
+            raise BadRun(
+                f"the model of this checkpoint, {kept['foreign']}, is not tfzoo's: load it with "
+                f"{cls.__name__}.load(RUN, model=...) in Python"
+            )
+        try:
+            layers = min(LAYERS, len(state))
+            for keys, value in leaves(kept["recipe"]):
+                check_number(keys, value, "the checkpoint's recipe", layers)
+            tokenizer = cls.restore_tokenizer(kept["tokenizer"])
+            if model is None:
+                arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
+                # no memory is allocated before the sizes are checked
+                bounds.fitting(
+                    memory.check_model(cls.Model, arguments, memory.here(), BadRun), state
+                )
+            task = cls.build(kept["recipe"], tokenizer, model)
+            task.load_state_dict(state)
+            task.batches = int(kept["batches"])
+            task.results = {str(key): float(one) for key, one in kept.get("results", {}).items()}
+        except TfzooError:
+            raise
+        except Exception as error:  # of any kind: the file may come from anyone
+            why = " ".join(str(error).split())[:200]
+            raise BadRun(
+                f"the checkpoint's contents do not match: {type(error).__name__}: {why}"
+            ) from None
+        return task.eval()
+
+    def tokenizer_state(self) -> dict[str, Any]:
+        """The tokenizer as numbers, strings, lists and dicts, as a checkpoint stores it."""
+        state: dict[str, Any] = self.tokenizer.state()
+        return state
+
+    # Training
+
+    def setup(self, stage: str) -> None:
+        """Check the data."""
+        # Buffers are equal in all processes. DDP would broadcast them before each forward pass, and
+        # a process with more batches to score than the others would wait forever.
+        _adapters.ignore_in_ddp(self, [name for name, _ in self.named_buffers()])
+        self.check(getattr(self.trainer, "datamodule", None))
+
+    def check(self, data: Any) -> None:
+        """Check that the model can read this data.
+
+        Raises:
+            BadOption: the data was prepared with another tokenizer, or has a text that is longer
+                than the model's positions.
+        """
+        for name, texts in data.sets.items() if isinstance(data, TextData) else ():
+            for lengths, limit in zip(texts.lengths(), self.max_positions(), strict=True):
+                tokens = int(lengths.max(initial=0)) + 1  # and one EOS or BOS
+                if limit is not None and tokens > limit:
+                    raise BadOption(
+                        f"{name} has a text of {tokens:,} tokens, and the model's positions end at "
+                        f"{limit:,}: raise model.max_length"
+                    )
+        theirs = getattr(data, self.tokenizer_of_data, None)
+        if theirs is None or theirs is self.tokenizer:
+            return
+        if theirs.state() != self.tokenizer_state():
+            raise BadOption(
+                "the data was prepared with another tokenizer than the model's; set "
+                f"data.{self.tokenizer_of_data} = task.tokenizer before data.prepare_data()"
+            )
+
+    def configure_model(self) -> None:
+        """Apply ``compute``; shard the model if the strategy has a device mesh (FSDP)."""
+        self.compute.apply(self.model)
+        if self.device_mesh is not None:
+            shard(self.model, self.device_mesh)
+
+    def configure_optimizers(self) -> Any:
+        steps = self.trainer.estimated_stepping_batches
+        return self.optim.configure(self, max_steps=int(steps) if steps != float("inf") else 2**31)
+
+    @classmethod
+    def logged_names(cls) -> list[str]:
+        """The metrics that a callback can monitor."""
+        scores = (*cls.higher_is_better, "items")
+        return [
+            *(f"val/{name}" for name in scores),
+            *(f"train/{name}" for name in cls.training_names),
+        ]
+
+    @classmethod
+    def mode(cls, metric: str) -> Literal["min", "max"]:
+        """Whether a lower or a higher value of a metric such as ``val/loss`` is better."""
+        score = metric.rpartition("/")[2]
+        return "max" if cls.higher_is_better.get(score, score != "loss") else "min"
+
+    def on_train_start(self) -> None:
+        self.normalizer.reset()
+        self._step_batches = []
+        self._parts_with_losses = None
+        self._restart_clock()
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        self._reseed(self.batches)
+        self.batches += 1  # before any callback saves a checkpoint at the end of the batch
+        self._step_batches.append(batch)
+
+    def summed(self, loss: Tensor, count: Tensor | float) -> Tensor:
+        """Record the sum of a batch's losses and ``count``, the number to divide it by, such as the
+        number of tokens. Returns the loss, with auxiliary losses, for ``training_step`` to return.
+        """
+        self.normalizer.add(loss, count)
+        auxiliary = take_auxiliary_loss(self.parts_with_losses.values())
+        return loss if auxiliary is None else loss + count * auxiliary
+
+    @property
+    def parts_with_losses(self) -> dict[str, FeedForward]:
+        """The parts of the model that have an auxiliary loss, by name."""
+        if self._parts_with_losses is None:
+            self._parts_with_losses = parts_with_losses(self.model)
+        return self._parts_with_losses
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        self._check_skipped()
+        trainer, normalizer = self.trainer, self.normalizer
+        log_loss = normalizer.total is not None
+        clips = trainer.gradient_clip_algorithm in CLIP_BY_NORM
+        finite = normalizer.normalize_(
+            parameters_of(optimizer),
+            trainer.world_size,
+            trainer.accumulate_grad_batches,
+            trainer.gradient_clip_val if clips else None,
+        )
+        skip_unless(finite, optimizer)
+        # GradScaler lowers its scale after an overflow; such steps do not count here.
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        self.skipped_steps.add(~finite, tolerated=scaler is not None and scaler.get_scale() > 1)
+        self._last_step = self.batches - len(self._step_batches), self._step_batches
+        self._step_batches = []
+        normalizer.reset()
+        if log_loss:
+            self.log("train/loss", normalizer.loss, prog_bar=True)
+        if self._logs_now():
+            self.log_dict(
+                {
+                    "train/grad_norm": normalizer.norm,
+                    "train/skipped": float(self.skipped_steps.total),
+                }
+            )
+
+    def on_validation_model_eval(self) -> None:
+        if self.trainer.state.fn == "fit":
+            self._check_skipped()  # before decoding with weights that may not be finite
+        super().on_validation_model_eval()
+
+    def on_train_end(self) -> None:
+        self._check_skipped()  # the last step
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip by value as Lightning does. ``normalize_`` has already clipped by norm."""
+        if gradient_clip_algorithm not in CLIP_BY_NORM:
+            super().configure_gradient_clipping(
+                optimizer, gradient_clip_val, gradient_clip_algorithm
+            )
+
+    def log_training(self, values: Mapping[str, Tensor], tokens: Tensor | int) -> None:
+        """Count a batch's tokens, and log ``train/loss`` if it is among the values. At logging
+        steps also log the other values, auxiliary losses and shares of experts, the learning rate,
+        and the tokens per second since the last logging step: this process's rate times the number
+        of processes.
+        """
+        self.tokens = self.tokens + tokens
+        if "train/loss" in values:
+            self.log("train/loss", values["train/loss"], prog_bar=True)
+        if self._logs_now():
+            now, counted = time.perf_counter(), float(self.tokens)
+            seconds = max(now - self._logged_at, 1e-9)
+            speed = self.trainer.world_size * (counted - self._logged_tokens) / seconds
+            self._logged_tokens, self._logged_at = counted, now
+            self.log_dict({key: value for key, value in values.items() if key != "train/loss"})
+            extra = measured(self.parts_with_losses)
+            self.log_dict({f"train/{key}": value for key, value in extra.items()})
+            self.log("train/lr", self.trainer.optimizers[0].param_groups[0]["lr"])
+            self.log("train/tokens_per_second", float(speed), prog_bar=True)
+
+    @property
+    def skipped(self) -> int:
+        """Steps skipped so far. Waits for the device."""
+        return int(self.skipped_steps.total)
+
+    def _check_skipped(self) -> None:
+        """End the training if too many steps in a row were skipped, up to the last step.
+
+        Raises:
+            NotFinite: ``optim.max_skipped`` steps in a row were skipped.
+        """
+        in_a_row = self.skipped_steps.last_in_a_row()
+        if in_a_row >= self.optim.max_skipped:
+            bad = (
+                f"the gradient of {name}"
+                for name, p in self.named_parameters()
+                if p.grad is not None and not bool(p.grad.isfinite().all())
+            )
+            first = self._first_not_finite() or next(bad, "the norm of the gradients")
+            raise NotFinite(in_a_row, first)
+
+    def _first_not_finite(self) -> str:
+        """Compute the last step's batches again; return the name of the first value not finite."""
+        start, batches = self._last_step
+
+        def loss_of(index: int) -> Any:
+            self._reseed(start + index)
+            with self.trainer.precision_plugin.train_step_context():
+                return self.training_step(batches[index], index)
+
+        losses = [partial(loss_of, index) for index in range(len(batches))]
+        self.log = lambda *_, **__: None  # type: ignore[method-assign]  # logged already
+        try:
+            return first_non_finite(self.model, losses, self.trainer.world_size)
+        finally:
+            del self.log
+
+    def _reseed(self, batches: int) -> None:
+        seed = seed_of(self.seed, "step", batches, self.global_rank)
+        # torch.manual_seed does the same, but takes milliseconds: it seeds all kinds of devices.
+        torch.default_generator.manual_seed(seed)
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).manual_seed(seed)
+
+    def _restart_clock(self) -> None:
+        self._logged_tokens, self._logged_at = float(self.tokens), time.perf_counter()
+
+    def _logs_now(self) -> bool:
+        every = getattr(self.trainer, "log_every_n_steps", 0)
+        return bool(every) and (self.trainer.global_step + 1) % every == 0
+
+    # Evaluation
+
+    def on_validation_start(self) -> None:
+        self._start_scoring(1)
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        self._score(batch, dataloader_idx)
+
+    def on_validation_epoch_end(self) -> None:
+        self._log_results("val", 0, prog_bar=True)
+
+    def on_validation_end(self) -> None:
+        self._restart_clock()  # training throughput excludes validation
+
+    def on_test_start(self) -> None:
+        self._start_scoring(max(len(self.test_names()), 1))
+
+    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        self._score(batch, dataloader_idx)
+
+    def on_test_epoch_end(self) -> None:
+        names = self.test_names()
+        for index in range(len(self.scores)):
+            # The only test set, and one that is called "test", are logged as test/NAME.
+            prefix = "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
+            self._log_results(prefix, index)
+
+    def test_names(self) -> list[str]:
+        """The names of the test sets; empty if the data module has no ``test_names``."""
+        return list(getattr(getattr(self.trainer, "datamodule", None), "test_names", []))
+
+    def predict_step(
+        self, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> list[dict[str, Any]]:
+        """:meth:`prediction_rows` with ``index``, the row of each item in its data set."""
+        rows = zip(batch.index, self.prediction_rows(batch), strict=True)
+        return [{"index": index, **row} for index, row in rows]
+
+    def predictions(self, data: Any, name: str) -> list[dict[str, Any]]:
+        """:meth:`prediction_rows` of a whole test set, in its order."""
+        loader = data.test_dataloader()[data.test_names.index(name)]
+        return self.in_order(loader, self.prediction_rows)
+
+    @torch.no_grad()
+    def in_order(
+        self,
+        batches: Iterable[Any],
+        function: Callable[[Any], list[T]],
+        progress: Callable[[int], object] | None = None,
+    ) -> list[T]:
+        """Apply ``function`` to each batch in evaluation mode, without gradients; return the
+        results sorted by the items' ``index``. ``progress`` is called with the number of items of
+        each finished batch.
+        """
+        found: dict[int, T] = {}
+        training = self.training
+        self.eval()
+        try:
+            for batch in batches:
+                found |= zip(batch.index, function(batch.to(self.device)), strict=True)
+                if progress is not None:
+                    progress(len(batch.index))
+        finally:
+            self.train(training)
+        return [found[index] for index in sorted(found)]
+
+    def _start_scoring(self, sets: int) -> None:
+        self.scores, self.items = nn.ModuleList(), nn.ModuleList()
+        self.throughput = InferenceThroughput()
+        for _ in range(sets):
+            self._add_set()
+
+    def _add_set(self) -> None:
+        self.scores.append(self.new_scores().to(self.device))
+        self.items.append(SumMetric().to(self.device))
+
+    def _score(self, batch: Any, dataloader: int) -> None:
+        while len(self.scores) <= dataloader:  # more data loaders than `test_names`
+            self._add_set()
+        self.score(batch, self.scores[dataloader])
+        self.items[dataloader].update(len(batch.index))  # type: ignore[operator]  # a metric has it
+
+    def _log_results(self, prefix: str, index: int, prog_bar: bool = False) -> None:
+        """Log the scores of a data set and its number of items, over all processes."""
+        results: dict[str, Tensor] = self.scores[index].compute()  # type: ignore[operator]  # scores have it
+        self.log_dict(
+            {f"{prefix}/{name}": value for name, value in results.items()}, prog_bar=prog_bar
+        )
+        self.log(f"{prefix}/items", self.items[index].compute())  # type: ignore[operator]
+
+    # Checkpoints
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["tfzoo"] = self.checkpoint_entry()
+
+    def checkpoint_entry(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "task": self.entry.name,
+            "recipe": self.recipe,
+            "tokenizer": self.tokenizer_state(),
+            "batches": self.batches,
+            "skipped": self.skipped,
+            "text": self._content(),
+            **({"foreign": self.foreign} if self.foreign else {}),
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        kept = checkpoint["tfzoo"]
+        if kept["tokenizer"] != self.tokenizer_state():
+            raise BadRun(
+                "the checkpoint has another tokenizer than the training data; resume with the data "
+                "that the checkpoint was trained on"
+            )
+        text = kept.get("text")
+        if text and self._content() not in ("", text):
+            raise BadRun(
+                "the training text has changed since the checkpoint was written; resume with the "
+                "text that the checkpoint was trained on"
+            )
+        self.batches = kept["batches"]
+        self.skipped_steps.total = kept.get("skipped", 0)
+
+    def save_pretrained(self, folder: str | Path, *, repository: str = "") -> None:
+        """Write a folder with the weights in safetensors (``model.safetensors``), recipe and
+        tokenizer in JSON and a model card (``README.md``), which :meth:`load` and all commands
+        read::
+
+            task = tfzoo.TranslationTask.load("runs/numbers/1")
+            task.save_pretrained("numbers")
+            tfzoo.TranslationTask.load("numbers").translate(["twenty plus two"])
+
+        The folder is written under a temporary name, read back and compared, then renamed. Absolute
+        paths in the recipe are shortened to their last part.
+
+        Args:
+            folder: a new or an empty folder.
+            repository: ``name/repository`` on the Hub, for the model card.
+
+        Raises:
+            TfzooError: the folder exists and is not empty, or cannot be written.
+        """
+        kept = {**self.checkpoint_entry(), "results": self.results}
+        size = sum(one.numel() for one in self.parameters())
+        card = model_card(type(self), kept, size, repository)
+        pretrained.write(Path(folder), self.state_dict(), kept, card)
+
+    def push_to_hub(
+        self,
+        repository: str,
+        *,
+        private: bool | None = None,
+        commit_message: str = "Upload a model of tfzoo",
+    ) -> str:
+        """Upload what :meth:`save_pretrained` writes to a repository of the Hugging Face Hub, which
+        is created if there is none, and return the address of the commit. Log in before, with ``hf
+        auth login`` or the variable ``HF_TOKEN``.
+
+        Args:
+            repository: ``name/repository``.
+            private: whether a new repository is private; None: the organisation's default.
+            commit_message: the message of the commit.
+
+        Raises:
+            TfzooError: the Hub refuses it, or cannot be reached.
+        """
+        with TemporaryDirectory() as place:
+            folder = Path(place) / "model"
+            self.save_pretrained(folder, repository=repository)
+            return hub.upload(folder, repository, private=private, message=commit_message)
+
+    def _add_options(self) -> None:
+        if self.options:
+            self.recipe["options"] = self.options
+
+    def _content(self) -> str:
+        """A hash of the training text, or "" if the data has none."""
+        data = getattr(_adapters.trainer_of(self), "datamodule", None)
+        return getattr(data, "content", "")
+
+
+def parameters_of(optimizer: Any) -> list[nn.Parameter]:
+    """The parameters that an optimiser trains."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """The rows of a table, without its empty columns.
+
+    >>> rows_of({"text": [], "score": [0.5, 0.25]})
+    [{'score': 0.5}, {'score': 0.25}]
+    """
+    kept = {name: column for name, column in columns.items() if len(column)}
+    return [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)]

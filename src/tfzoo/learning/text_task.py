@@ -1,0 +1,139 @@
+"""Tasks that read one text and give a vector of numbers for it: classes, a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from torch import Tensor, nn
+
+from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
+from tfzoo.data.inference_batches import OnTruncated, text_batches
+from tfzoo.learning import attention, foreign
+from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Task
+from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.pages.attention import AttentionMaps
+from tfzoo.special_ids import PAD
+
+T = TypeVar("T")
+
+
+class TextTask(Task):
+    """A task whose model is a :class:`~tfzoo.TransformerClassifier`, or any module that maps
+    ``tokens`` ``(b n)`` to numbers ``(b c)``.
+
+    A subclass writes :meth:`outputs`, :meth:`answers_of` and what a
+    :class:`~tfzoo.learning.task.Task` leaves to it: ``training_step``, ``new_scores``, ``score``,
+    ``prediction_rows``, ``line_function`` and ``facts``.
+    """
+
+    Model: ClassVar[type[nn.Module]] = TransformerClassifier
+    tokenizer_of_data = "vocabulary"
+    model: Any
+    tokenizer: Vocabulary
+
+    @classmethod
+    def outputs(cls, vocabulary: Vocabulary | None) -> int:
+        """How many numbers the model gives for a text; a possible one without a vocabulary."""
+        raise NotImplementedError
+
+    def answers_of(self, batch: ClassificationBatch) -> list[Any]:
+        """The ``Answer`` to each text of a batch; ``truncated`` is set later."""
+        raise NotImplementedError
+
+    @classmethod
+    def model_arguments(
+        cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
+        return {"vocab_size": size, "classes": cls.outputs(tokenizer)}
+
+    @classmethod
+    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
+        return Vocabulary.restore(state)
+
+    def max_positions(self) -> tuple[int | None, int | None]:
+        return (getattr(self.model, "max_positions", None),) * 2
+
+    def max_length(self) -> int | None:
+        """The number of tokens that are read of a text, EOS included: the model's positions or
+        ``data.max_length`` of the recipe, whichever is less; None: all.
+        """
+        trained = self.recipe.get("data", {}).get("max_length")
+        limits = [self.max_positions()[0], None if trained is None else trained + 1]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def logits(self, batch: ClassificationBatch) -> Tensor:
+        """What the model gives: ``(b c)``."""
+        if self.foreign:
+            return foreign.class_logits(self.model, batch.tokens, self.outputs(self.tokenizer))
+        return self.model(batch.tokens, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
+
+    def forward_batch(self, batch: ClassificationBatch) -> object:
+        return self.logits(batch)
+
+    def tokens_in(self, batch: ClassificationBatch) -> Tensor | int:
+        """The number of tokens of a batch that are no padding."""
+        return (batch.tokens != PAD).sum() if batch.padding else batch.tokens.numel()
+
+    def for_lines(
+        self,
+        lines: Iterable[str],
+        function: Callable[[ClassificationBatch], list[T]],
+        *,
+        max_tokens: int = 4096,
+        progress: OnProgress | None = None,
+        on_truncated: OnTruncated | None = None,
+    ) -> list[T]:
+        """Apply ``function`` to batches of the lines; return the results in the order of the lines.
+
+        Args:
+            lines: texts. A text longer than :meth:`max_length` is truncated.
+            function: returns a list with an item for each text of a batch.
+            max_tokens: maximum number of tokens of a batch.
+            progress: called with the number of lines of each finished batch.
+            on_truncated: called with the indices of truncated lines, if there are any, and the
+                number of tokens that are read of each; None: a ``UserWarning`` counts them.
+
+        Raises:
+            BadData: ``lines`` is one string.
+        """
+        batches = text_batches(lines, self.tokenizer, max_tokens, self.max_length(), on_truncated)
+        return self.in_order(batches, function, progress)
+
+    def answers(self, texts: Iterable[str]) -> list[Any]:
+        truncated: set[int] = set()
+        found = self.for_lines(
+            texts, self.answers_of, on_truncated=lambda rows, _: truncated.update(rows)
+        )
+        for row in truncated:
+            found[row].truncated = True
+        return found
+
+    def attention(self, text: str) -> AttentionMaps:
+        """The attention maps of one text, layer by layer::
+
+            for one in task.attention("[MAX 4 3 ]"):
+                print(one.layer, one.weights.shape, one.keys)
+
+        A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text is
+        truncated to :meth:`max_length`.
+
+        Raises:
+            BadData: the text is empty.
+            BadOption: the model is not tfzoo's, or no layer has a map.
+
+        Warns:
+            UserWarning: names the layers without a map; or says that the text is truncated.
+        """
+        notes: list[str] = []
+
+        def maps(batch: ClassificationBatch) -> list[AttentionMaps]:
+            tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
+            sides: attention.Tokens = {"encoder": (tokens, tokens)}
+            found, (answer,) = attention.record(self.model, lambda: self.answers_of(batch), sides)
+            return [attention.page_of(self, found, text, self.facts(answer), notes)]
+
+        attention.check(self, text)
+        (page,) = self.for_lines([text], maps, on_truncated=attention.add_note(notes))
+        return page

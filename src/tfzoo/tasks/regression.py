@@ -1,0 +1,227 @@
+"""Regression: a number for each text."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torchmetrics import MeanAbsoluteError, MeanMetric, MeanSquaredError, PearsonCorrCoef
+
+from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
+from tfzoo.data.inference_batches import OnTruncated
+from tfzoo.data.labelled_text import LabelledText
+from tfzoo.data.prepare import SplitFingerprint
+from tfzoo.errors import BadData
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of
+from tfzoo.learning.text_task import TextTask
+from tfzoo.registry import register
+
+
+class RegressionData(LabelledText):
+    """Batches of texts for :class:`RegressionTask`; a label is a number. Where the text comes from
+    and how it is read: :class:`~tfzoo.data.labelled_text.LabelledText`.
+
+    Raises:
+        BadData: a label that is no finite number; the message names split and row.
+    """
+
+    def encode_labels(self, name: str, read: SplitFingerprint) -> NDArray[np.float32]:
+        """The number of each example of a split."""
+        numbers = np.empty(read.examples, np.float32)
+        for row, (_, label) in enumerate(self.splits[name]):
+            try:
+                numbers[row] = float(label)
+            except ValueError:
+                numbers[row] = np.nan
+            if not np.isfinite(numbers[row]):
+                raise BadData(f"{name}, example {row + 1}: the label {label!r} is no finite number")
+        return numbers
+
+
+class RegressionScores(nn.Module):
+    """The scores of one data set.
+
+    ``loss`` is the mean squared error in units of the training labels' variance; ``mse`` the mean
+    squared error, ``mae`` the mean absolute error; ``pearson`` the correlation of predictions and
+    labels.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss = MeanMetric()
+        self.mse, self.mae = MeanSquaredError(), MeanAbsoluteError()
+        self.pearson = PearsonCorrCoef()
+
+    def update(self, predicted: Tensor, label: Tensor, loss: Tensor) -> None:
+        """Add a batch: predictions, labels and losses, ``(b)`` each."""
+        self.loss.update(loss)
+        for metric in (self.mse, self.mae, self.pearson):
+            metric.update(predicted, label)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The scores, over all processes."""
+        return {
+            "loss": self.loss.compute(),
+            "mse": self.mse.compute(),
+            "mae": self.mae.compute(),
+            "pearson": self.pearson.compute(),
+        }
+
+
+@dataclass
+class RegressionAnswer:
+    """The number of a text, and whether the text was truncated because it is longer than the model
+    reads.
+    """
+
+    value: float
+    truncated: bool = False
+
+
+@register("task", "regression")
+class RegressionTask(TextTask):
+    """Training, evaluation and inference of a model that gives a number for a text.
+
+    The model learns ``(y - mean) / std``, with the mean and the standard deviation of the training
+    labels, by the squared error; predictions are in the labels' own unit.
+
+    A batch is a :class:`~tfzoo.ClassificationBatch` whose ``label`` ``(b)`` is fp32.
+
+    Args:
+        model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size and
+            ``classes=1``, or any module that maps ``tokens`` to ``(b 1)``.
+        tokenizer: ``RegressionData.vocabulary``: the tokenizer; it has no labels.
+        optim: learning rate and schedule.
+        compute: compilation of layers, activation checkpointing.
+        seed: the random state of each training batch is derived from it.
+
+    Raises:
+        BadData: (when training starts) all training labels are equal.
+    """
+
+    Data = RegressionData
+    example: ClassVar[Mapping[str, Any]] = {
+        "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
+    }
+    command = "regress"
+    command_help = "predict a number for each line of text"
+    Answer = RegressionAnswer
+    monitor = "val/mse"
+    higher_is_better: ClassVar[Mapping[str, bool]] = {
+        "loss": False,
+        "mse": False,
+        "mae": False,
+        "pearson": True,
+    }
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Vocabulary,
+        *,
+        optim: Optim | None = None,
+        compute: Compute | None = None,
+        seed: int = 0,
+    ) -> None:
+        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
+        super().__init__(model, tokenizer, settings, seed)
+        # Buffers, so that a checkpoint has those of its training set.
+        self.register_buffer("mean", torch.tensor(0.0))
+        self.register_buffer("std", torch.tensor(1.0))
+
+    @classmethod
+    def outputs(cls, vocabulary: Vocabulary | None) -> int:
+        return 1
+
+    def on_fit_start(self) -> None:
+        """Take mean and standard deviation from the training set."""
+        train = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
+        if train is None:  # a data module of another package: labels are learnt as they are
+            return
+        numbers = np.asarray(train.labels[train.rows], np.float64)
+        if numbers.std() == 0:
+            raise BadData(f"train: every label is {numbers[0]:g}; nothing can be learnt of them")
+        self.mean.fill_(float(numbers.mean()))
+        self.std.fill_(float(numbers.std()))
+
+    def predicted(self, batch: ClassificationBatch) -> Tensor:
+        """The number of each text: ``(b)``, in at least fp32."""
+        outputs = self.logits(batch)[:, 0]
+        outputs = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
+        return outputs * self.std + self.mean
+
+    def losses(self, predicted: Tensor, label: Tensor) -> Tensor:
+        """``((p - y) / std)^2`` of each text: ``(b), (b) -> (b)``."""
+        return ((predicted - label) / self.std).square()
+
+    def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
+        losses = self.losses(self.predicted(batch), batch.label)
+        self.log_training({}, self.tokens_in(batch))
+        return self.summed(losses.sum(), len(losses))
+
+    def new_scores(self) -> RegressionScores:
+        return RegressionScores()
+
+    def score(self, batch: ClassificationBatch, scores: RegressionScores) -> None:
+        with self.throughput.timed(self.device):
+            predicted = self.predicted(batch)
+        self.throughput.items += len(predicted)
+        scores.update(predicted, batch.label, self.losses(predicted, batch.label))
+
+    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
+        """Mean squared errors on the test set in a line: of always predicting the training labels'
+        mean, of the model.
+        """
+        if "test/mse" not in scores:
+            return ""
+        name = "test" if "test" in data.test_names else data.test_names[0]
+        numbers = np.asarray(data.sets[name].labels, np.float64)
+        mean = float(np.square(numbers - self.mean.item()).mean())
+        return f"mean of training {mean:.4g}  mse {scores['test/mse']:.4g}"
+
+    def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
+        columns = {
+            "text": batch.source_text,
+            "value": batch.label.tolist(),
+            "prediction": self.predicted(batch).tolist(),
+        }
+        return rows_of(columns)
+
+    def answers_of(self, batch: ClassificationBatch) -> list[RegressionAnswer]:
+        return [RegressionAnswer(value) for value in self.predicted(batch).tolist()]
+
+    def facts(self, answer: RegressionAnswer) -> dict[str, str]:
+        return {"value": f"{answer.value:.4g}"}
+
+    def line_function(
+        self, given: Namespace, on_truncated: OnTruncated
+    ) -> tuple[str | None, LineFunction]:
+        def regress(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
+            for answer in self.for_lines(
+                lines,
+                self.answers_of,
+                max_tokens=given.max_tokens,
+                progress=progress,
+                on_truncated=on_truncated,
+            ):
+                yield f"{answer.value:.6g}"
+
+        return None, regress
+
+    def model_to_export(self) -> nn.Module:
+        """The model with mean and standard deviation in its last layer."""
+        model: Any = super().model_to_export()
+        with torch.no_grad():
+            model.head.weight.mul_(self.std.cpu())
+            model.head.bias.mul_(self.std.cpu()).add_(self.mean.cpu())
+        return model  # type: ignore[no-any-return]  # a module

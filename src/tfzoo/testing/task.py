@@ -1,0 +1,176 @@
+"""Contracts of tasks, each held against the task's own ``example``."""
+
+from __future__ import annotations
+
+import io
+import json
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from contextlib import redirect_stderr
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfzoo.registry import Entry
+from tfzoo.terminal import silence_lightning
+from tfzoo.testing.contract import Violation, assert_same, contract
+
+SMALL: Mapping[str, Any] = {
+    "seed": 0,
+    "model": {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0},
+    "optim": {"lr": 0.01, "schedule": "constant"},
+}
+"""What the example's recipe does not say: a model that is built and trained in no time."""
+EXAMPLES = 8
+"""How many rows of a split are looked at."""
+STEPS = 40
+"""Training steps after which the loss must have become smaller."""
+
+
+def example(entry: Entry) -> tuple[Any, Any]:
+    """The task of the example, in evaluation mode, and its data."""
+    cls: Any = entry.cls
+    recipe = {"task": entry.name, **SMALL, **cls.example}
+    data = cls.Data(seed=0, **recipe["data"])
+    with redirect_stderr(io.StringIO()):  # what the data has to say of itself
+        data.prepare_data()
+    data.setup()
+    return cls.build(recipe, getattr(data, cls.tokenizer_of_data)).double().eval(), data
+
+
+def scores_of(task: Any, batches: list[Any]) -> dict[str, Tensor]:
+    """The scores of a data set that comes in these batches."""
+    scores = task.new_scores().double()
+    with torch.no_grad():
+        for batch in batches:
+            task.score(batch, scores)
+    found: dict[str, Tensor] = scores.compute()
+    return found
+
+
+def batches_of(data: Any, sizes: list[int]) -> list[Any]:
+    """The first rows of the validation set in batches of these sizes, in order."""
+    rows = iter(range(len(data.sets["val"])))
+    return [data.sets["val"][[next(rows) for _ in range(size)]] for size in sizes]
+
+
+@contract("task")
+def scores_are_those_that_it_declares(entry: Entry) -> None:
+    """``new_scores`` computes what ``higher_is_better`` lists, and ``monitor`` is one of them."""
+    task, data = example(entry)
+    found = scores_of(task, batches_of(data, [EXAMPLES]))
+    declared = set(task.higher_is_better)
+    if found.keys() - declared:
+        raise Violation(f"not declared: {', '.join(sorted(found.keys() - declared))}")
+    split, _, name = task.monitor.partition("/")
+    if split != "val" or name not in declared:
+        raise Violation(f"monitor {task.monitor!r} is no score of validation")
+
+
+@contract("task")
+def padding_has_no_influence_on_scores(entry: Entry) -> None:
+    """The scores of texts in one batch, where short ones are padded, are those of each alone."""
+    task, data = example(entry)
+    together = scores_of(task, batches_of(data, [EXAMPLES]))
+    alone = scores_of(task, batches_of(data, [1] * EXAMPLES))
+    for name in together:
+        assert_same(alone[name], together[name], name)
+
+
+@contract("task")
+def scores_do_not_depend_on_the_order(entry: Entry) -> None:
+    """The scores of a data set are the same, in whatever batches and order its texts come."""
+    task, data = example(entry)
+    batches = batches_of(data, [3, EXAMPLES - 3])
+    first, second = scores_of(task, batches), scores_of(task, batches[::-1])
+    for name in first:
+        assert_same(second[name], first[name], name)
+
+
+@contract("task")
+def predictions_are_in_the_order_of_the_rows(entry: Entry) -> None:
+    """``predictions`` has a row for each text of a test set, at the text's place."""
+    task, data = example(entry)
+    name = data.test_names[0]
+    rows = task.predictions(data, name)
+    if len(rows) != len(data.sets[name]):
+        raise Violation(f"{len(rows)} predictions of {len(data.sets[name])} texts")
+    with torch.no_grad():
+        alone = [task.prediction_rows(data.sets[name][[row]])[0] for row in range(EXAMPLES)]
+    for row, (found, wanted) in enumerate(zip(rows, alone, strict=False)):
+        for column, value in wanted.items():
+            if isinstance(value, float):
+                assert_same(torch.tensor(found[column]), torch.tensor(value), f"row {row}")
+            elif found[column] != value:
+                raise Violation(f"row {row}: {column} is {found[column]!r}, not {value!r}")
+
+
+@contract("task")
+def a_checkpoint_alone_restores_it(entry: Entry) -> None:
+    """A task that is built from what a checkpoint holds has the same scores and settings."""
+    task, data = example(entry)
+    kept = {"tfzoo": task.checkpoint_entry(), "state_dict": task.state_dict()}
+    again = type(task).from_checkpoint(kept).double()
+    if again.recipe != task.recipe:
+        raise Violation("the recipe is another one")
+    batches = batches_of(data, [EXAMPLES])
+    first, second = scores_of(task, batches), scores_of(again, batches)
+    for name in first:
+        assert_same(second[name], first[name], name)
+
+
+@contract("task")
+def answers_have_the_declared_form(entry: Entry) -> None:
+    """``answers`` gives an ``Answer`` for each text, which JSON can hold; ``facts`` are lines of
+    text; the command writes a line for each text.
+    """
+    task, data = example(entry)
+    texts = list(batches_of(data, [EXAMPLES])[0].source_text)
+    answers = task.answers(texts)
+    if [type(answer) for answer in answers] != [task.Answer] * len(texts):
+        raise Violation(f"answers must be a list with a {task.Answer.__name__} for each text")
+    for answer in answers:
+        json.dumps(asdict(answer))
+        if not all(isinstance(text, str) for text in task.facts(answer).values()):
+            raise Violation("facts must be texts")
+    parser = ArgumentParser()
+    task.add_arguments(parser)
+    given = parser.parse_args([])
+    given.max_tokens = 4096
+    _, function = task.line_function(given, lambda rows, tokens: None)
+    lines = list(function(texts, None))
+    if len(lines) != len(texts) or any("\n" in line for line in lines):
+        raise Violation(f"{len(lines)} lines for {len(texts)} texts")
+
+
+@contract("task")
+def training_lowers_the_loss(entry: Entry) -> None:
+    """After some steps the training loss is smaller than at the start, and finite."""
+    from lightning.pytorch import Callback, Trainer
+
+    task, data = example(entry)
+    losses: list[float] = []
+
+    class Losses(Callback):
+        def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+            losses.append(float(trainer.callback_metrics["train/loss"]))
+
+    silence_lightning()
+    trainer = Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_steps=STEPS,
+        limit_val_batches=0,
+        log_every_n_steps=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[Losses()],
+    )
+    trainer.fit(task.train(), datamodule=data)
+    first, last = sum(losses[:5]) / 5, sum(losses[-5:]) / 5
+    if not last < first:
+        raise Violation(f"{first:.4g} in the first steps, {last:.4g} after {len(losses)}")
