@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tfzoo.tasks.compute import Compute
 from torch.profiler import ProfilerActivity, profile
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
@@ -17,7 +18,6 @@ from tfzoo.commands.main import main
 from tfzoo.costs.peak import Unknown, step_peak
 from tfzoo.costs.step import Counter, Sizes, loss
 from tfzoo.runs import memory
-from tfzoo.tasks.compute import Compute
 
 ADDITIVE = {"attention": "additive"}
 GRU = {"mixer": "gru", "position": "none"}
