@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs/swap-transformers.md"
-ROW = re.compile(r"^\| (\w+) \| (\w*) \| (equal|refused|not built|different) \|", re.MULTILINE)
+ROW = re.compile(
+    r"^\| (\w+) \| (\w*) \| (equal|refused|different|not reached|not built) \|", re.MULTILINE
+)
 
 
 def outcomes() -> dict[str, str]:
@@ -16,16 +18,17 @@ def outcomes() -> dict[str, str]:
     return {name: outcome for name, _, outcome in ROW.findall(PAGE.read_text("utf-8"))}
 
 
-def test_no_model_of_the_page_differs() -> None:
+def test_no_model_of_the_page_differs_and_a_tenth_or_less_was_not_compared() -> None:
     found = [*outcomes().values()]
     assert len(found) > 400
     assert "different" not in found
+    assert sum(one.startswith("not") for one in found) <= 0.1 * len(found)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["bert", "gemma2", "gpt_oss", "llama", "opt", "vit", "whisper"])
 def test_what_the_page_says_comes_out_again(name: str) -> None:
-    from benchmarks.swap_transformers import family, files
+    from benchmarks.swap_transformers.families import family, files
 
     (module,) = files([name])
     for row in family(module):

@@ -129,6 +129,8 @@ def mask_and_bias(
     mask = mask[(None,) * (4 - mask.dim())]
     if mask.dtype != torch.bool:
         return Mask(), mask.to(q.dtype)
+    if mask.shape[-1] not in (1, k.shape[2]) and mask.all():  # hides nothing, of fewer keys
+        return Mask(), None
     if mask.shape[1] == 1 and (mask.shape[2] == 1 or mask.stride(2) == 0):  # padding alone
         return Mask(keys=mask[:, 0, 0]), None
     return Mask(allowed=mask.expand(-1, -1, q.shape[2], k.shape[2])), None
@@ -216,11 +218,12 @@ def heads_of(module: Any) -> tuple[int, int]:
     places = (module, module.config)
     heads = next((getattr(at, key) for at in places for key in HEADS if hasattr(at, key)), None)
     width = next((getattr(module, key) for key in HEAD_DIMS if hasattr(module, key)), None)
-    if width is None and heads:
-        width = getattr(module.config, "hidden_size", 0) // heads
-    if not heads or not width:
+    hidden = getattr(module.config, "hidden_size", None)
+    if width is None and isinstance(heads, int) and isinstance(hidden, int):
+        width = hidden // heads
+    if not isinstance(heads, int) or not isinstance(width, int) or not heads * width:
         raise NotSwappable("the number or the width of its heads is not known")
-    return int(heads), int(width)
+    return heads, width
 
 
 def interface_attention(module: Any, spec: Spec) -> InterfaceAttention:
