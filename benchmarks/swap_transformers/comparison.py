@@ -165,7 +165,8 @@ def compare(model: Any, batch: dict[str, Any], wanted: set[str]) -> list[Row]:
         refused = swapped(model)
         after, whole_after = run(model, batch)
     except BadOption as error:
-        return [Row(kind, title, "refused", str(error).splitlines()[-1]) for kind in modules]
+        reason = re.split(r"\s{2,}", str(error).splitlines()[-1])[-1]
+        return [Row(kind, title, "refused", reason) for kind in modules]
     except Exception as error:  # of any kind: what ran before does not run now
         return [Row(kind, title, "different", told(error)) for kind in modules]
     reached = changed_by_another(model, batch, after)
@@ -202,7 +203,7 @@ def judged(
     """Outcome, reason and difference of one class."""
     of_attention = max(largest(before[name], after.get(name, [])) for name in names)
     difference = max(of_attention, of_whole)
-    if not reached.issuperset(names):
+    if reached.isdisjoint(names):
         return "not reached", f"{OTHER} gives the same output", difference
     if difference < TOLERANCE:
         return "equal", "", difference
