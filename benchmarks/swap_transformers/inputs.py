@@ -217,7 +217,7 @@ CALLS: dict[str, Callable[[Any], dict[str, Any]]] = {
         "cross_attention_states": torch.randn(2, 5, hidden(config)),
     },
     "Molmo2VisionModel": lambda config: {
-        "pixel_values": torch.randn(2, config.image_num_patches, 3 * config.image_patch_size**2)
+        "pixel_values": torch.randn(2, config.num_position_embeddings, 3 * config.patch_size**2)
     },
     "MuseGlimmerAssistantModel": lambda config: {
         "noise_embeds": torch.randn(2, 4, hidden(config)),

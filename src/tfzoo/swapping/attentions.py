@@ -32,9 +32,9 @@ def check_attention(model: nn.Module, name: str) -> None:
         raise NotSwappable("it has add_bias_kv or add_zero_attn")
 
 
-def attention_replacement(old: Any, spec: Spec) -> nn.Module:
-    """A :class:`MultiheadAttention` with the attention component ``spec`` and the projections of
-    ``old``, a ``torch.nn.MultiheadAttention`` or a :class:`MultiheadAttention`.
+def attention_replacement(old: Any, spec: Spec | None, weighting: Spec | None) -> nn.Module:
+    """A :class:`MultiheadAttention` with these components and the projections of ``old``, a
+    ``torch.nn.MultiheadAttention`` or a :class:`MultiheadAttention`. None keeps what it has.
     """
     like = old.out_proj.weight
     options: dict[str, Any] = {}
@@ -55,11 +55,15 @@ def attention_replacement(old: Any, spec: Spec) -> nn.Module:
         batch_first=old.batch_first,
         device=like.device,
         dtype=like.dtype,
-        attention=dict(spec) if not isinstance(spec, str) else spec,
+        attention=spec if isinstance(spec, str) else dict(spec or {"name": "scaled_dot_product"}),
         **options,
     )
+    kept = None
     if isinstance(old, MultiheadAttention):
-        new.cap, new.weighting = old.cap, old.weighting
+        new.cap, kept = old.cap, old.weighting
+        new.attention = old.attention if spec is None else new.attention
+    new.weighting = huggingface.made_weighting(weighting, old.num_heads, kept)
+    new.to(device=like.device, dtype=like.dtype)
     projections = {
         name: value for name, value in old.state_dict().items() if not name.startswith("attention.")
     }

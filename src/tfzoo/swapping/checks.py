@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 from torch import nn
 
@@ -56,17 +57,23 @@ def check_norm_fits(
         check_clashes(options.parts(causal=True), allow)
 
 
-def check_attention_fits(model: nn.Module, attention: Spec, allow: Collection[str]) -> None:
-    """Check an attention against the positions of the model.
+def check_attention_fits(
+    model: nn.Module, attention: Spec | None, weighting: Spec | None, allow: Collection[str]
+) -> None:
+    """Check an attention and a weighting, of which None is left as it is, against each other and
+    the positions of the model.
 
     Raises:
         Clash: the attention does not have the trait ``rotatable``, and the model has rotary
-            positions.
+            positions; or the weighting has no use for the scores of the attention.
     """
-    if any(re.search("(?i)rotary|rope", type(module).__name__) for module in model.modules()):
-        spec = attention if isinstance(attention, str) else dict(attention)
-        options = StackOptions(attention=spec, position="rotary")
-        check_clashes(options.parts(causal=False), allow)
+    rotary = any(re.search("(?i)rotary|rope", type(one).__name__) for one in model.modules())
+    specs = {"attention": attention, "weighting": weighting}
+    chosen: dict[str, Any] = {
+        kind: spec if isinstance(spec, str) else dict(spec) for kind, spec in specs.items() if spec
+    }
+    options = StackOptions(**chosen, position="rotary" if rotary else "none")
+    check_clashes(options.parts(causal=False), allow)
 
 
 def decoders(model: nn.Module) -> Iterator[str]:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from tfzoo import _adapters
 from tfzoo.attention.scaled_dot_product import ScaledDotProduct
 from tfzoo.blocks.multihead import repeat_kv
-from tfzoo.contracts import Attention
+from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.registry import Spec, create
@@ -38,12 +38,14 @@ HEAD_DIMS = ("qk_head_dim", "head_dim", "attention_head_size", "key_value_proj_d
 
 class InterfaceAttention(nn.Module):
     """A component in the place of the attention function of a ``transformers`` attention module,
-    made for so many heads of such a width.
+    made for so many heads of such a width. ``weighting`` None is a softmax.
     """
 
-    def __init__(self, attention: Attention, heads: int, head_dim: int) -> None:
+    def __init__(
+        self, attention: Attention, weighting: Weighting | None, heads: int, head_dim: int
+    ) -> None:
         super().__init__()
-        self.attention = attention
+        self.attention, self.weighting = attention, weighting
         made = {"heads": heads, "head_dim": head_dim}
         self.sizes = {name: made[name] for name in attention.entry.supplied if name in made}
 
@@ -60,7 +62,12 @@ class InterfaceAttention(nn.Module):
                     f"attention {self.attention.entry.name!r} was made with {name}={size}, but the "
                     f"model calls it with {sizes[name]}: leave this attention out with skip"
                 )
-        return compute(self.attention, q, k, v, **terms)
+        if self.weighting is not None and terms["sinks"] is not None:
+            raise BadOption(
+                f"weighting {self.weighting.entry.name!r} takes the place of a softmax, but the "
+                "model's attention has sinks in its softmax: leave this attention out with skip"
+            )
+        return compute(self.attention, q, k, v, weighting=self.weighting, **terms)
 
 
 def compute(
@@ -76,6 +83,7 @@ def compute(
     softcap: float | None,
     position_bias: Tensor | None,
     sinks: Tensor | None,
+    weighting: Weighting | None = None,
 ) -> Tensor:
     """``attention`` with the terms of a call of the interface: ``(b h q c), (b kv_heads k c), (b
     kv_heads k e) -> (b q h e)``.
@@ -92,6 +100,7 @@ def compute(
         softcap: the limit of a soft cap on the scores.
         position_bias: is added to the scores.
         sinks: ``(h)`` or ``(b h q 1)``, the score of a key of each head that has no value.
+        weighting: in the place of the softmax; then there are no sinks.
     """
     heads, width = q.shape[1], q.shape[3]
     if scaling is not None and scaling != width**-0.5:
@@ -100,9 +109,16 @@ def compute(
     visible, bias = mask_and_bias(q, k, mask, causal and q.shape[2] > 1)
     if position_bias is not None:
         bias = position_bias if bias is None else bias + position_bias
-    weighting = None if sinks is None else partial(softmax_with_sinks, sinks=sinks)
+    with_sinks = None if sinks is None else partial(softmax_with_sinks, sinks=sinks)
     y: Tensor = attention(
-        q, k, v, mask=visible, bias=bias, dropout=dropout, cap=softcap, weighting=weighting
+        q,
+        k,
+        v,
+        mask=visible,
+        bias=bias,
+        dropout=dropout,
+        cap=softcap,
+        weighting=with_sinks or weighting,
     )
     return y.transpose(1, 2).contiguous()
 
@@ -226,16 +242,32 @@ def heads_of(module: Any) -> tuple[int, int]:
     return heads, width
 
 
-def interface_attention(module: Any, spec: Spec) -> InterfaceAttention:
-    """A component for an attention module."""
+def interface_attention(
+    module: Any, attention: Spec | None, weighting: Spec | None
+) -> InterfaceAttention:
+    """Components for an attention module; None keeps what it has."""
     heads, head_dim = heads_of(module)
     like = next(module.parameters())
+    old: InterfaceAttention | None = getattr(module, NAME, None)
     layers = getattr(module.config, "num_hidden_layers", 1)
     layer = getattr(module, "layer_idx", None) or 0
     sizes = {"heads": heads, "head_dim": head_dim, "layer": layer, "layers": layers}
-    attention = create("attention", spec, **sizes)
-    attention.to(device=like.device, dtype=like.dtype)
-    return InterfaceAttention(attention, heads, head_dim).train(module.training)
+    scores: Attention = (
+        old.attention
+        if attention is None and old is not None
+        else create("attention", attention or "scaled_dot_product", **sizes)
+    )
+    weights = made_weighting(weighting, heads, None if old is None else old.weighting)
+    made = InterfaceAttention(scores, weights, heads, head_dim)
+    return made.to(device=like.device, dtype=like.dtype).train(module.training)
+
+
+def made_weighting(spec: Spec | None, heads: int, old: Weighting | None) -> Weighting | None:
+    """The weighting of a spec, or ``old``; None is a softmax, which attention computes faster."""
+    if spec is None:
+        return old
+    made: Weighting = create("weighting", spec, heads=heads)
+    return None if "softmax" in made.entry.traits else made
 
 
 def pretrained_models(model: nn.Module) -> Iterator[str]:

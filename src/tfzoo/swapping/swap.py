@@ -1,4 +1,4 @@
-"""Replaces the norms and attentions of a model by components of tfzoo."""
+"""Replaces parts of a model by components of tfzoo."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from tfzoo.blocks.stack import Stack
 from tfzoo.blocks.transformer_layer import TransformerLayer
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, listing
 from tfzoo.registry import Spec, registry
-from tfzoo.swapping import attentions, fast_path, huggingface
+from tfzoo.swapping import attentions, fast_path, feedforwards, huggingface, positions
 from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, mixes_tokens
+from tfzoo.swapping.feedforwards import FoundFeedForward, SwappedFeedForward
 from tfzoo.swapping.norms import FoundNorm, NotSwappable, find_norm, is_norm, norm_replacement
 from tfzoo.swapping.padding import Valid, pass_padding, record_padding
 from tfzoo.swapping.report import SwappedModule, SwapReport
+
+SWAPPED = ("norm", "attention", "weighting", "feedforward", "position")
+"""The kinds of components that can take the place of parts of a model."""
 
 Patterns = str | Collection[str] | None
 
@@ -31,24 +35,30 @@ def swap(
     skip: Patterns = None,
     valid: Valid | None = None,
     allow: Collection[str] = (),
+    weighting: Spec | None = None,
+    feedforward: Spec | None = None,
+    position: Spec | None = None,
     **others: Spec,
 ) -> SwapReport:
-    """Replace the norms and the attentions of any model by components of tfzoo, in place.
+    """Replace parts of any model by components of tfzoo, in place.
 
     Norms are ``nn.LayerNorm``, ``nn.RMSNorm``, tfzoo's own, and modules whose class is called
     ``...LayerNorm`` or ``...RMSNorm`` and that compute one of the two (Hugging Face's). Attentions
     are ``nn.MultiheadAttention``, alone or in PyTorch's Transformer layers, tfzoo's
     :class:`~tfzoo.MultiheadAttention`, and those of ``transformers`` models that call its
-    ``AttentionInterface``. A trained component becomes a submodule, so that the optimiser and
-    ``state_dict`` have it.
+    ``AttentionInterface``; their weighting can be replaced alone. Feed-forward layers are those of
+    PyTorch's Transformer layers, and modules that consist of two or three linear maps and compute
+    one of tfzoo's. Positions are ``nn.Embedding`` tables that are named so. A trained component
+    becomes a submodule, so that the optimiser and ``state_dict`` have it.
 
     Weight, bias and eps of a norm carry over where the component has them, and so do the
-    projections of an attention. Other parameters have the component's initial values. Swap after
-    pretrained weights are loaded and before the optimiser is made. Swapping again replaces what was
-    swapped in.
+    projections of an attention, the maps of a feed-forward layer where the component has maps of
+    the same shapes, and a table of positions to ``learned``. Other parameters have the component's
+    initial values. Swap after pretrained weights are loaded and before the optimiser is made.
+    Swapping again replaces what was swapped in.
 
     Args:
-        model: any module that contains norms or attentions.
+        model: any module that contains such parts.
         norm: the component that replaces every norm: a name, or a dict with its options; None
             leaves the norms.
         attention: the component that replaces every attention, likewise. It computes the scores in
@@ -63,6 +73,9 @@ def swap(
             function of the arguments of ``model.forward`` that returns ``(b n)``, true at tokens;
             or True: there is never any padding. A call without the argument has no padding.
         allow: rules of clashes to accept, as in :class:`~tfzoo.Transformer`.
+        weighting: the component that makes weights from scores in every attention.
+        feedforward: the component that replaces every feed-forward layer.
+        position: the component that replaces every table of positions, and adds vectors as well.
         others: refused; other kinds of components cannot be told in any model.
 
     Returns:
@@ -70,24 +83,23 @@ def swap(
 
     Raises:
         UnknownName: no such component.
-        BadOption: no such option of it; another kind; no norm, or no attention, can be replaced; or
-            the norm mixes tokens, and ``valid`` is missing or names no argument of the model.
+        BadOption: no such option of it; another kind; no part of a kind can be replaced; the norm
+            mixes tokens, and ``valid`` is missing or names no argument of the model; a feed-forward
+            layer with a loss of its own; or a position that acts in the attentions.
         Clash: a norm that mixes tokens in a decoder; an attention that is not rotatable in a model
-            with rotary positions.
+            with rotary positions; or a weighting that has no use for the attention's scores.
 
     >>> model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))
     >>> print(swap(model, norm="rms"))
               modules    was        now
     replaced  1          LayerNorm  rms  bias dropped
     """
+    specs = dict(zip(SWAPPED, (norm, attention, weighting, feedforward, position), strict=True))
     if others:
-        raise BadOption(
-            f"swap: {next(iter(others))}=... cannot be swapped, only norm and attention"
-        )
-    specs = {"norm": norm, "attention": attention}
+        raise BadOption(f"swap: {next(iter(others))}=... cannot be swapped, only {listing(specs)}")
     kinds = [kind for kind, spec in specs.items() if spec and registry(kind).options(spec)]
     if not kinds:
-        raise BadOption("swap: say what to swap: norm=..., attention=..., or both")
+        raise BadOption("swap: say what to swap: norm=..., attention=..., or others")
     matches = list(find(model, kinds, only, skip))
     chosen = [match for match in matches if not match.outcome]
     for kind in kinds:
@@ -98,8 +110,8 @@ def swap(
     if norm:
         names = [match.name for match in chosen if match.kind == "norm"]
         check_norm_fits(model, norm, names, valid, allow)
-    if attention:
-        check_attention_fits(model, attention, allow)
+    if attention or weighting:
+        check_attention_fits(model, attention, weighting, allow)
     notes = replace_modules(model, chosen, specs, valid)
     fast_path.switch_off(model)
     return SwapReport(tuple(report_entry(match, specs, notes) for match in matches))
@@ -107,12 +119,12 @@ def swap(
 
 @dataclass
 class Match:
-    """A norm or an attention of a model. ``outcome`` is set if it is not to be replaced."""
+    """A part of a model. ``outcome`` is set if it is not to be replaced."""
 
     name: str
     module: nn.Module
     kind: str
-    found: FoundNorm | None = None
+    found: FoundNorm | FoundFeedForward | None = None
     outcome: Literal["", "kept", "refused"] = ""
     reason: str = ""
 
@@ -127,34 +139,61 @@ def find(
     built = [
         name for name, one in model.named_modules() if isinstance(one, Stack | TransformerLayer)
     ]
+    wrappers = SwappedFeedForward | positions.SwappedPosition
+    own = [name for name, one in model.named_modules() if isinstance(one, wrappers)]
+    if like is None:
+        return
     for name, module in model.named_modules(remove_duplicate=False):
-        kind = kind_of(module)
-        if kind not in kinds or like is None:
-            continue
-        match = Match(name, module, kind)
-        try:
-            if only is not None and not fits(name, only):
-                match.outcome, match.reason = "kept", "not in only"
-            elif skip is not None and fits(name, skip):
-                match.outcome, match.reason = "kept", "in skip"
-            elif not name:
-                raise NotSwappable("it is the model itself")
-            elif any(huggingface.within(name, one) for one in built):
-                raise NotSwappable(f"a model of tfzoo takes {kind}= when it is built")
-            elif kind == "norm":
-                match.found = find_norm(module, like)
-            else:
-                attentions.check_attention(model, name)
-        except NotSwappable as why:
-            match.outcome, match.reason = "refused", str(why)
-        yield match
+        for kind in kinds_of(name, module):
+            if kind not in kinds or any(
+                name != one and huggingface.within(name, one) for one in own
+            ):
+                continue
+            match = Match(name, module, kind)
+            try:
+                if only is not None and not fits(name, only):
+                    match.outcome, match.reason = "kept", "not in only"
+                elif skip is not None and fits(name, skip):
+                    match.outcome, match.reason = "kept", "in skip"
+                elif any(huggingface.within(name, one) for one in built):
+                    raise NotSwappable(f"a model of tfzoo takes {kind}= when it is built")
+                else:
+                    match.found = look(model, match, like)
+            except NotSwappable as why:
+                match.outcome, match.reason = "refused", str(why)
+            yield match
 
 
-def kind_of(module: nn.Module) -> str:
-    """The kind of component that can replace a module; ``""`` if none can."""
+def kinds_of(name: str, module: nn.Module) -> Iterator[str]:
+    """The kinds of components that a module may be replaced by."""
     if is_norm(module):
-        return "norm"
-    return "attention" if attentions.is_attention(module) else ""
+        yield "norm"
+    if attentions.is_attention(module):
+        yield from ("attention", "weighting")
+    if feedforwards.is_feedforward(module):
+        yield "feedforward"
+    if positions.is_position(name, module):
+        yield "position"
+
+
+def look(model: nn.Module, match: Match, like: Tensor) -> FoundNorm | FoundFeedForward | None:
+    """What a replacement of a module needs to know of it.
+
+    Raises:
+        NotSwappable: it cannot be replaced.
+    """
+    own_place = match.kind == "feedforward" and type(match.module) in feedforwards.TORCH_LAYERS
+    if not match.name and not own_place:
+        raise NotSwappable("it is the model itself")
+    if match.kind == "norm":
+        return find_norm(match.module, like)
+    if match.kind == "feedforward":
+        return feedforwards.find_feedforward(match.module)
+    if match.kind == "position":
+        positions.check_position(match.name, match.module)
+    else:
+        attentions.check_attention(model, match.name)
+    return None
 
 
 def fits(name: str, patterns: Patterns) -> bool:
@@ -165,37 +204,53 @@ def fits(name: str, patterns: Patterns) -> bool:
 
 def build(match: Match, specs: Mapping[str, Spec | None]) -> tuple[nn.Module, str]:
     """The replacement of a module, and a note for the report."""
-    norm, attention = specs["norm"], specs["attention"]
-    if match.found is not None and norm:
-        return norm_replacement(match.module, match.found, norm)
-    if attention and huggingface.calls_interface(match.module):
-        return huggingface.interface_attention(match.module, attention), ""
-    return attentions.attention_replacement(match.module, attention or ""), ""
+    spec, attention, weighting = specs[match.kind] or "", specs["attention"], specs["weighting"]
+    if isinstance(match.found, FoundNorm):
+        return norm_replacement(match.module, match.found, spec)
+    if isinstance(match.found, FoundFeedForward):
+        return feedforwards.feedforward_replacement(match.module, match.found, spec)
+    if match.kind == "position":
+        return positions.position_replacement(match.module, spec)
+    if huggingface.calls_interface(match.module):
+        return huggingface.interface_attention(match.module, attention, weighting), ""
+    return attentions.attention_replacement(match.module, attention, weighting), ""
 
 
 def replace_modules(
     model: nn.Module, chosen: Sequence[Match], specs: Mapping[str, Spec | None], valid: Valid | None
-) -> dict[str, str]:
-    """Replace these modules; return the report's note on each, by name. A module that is shared
-    under two names gets one shared replacement.
+) -> dict[Place, str]:
+    """Replace these modules; return the report's note on each. A module that is shared under two
+    names gets one shared replacement, and so do the attention and the weighting of one module.
     """
-    made = {match.module: build(match, specs) for match in chosen}
+    made = {place_of(match): build(match, specs) for match in chosen}
     mixing = specs["norm"] is not None and mixes_tokens(specs["norm"])
     padding = record_padding(model, valid) if mixing else None
-    huggingface.use_interface(model, [one for one in made if huggingface.calls_interface(one)])
+    modules = {match.module: None for match in chosen}
+    huggingface.use_interface(model, [one for one in modules if huggingface.calls_interface(one)])
     for match in chosen:
-        new, _ = made[match.module]
+        new, _ = made[place_of(match)]
         if match.kind == "norm" and padding is not None:
             pass_padding(new, match.name, padding)
         if isinstance(new, huggingface.InterfaceAttention):
             match.module.add_module(huggingface.NAME, new)
+        elif isinstance(new, SwappedFeedForward):
+            feedforwards.place(model, match.name, match.module, new)
         else:
             model.set_submodule(match.name, new)
-    return {match.name: made[match.module][1] for match in chosen}
+    return {place: note for place, (_, note) in made.items()}
+
+
+Place = tuple[nn.Module, str]
+"""A module, and what of it is replaced: a layer of torch contains its feed-forward layer."""
+
+
+def place_of(match: Match) -> Place:
+    """Where the replacement of a match goes."""
+    return match.module, "attention" if match.kind == "weighting" else match.kind
 
 
 def report_entry(
-    match: Match, specs: Mapping[str, Spec | None], notes: Mapping[str, str]
+    match: Match, specs: Mapping[str, Spec | None], notes: Mapping[Place, str]
 ) -> SwappedModule:
     """The report's entry for a module."""
     was = type(match.module).__name__
@@ -203,18 +258,21 @@ def report_entry(
         return SwappedModule(match.name, was, match.outcome, was, match.reason)
     spec = specs[match.kind] or ""
     now = spec if isinstance(spec, str) else spec["name"]
-    return SwappedModule(match.name, was, "replaced", now, notes[match.name])
+    return SwappedModule(match.name, was, "replaced", now, notes[place_of(match)])
 
 
 KNOWN = {
     "norm": "nn.LayerNorm, nn.RMSNorm, and classes called ...LayerNorm or ...RMSNorm",
     "attention": "nn.MultiheadAttention, and those of transformers models that call its "
     "AttentionInterface",
+    "weighting": "those of attentions that are known",
+    "feedforward": "those of PyTorch's Transformer layers, and modules of two or three linear maps",
+    "position": "nn.Embedding tables called wpe, or with position in their names",
 }
 
 
 def nothing_to_replace(model: nn.Module, matches: Sequence[Match], kind: str) -> str:
-    """The error message if no module of a kind can be replaced."""
+    """The error message if no part of a kind can be replaced."""
     where = type(model).__name__
     if not matches:
         return f"swap: {where} has no {kind} that is known. Known are {KNOWN[kind]}"

@@ -57,6 +57,7 @@ def check(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> None:
     """
     import lightning.pytorch as L
 
+    from tfzoo.swapping.swap import SWAPPED
     from tfzoo.training.swap_parts import SwapParts
 
     check_arguments("module", load_class(plan.module, L.LightningModule), settings["module"])
@@ -65,7 +66,7 @@ def check(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> None:
     elif settings["data"]:
         raise BadRecipe("data has arguments, but no class: data: package.module:Class")
     check_arguments("swap", SwapParts, settings["swap"])
-    for kind in ("norm", "attention"):
+    for kind in SWAPPED:
         if spec := settings["swap"].get(kind):
             registry(kind).options(spec)
     check_arguments("trainer", L.Trainer, settings["trainer"])

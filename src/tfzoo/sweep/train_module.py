@@ -23,6 +23,7 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 from tfzoo import _adapters
 from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.runs import config, summary
+from tfzoo.swapping.swap import SWAPPED
 from tfzoo.sweep.module import NO_METRIC, load_class
 from tfzoo.terminal import notify, print_error, silence_lightning
 from tfzoo.training.swap_parts import SwapParts
@@ -102,7 +103,7 @@ def train(
         load_class(data, L.LightningDataModule)(**settings["data"]["arguments"]) if data else None
     )
     swapped = settings["swap"]
-    parts = [SwapParts(**swapped)] if swapped.get("norm") or swapped.get("attention") else []
+    parts = [SwapParts(**swapped)] if any(swapped.get(kind) for kind in SWAPPED) else []
     trainer = L.Trainer(
         **{**QUIET, **settings["trainer"]},
         default_root_dir=folder,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import lightning.pytorch as L
 from torch import nn
 
 from tfzoo.errors import BadOption
-from tfzoo.registry import AttentionSpec, NormSpec
+from tfzoo.registry import (
+    AttentionSpec,
+    FeedForwardSpec,
+    NormSpec,
+    PositionSpec,
+    WeightingSpec,
+)
 from tfzoo.swapping.report import SwapReport
 from tfzoo.swapping.swap import swap
 
@@ -19,7 +26,8 @@ class SwapParts(L.Callback):
     create its layers there.
 
     Args:
-        norm, attention, only, skip, valid, allow: as :func:`tfzoo.swap`.
+        norm, attention, weighting, feedforward, position, only, skip, valid, allow: as
+            :func:`tfzoo.swap`.
         module: the name of the submodule to swap in, such as ``model``; ``""`` is the
             LightningModule itself. ``valid`` names an argument of its forward.
 
@@ -40,9 +48,19 @@ class SwapParts(L.Callback):
         valid: str | bool | None = None,
         allow: Collection[str] = (),
         module: str = "",
+        weighting: WeightingSpec | None = None,
+        feedforward: FeedForwardSpec | None = None,
+        position: PositionSpec | None = None,
     ) -> None:
-        self.norm, self.attention, self.only, self.skip = norm, attention, only, skip
-        self.valid, self.allow, self.module = valid, allow, module
+        self.parts: dict[str, Any] = {
+            "norm": norm,
+            "attention": attention,
+            "weighting": weighting,
+            "feedforward": feedforward,
+            "position": position,
+        }
+        self.only, self.skip, self.valid, self.allow = only, skip, valid, allow
+        self.module = module
         self.report: SwapReport | None = None
         self._swapped: tuple[str, nn.Module] | None = None
 
@@ -57,8 +75,7 @@ class SwapParts(L.Callback):
             raise BadOption(f"SwapParts: {type(pl_module).__name__}: {error}") from None
         self.report = swap(
             model,
-            self.norm,
-            self.attention,
+            **self.parts,
             only=self.only,
             skip=self.skip,
             valid=self.valid,

@@ -1,0 +1,90 @@
+"""Finds the tables of positions of a model and makes their replacements."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.contracts import Position
+from tfzoo.errors import BadOption
+from tfzoo.registry import Spec, create, registry
+from tfzoo.swapping.norms import NotSwappable
+
+TABLE = re.compile(r"(^|_)(pos|position|positions|positional)(_|$)|^wpe$")
+"""Names of the tables of positions."""
+
+
+class SwappedPosition(nn.Module):
+    """A component in the place of ``nn.Embedding(max_length, dim)`` of positions."""
+
+    like: Tensor
+
+    def __init__(self, component: Position, max_length: int, dim: int) -> None:
+        super().__init__()
+        self.component, self.num_embeddings, self.embedding_dim = component, max_length, dim
+        self.register_buffer("like", torch.empty(0), persistent=False)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """``(...) -> (... d)``: what the component adds to a token at each position."""
+        rows = positions.view(1, -1) if positions.dim() != 2 else positions
+        nothing = self.like.new_zeros(*rows.shape, self.embedding_dim)
+        return self.component.embed(nothing, rows).view(*positions.shape, self.embedding_dim)
+
+
+def is_position(name: str, module: nn.Module) -> bool:
+    """Whether a module of this name is what gives a model its positions."""
+    if isinstance(module, SwappedPosition):
+        return True
+    last = name.rpartition(".")[2]
+    kind = type(module).__name__
+    if re.search("(?i)rotary|rope", kind) or last == "relative_attention_bias":
+        return not any(module.children())
+    named = TABLE.search(last) or re.search("Position", kind)
+    return isinstance(module, nn.Embedding) and bool(named)
+
+
+def check_position(name: str, module: Any) -> None:
+    """Raise :class:`NotSwappable` where a module is no table that is called with positions."""
+    kind = type(module).__name__
+    if isinstance(module, SwappedPosition) or kind == "Embedding":
+        if name.endswith("relative_attention_bias"):
+            raise NotSwappable("it is a bias of the scores inside of the attention")
+        return
+    if isinstance(module, nn.Embedding):
+        raise NotSwappable(f"{kind} is called with something else than positions")
+    raise NotSwappable("it rotates queries and keys inside of the attentions")
+
+
+def position_replacement(old: Any, spec: Spec) -> tuple[SwappedPosition, str]:
+    """The replacement of a table of positions, and a note for the report. The table carries over to
+    ``learned``.
+
+    Raises:
+        BadOption: the component does not add a vector to each token, or needs to know lengths.
+    """
+    entry = registry("position").options(spec)[0]
+    cls: Any = entry.cls
+    if cls.angles is not Position.angles or cls.bias is not Position.bias:
+        raise BadOption(
+            f"position {entry.name!r} acts in the attentions, and a table of positions is added to "
+            "tokens: swap in one that does the same (sinusoidal, learned, none)"
+        )
+    if "needs_length" in entry.traits:
+        raise BadOption(f"position {entry.name!r} needs lengths, which no table is called with")
+    length, dim = old.num_embeddings, old.embedding_dim
+    swapped = isinstance(old, SwappedPosition)
+    like = old.like if swapped else old.weight
+    known = {"dim": dim, "max_length": length}
+    supplied = {name: value for name, value in known.items() if name in entry.supplied}
+    made: Any = create("position", spec, **supplied)
+    new = SwappedPosition(made, length, dim).to(device=like.device, dtype=like.dtype)
+    table = getattr(old.component, "table", None) if swapped else old.weight
+    if isinstance(table, Tensor) and entry.name == "learned":
+        with torch.no_grad():
+            made.table.copy_(table)
+        made.table.requires_grad_(table.requires_grad)
+        table = None
+    return new.train(old.training), "" if table is None else "table dropped"

@@ -1,0 +1,193 @@
+"""Weightings, feed-forward layers and positions of models of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tfzoo
+from tfzoo.errors import BadOption, Clash
+
+transformers = pytest.importorskip("transformers", minversion="5")
+
+SIZE = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
+IDS = torch.arange(14).view(2, 7) * 3 % 45 + 3
+RIGHT = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
+
+
+def model_of(name: str) -> nn.Module:
+    """A tiny model of transformers in float64 with random weights."""
+    torch.manual_seed(0)
+    configs: dict[str, Any] = {
+        "bert": lambda: transformers.BertConfig(**SIZE, intermediate_size=32),
+        "gpt2": lambda: transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=2, n_head=4),
+        "llama": lambda: transformers.LlamaConfig(**SIZE, intermediate_size=32),
+        "opt": lambda: transformers.OPTConfig(**SIZE, ffn_dim=32, word_embed_proj_dim=16),
+        "t5": lambda: transformers.T5Config(
+            vocab_size=50, d_model=16, d_kv=4, d_ff=32, num_layers=2, num_heads=4
+        ),
+        "t5 gated": lambda: transformers.T5Config(
+            **{"vocab_size": 50, "d_model": 16, "d_kv": 4, "d_ff": 32, "num_layers": 2},
+            num_heads=4,
+            feed_forward_proj="gated-gelu",
+        ),
+    }
+    model: nn.Module = transformers.AutoModel.from_config(configs[name]())
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return model.double().eval()
+
+
+def output(model: Any) -> Tensor:
+    """At tokens: a query that sees only padding may be anything."""
+    batch = {"input_ids": IDS, "attention_mask": RIGHT}
+    if model.config.is_encoder_decoder:
+        batch["decoder_input_ids"] = IDS[:, :4]
+        return model(**batch)[0]  # type: ignore[no-any-return]  # transformers leaves it untyped
+    return model(**batch)[0][RIGHT.bool()]  # type: ignore[no-any-return]  # likewise
+
+
+FEEDFORWARDS = {
+    "gpt2": {"name": "gelu", "approximate": "tanh"},
+    "llama": "swiglu",
+    "t5": "relu",
+    "t5 gated": {"name": "geglu", "approximate": "tanh"},
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", FEEDFORWARDS)
+def test_the_same_feedforward_leaves_the_output(name: str) -> None:
+    model = model_of(name)
+    expected = output(model)
+    report = tfzoo.swap(model, feedforward=FEEDFORWARDS[name])
+    assert len(report.replaced) == (4 if name.startswith("t5") else 2)
+    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+    other = "reglu" if name in ("llama", "t5 gated") else "silu"
+    assert "new weights" not in str(tfzoo.swap(model, feedforward=other))
+    assert (output(model) - expected).abs().max() > 1e-3
+    tfzoo.swap(model, feedforward=FEEDFORWARDS[name])
+    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+    structure = "relu" if name in ("llama", "t5 gated") else "swiglu"
+    assert "new weights" in str(tfzoo.swap(model, feedforward=structure))
+    assert output(model).isfinite().all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("name", ["encoder", "decoder"])
+def test_the_same_feedforward_leaves_the_output_of_torch(name: str, activation: str) -> None:
+    torch.manual_seed(0)
+    kind = {"encoder": nn.TransformerEncoderLayer, "decoder": nn.TransformerDecoderLayer}[name]
+    layer = kind(8, 2, 16, activation=activation, batch_first=True)
+    stack = {"encoder": nn.TransformerEncoder, "decoder": nn.TransformerDecoder}[name]
+    model, x = stack(layer, 2).double().eval(), torch.randn(2, 5, 8, dtype=torch.float64)
+    batch = (x,) if name == "encoder" else (x, x.flip(1))
+    expected = model(*batch)
+    assert len(tfzoo.swap(model, feedforward=activation).replaced) == 2
+    torch.testing.assert_close(model(*batch), expected, rtol=1e-9, atol=1e-9)
+    tfzoo.swap(model, feedforward="swiglu")
+    assert (model(*batch) - expected).abs().max() > 1e-3
+
+
+def test_dropout_stays_where_the_model_has_it() -> None:
+    model = model_of("t5")
+    tfzoo.swap(model, feedforward="relu")
+    layer = model.encoder.block[0].layer[1].DenseReluDense
+    assert (layer.dropout, layer.output_dropout) == (0.1, 0.0)
+    model = model_of("gpt2")
+    tfzoo.swap(model, feedforward="relu")
+    assert (model.h[0].mlp.dropout, model.h[0].mlp.output_dropout) == (0.0, 0.1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "opt", "t5"])
+def test_the_same_weighting_leaves_the_output_and_another_does_not(name: str) -> None:
+    model = model_of(name)
+    expected = output(model)
+    tfzoo.swap(model, weighting="softmax")
+    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+    tfzoo.swap(model, weighting="sparsemax")
+    sparse = output(model)
+    assert (sparse - expected).abs().max() > 1e-3
+    tfzoo.swap(model, attention="scaled_dot_product")
+    torch.testing.assert_close(output(model), sparse, rtol=1e-9, atol=1e-9)
+    tfzoo.swap(model, weighting="softmax")
+    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+
+
+@torch.no_grad()
+def test_weightings_of_torch_are_swapped() -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).double().eval()
+    model, x = nn.Sequential(layer), torch.randn(2, 5, 8, dtype=torch.float64)
+    expected = model(x)
+    tfzoo.swap(model, weighting="softmax")
+    torch.testing.assert_close(model(x), expected, rtol=1e-9, atol=1e-9)
+    tfzoo.swap(model, attention="cosine", weighting="entmax")
+    assert layer.self_attn.weighting.entry.name == "entmax"
+    assert layer.self_attn.attention.entry.name == "cosine"
+    with pytest.raises(Clash):
+        tfzoo.swap(model, attention="euclidean", weighting="relu")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_the_same_positions_leave_the_output_and_others_do_not(name: str) -> None:
+    model = model_of(name)
+    expected = output(model)
+    tfzoo.swap(model, position="learned")
+    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+    assert "table dropped" in str(tfzoo.swap(model, position="sinusoidal"))
+    sinusoidal = output(model)
+    assert (sinusoidal - expected).abs().max() > 1e-3
+    tfzoo.swap(model, position="none")
+    assert (output(model) - sinusoidal).abs().max() > 1e-3
+
+
+REFUSED = {
+    ("bert", "feedforward", "relu"): "BertIntermediate is one half of it",
+    ("opt", "feedforward", "relu"): "fc1 and fc2 of OPTDecoderLayer stand among other parts",
+    ("llama", "feedforward", "mixture"): "'mixture' has a loss of its own",
+    ("llama", "position", "learned"): "it rotates queries and keys inside of the attentions",
+    ("opt", "position", "learned"): "OPTLearnedPositionalEmbedding is called with something else",
+    ("t5", "position", "learned"): "it is a bias of the scores inside of the attention",
+    ("gpt2", "position", "rotary"): "'rotary' acts in the attentions",
+    ("gpt2", "position", "unit_interval"): "'unit_interval' needs lengths",
+}
+
+
+@pytest.mark.parametrize(("name", "kind", "part"), REFUSED)
+def test_what_is_not_well_defined_is_refused_by_name(name: str, kind: str, part: str) -> None:
+    model = model_of(name)
+    before = [type(module) for module in model.modules()]
+    with pytest.raises(BadOption, match=REFUSED[name, kind, part]):
+        tfzoo.swap(model, **{kind: part})
+    assert [type(module) for module in model.modules()] == before
+
+
+def test_a_layer_that_computes_something_else_is_refused() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.down(self.up(x).sin())  # type: ignore[no-any-return]  # torch's untyped
+
+    with pytest.raises(BadOption, match="it computes none of tfzoo's feed-forward layers"):
+        tfzoo.swap(nn.Sequential(Twice()), feedforward="relu")
+
+
+def test_sinks_are_part_of_a_softmax() -> None:
+    torch.manual_seed(0)
+    config = transformers.GptOssConfig(
+        **SIZE, intermediate_size=16, num_key_value_heads=2, head_dim=4, num_local_experts=2
+    )
+    model = transformers.GptOssModel(config).eval()
+    tfzoo.swap(model, weighting="sparsemax")
+    with pytest.raises(BadOption, match="has sinks in its softmax"):
+        model(input_ids=IDS)
