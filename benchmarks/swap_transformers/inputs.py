@@ -122,7 +122,7 @@ MAKERS: dict[str, list[Any]] = {
         lambda config: torch.randn(2, 1, times(config), bins(config)),
     ],
     "input_values": [
-        lambda config: torch.randn(2, 800),
+        lambda config: torch.randn(2, 2400),
         lambda config: torch.randn(2, 1, 3200),
         lambda config: torch.randn(2, fact(config, "max_length", default=64), bins(config)),
     ],

@@ -44,6 +44,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "time_series_transformer": {"prediction_length": 4},
     "autoformer": {"prediction_length": 4},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_hidden_layers": 2},
+    "llama4_vision_model": {"intermediate_size": 3072},
+    "mllama_text_model": {"cross_attention_layers": [1]},
+    "mllama_vision_model": {"intermediate_layers_indices": [0]},
     "ministral": {"head_dim": 128},
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
 }

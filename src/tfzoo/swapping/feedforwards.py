@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tfzoo.contracts import FeedForward
 from tfzoo.errors import BadOption
+from tfzoo.feedforward._layers import Gated, Plain
 from tfzoo.registry import Spec, create, registry
 from tfzoo.swapping.norms import NotSwappable
 
@@ -153,7 +154,7 @@ def tried(module: nn.Module, maps: list[tuple[str, nn.Module]]) -> FoundFeedForw
         for hook in hooks:
             hook.remove()
     for found in orders([one for _, one in maps]):
-        if any(same(y, component_of(found, spec)[0](x)) for spec in FORMULAS[found.gated]):
+        if any(same(y, expected) for expected in outputs(found, x)):
             hidden = found.outer.shape[1]
             return FoundFeedForward(
                 found.inner,
@@ -166,11 +167,22 @@ def tried(module: nn.Module, maps: list[tuple[str, nn.Module]]) -> FoundFeedForw
     raise NotSwappable("it computes none of tfzoo's feed-forward layers with two maps or a gate")
 
 
-FORMULAS: dict[bool, list[Spec]] = {
-    False: ["relu", "gelu", {"name": "gelu", "approximate": "tanh"}, "silu", "relu_squared"],
-    True: ["swiglu", "geglu", {"name": "geglu", "approximate": "tanh"}, "reglu", "bilinear"],
-}
-"""The components with which a layer is compared: those without a gate, and those with one."""
+def outputs(found: FoundFeedForward, x: Tensor) -> Iterator[Tensor]:
+    """What each component with an activation between such maps computes: ``(b n d) -> (b n d)``."""
+    kind, known = Gated if found.gated else Plain, registry("feedforward")
+    wide = F.linear(x, found.inner, found.inner_bias)
+    for name in known.names():
+        entry = known.entry(name)
+        if not issubclass(entry.cls, kind):
+            continue
+        for options in ({}, {"approximate": "tanh"}) if "approximate" in entry.options else ({},):
+            made: Any = create("feedforward", {"name": name, "hidden": 1, **options}, dim=1)
+            if found.gated:
+                gate, value = wide.chunk(2, -1)
+                hidden = made.activation(gate.clone()) * value
+            else:
+                hidden = made.activation(wide.clone())  # which may change it in place
+            yield F.linear(hidden, found.outer, found.outer_bias)
 
 
 def same(y: Any, expected: Tensor) -> bool:
