@@ -25,8 +25,8 @@ builds the smallest random model that has it, in float64, runs the model's own e
 `scaled_dot_product` and, for each norm, the one that it is, and compares the outputs of each
 attention and of the whole model. *Equal* is within 1e-9 of the largest value; where the peer's code
 rounds to float32, float64 is read instead, so that nothing rounds. Then `euclidean` is swapped in,
-which must change the output of the class, else the row is *not reached*. *Refused*
-is an error of one line. *Not built* says what kept the rules from a small model of it.
+which must change the output of the class, else the row is *not reached*. *Refused* is an error of
+one line. *Not built* says what kept the rules from a small model of it.
 
 Of {classes} classes, {counts} (PyTorch {torch}).
 
