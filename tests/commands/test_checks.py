@@ -26,6 +26,10 @@ def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "said"),
     [
         (("--checkpoint.monitor", "val/bleuu"), "no metric 'val/bleuu'. Did you mean 'val/bleu'?"),
+        (
+            ("--checkpoint.filename", "{epoch}-{val/bleuu:.2f}"),
+            "checkpoint.filename: no metric 'val/bleuu'. Did you mean 'val/bleu'?",
+        ),
         ((*STOPPING, "val/los"), "no metric 'val/los'. Did you mean 'val/loss'?"),
         ((*STOPPING, "train/los"), "no metric 'train/los'. Did you mean 'train/loss'?"),
         (("--trainer.max_steps", "0"), "trainer.max_steps=0 trains nothing"),

@@ -4,6 +4,7 @@ sections, values that are classes are left to jsonargparse.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import inf
 from typing import Any, get_args, get_origin
@@ -100,8 +101,8 @@ def check_trainer(values: Mapping[str, Any], origins: Origins) -> None:
 
 
 def check_monitors(task: Any, recipe: Mapping[str, Any], origins: Origins) -> None:
-    """Check that the task logs what ``checkpoint`` and callbacks monitor. Nothing is known of that
-    where a callback of another package may log more.
+    """Check that the task logs what ``checkpoint`` and callbacks monitor, and what the names of
+    checkpoints hold. Nothing is known of that where a callback of another package may log more.
 
     Raises:
         BadRecipe: naming the file or option, and the metrics that are logged.
@@ -112,6 +113,10 @@ def check_monitors(task: Any, recipe: Mapping[str, Any], origins: Origins) -> No
     monitors = [("checkpoint.monitor", recipe["checkpoint"].get("monitor"))]
     for one in callbacks:
         monitors.append(("trainer.callbacks", (one.get("init_args") or {}).get("monitor")))
+    filename = recipe["checkpoint"].get("filename") or ""
+    for name in re.findall(r"\{(.*?)[:}]", filename):  # as ModelCheckpoint reads it
+        if name not in ("epoch", "step"):
+            monitors.append(("checkpoint.filename", name))
     known = task.logged_names()
     for key, name in monitors:
         if name and metric_name(name) not in known and not name.startswith(OPEN):
