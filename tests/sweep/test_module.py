@@ -92,7 +92,7 @@ def test_a_metric_that_it_does_not_log_ends_the_sweep_at_its_first_validation(
     wrong = {"name": "val_los", "mode": "min"}
     overrides = {**FILE["overrides"], "trainer.val_check_interval": 1, "trainer.max_epochs": 9}
     file = sweep(metric=wrong, overrides=overrides, budget={"steps": 1000})
-    assert main(["sweep", file, "--trust", "--run", "runs/norms"]) == 2
+    assert main(["sweep", file, "--trust", "--run", "runs/norms"]) == 3
     error = capsys.readouterr().err.splitlines()[-1]
     assert "no metric 'val_los'. Did you mean 'val_loss'?" in error
     assert "It has logged: " in error

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-from tfzoo.errors import BadRecipe, BadRun
+from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, config, summary
 from tfzoo.runs.files import remove_leftovers
 from tfzoo.runs.folder import LOCK, LOCK_OWNER
@@ -20,7 +20,7 @@ from tfzoo.runs.logged import logged_values
 from tfzoo.runs.out_of_memory import WORDS
 from tfzoo.runs.signals import PAUSE
 from tfzoo.sweep import folder, processes, prune, state, tune
-from tfzoo.sweep.module import NO_METRIC
+from tfzoo.sweep.module import NoMetric
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.processes import SIGKILL, Child, Start
 from tfzoo.sweep.state import DIVERGED, STOPPED, Run, Status
@@ -179,12 +179,12 @@ def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, star
     """Let ``fit`` train, and resume once if it was killed. Records why it failed.
 
     Raises:
-        BadRecipe: the module does not log a metric that the sweep names.
+        NoMetric: the module does not log a metric that the sweep names.
     """
     for last in (False, True):
         code = spawn(run, plan, environment, stop, start)
-        if plan.module and code == NO_METRIC:  # so would all others
-            raise BadRecipe(f"{plan.file}: {exit_reason(run.folder, code)}")
+        if plan.module and code == NoMetric.code:  # so would all others
+            raise NoMetric(f"{plan.file}: {exit_reason(run.folder, code)}")
         if stop.code and not summary.is_complete(run.folder):
             return
         if code != -SIGKILL or last:

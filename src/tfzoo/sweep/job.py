@@ -18,6 +18,7 @@ from typing import Any
 from tfzoo.errors import BadOption
 from tfzoo.sweep import state, supervisor
 from tfzoo.sweep.folder import SWEEP
+from tfzoo.sweep.module import NoMetric
 from tfzoo.sweep.state import STOPPED, Run, Status
 
 IS_POSIX = os.name == "posix"
@@ -115,7 +116,12 @@ class RetryPolicy:
 
         It runs again if its machine was lost (``ended`` is None) or shuts down, if another process
         still holds it, or if it ended without a reason fewer than ``MAX_TRIES`` times.
+
+        Raises:
+            NoMetric: it does not log a metric that the sweep names; no run does.
         """
+        if ended and ended.code == NoMetric.code:
+            raise NoMetric(ended.message)
         found = state.status(run)
         if found in ("completed", "failed"):
             return found

@@ -13,13 +13,19 @@ from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.registry import registry
 from tfzoo.sweep.plan import Cell, Plan
 
-NO_METRIC = 3
-"""The exit code of a training that does not log a metric which the sweep names."""
 SECTIONS = ("module", "data", "swap", "trainer")
 SET_BY_SWEEP = ("default_root_dir", "logger", "callbacks", "enable_checkpointing")
 """Arguments of the Trainer that the sweep sets itself."""
 LIMITS = ("max_steps", "max_epochs", "max_time")
 """Arguments of the Trainer that limit training; one must be set."""
+
+
+class NoMetric(BadRecipe):
+    """A module does not log a metric that the sweep names, in none of its runs. The exit code tells
+    it from other mistakes.
+    """
+
+    code = 3
 
 
 def module_settings(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:

@@ -77,12 +77,14 @@ class Tasks:
     def finish(self, runs: Sequence[Run], most: int) -> int:
         """Complete all, at most ``most`` at a time; returns the exit code of a signal, else 0."""
         stop, queue = Stop(), list(runs)
-        with signals(stop):
-            while (queue or self.waiting) and not stop.code:
-                while queue and len(self.waiting) < most:
-                    self.submit(queue.pop(0))
-                queue += [run for run in self.poll() if not self.settled(run)]
-        self.cancel()
+        try:
+            with signals(stop):
+                while (queue or self.waiting) and not stop.code:
+                    while queue and len(self.waiting) < most:
+                        self.submit(queue.pop(0))
+                    queue += [run for run in self.poll() if not self.settled(run)]
+        finally:
+            self.cancel()
         return stop.code
 
     def submit(self, run: Run) -> None:

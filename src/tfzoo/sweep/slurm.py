@@ -8,7 +8,8 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Notify, Stop
 from tfzoo.sweep.job import Ended, Job, RetryPolicy, batches, load_library
 from tfzoo.sweep.local import signals
+from tfzoo.sweep.module import NoMetric
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.state import Run
@@ -149,9 +151,13 @@ class Array:
             notify(f"SLURM: {len(part)} runs submitted as {self.names(jobs)}")
 
     def watch(self) -> int:
-        """Wait until all runs are over, or a signal comes."""
+        """Wait until all runs are over, or a signal comes.
+
+        Raises:
+            NoMetric: a run does not log a metric that the sweep names; the others are cancelled.
+        """
         stop = Stop()
-        with signals(stop):
+        with signals(stop), self.cancelled_together():
             while self.jobs and not stop.code:
                 again = [
                     self.runs[number]
@@ -167,6 +173,16 @@ class Array:
                 "The same command again waits for them"
             )
         return stop.code
+
+    @contextmanager
+    def cancelled_together(self) -> Iterator[None]:
+        """Context after which no job is left if no run can succeed."""
+        try:
+            yield
+        except NoMetric:
+            for submitted in self.jobs.values():
+                submitted.cancel()
+            raise
 
     def over(self, run: Run) -> bool:
         """Update the status of a run; False if it needs another job."""

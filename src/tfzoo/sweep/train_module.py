@@ -24,17 +24,11 @@ from tfzoo import _adapters
 from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.runs import config, summary
 from tfzoo.swapping.swap import SWAPPED
-from tfzoo.sweep.module import NO_METRIC, load_class
+from tfzoo.sweep.module import NoMetric, load_class
 from tfzoo.terminal import notify, print_error, silence_lightning
 from tfzoo.training.swap_parts import SwapParts
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
-
-
-class NoMetric(TfzooError):
-    """A metric that the sweep names is not among those that were logged."""
-
-    code = NO_METRIC
 
 
 class LogsMetrics(L.Callback):
