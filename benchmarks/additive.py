@@ -21,8 +21,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import create
 from tfzoo.masks import Mask
-from tfzoo.registry import create
 
 BATCH, HEADS, WIDTH, DROPOUT = 4, 8, 64, 0.1
 

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import tfzoo
-from tfzoo.architectures import architecture
-from tfzoo.architectures.weights import convert_weights
-from tfzoo.special_ids import BOS, EOS, PAD
+from tfzoo.base.special_ids import BOS, EOS, PAD
+from tfzoo.models.architectures import architecture
+from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.testing.samples import randomize
 
 PAGE = Path(__file__).parents[1] / "docs/architectures.md"

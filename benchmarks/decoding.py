@@ -17,8 +17,8 @@ import torch
 from marian import PAD, Endless, pair
 from scipy import stats
 
+from tfzoo.base.special_ids import EOS
 from tfzoo.search import Search, search
-from tfzoo.special_ids import EOS
 
 VOCAB, SENTENCES, SOURCE, LENGTH = 8000, 32, 14, 20
 

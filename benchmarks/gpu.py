@@ -25,11 +25,11 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.marian import Endless, batches, pair, their_loss
+from tfzoo.base.registry import create, registry
+from tfzoo.base.special_ids import EOS, PAD
 from tfzoo.learning.cross_entropy import cross_entropy
 from tfzoo.masks import Mask
-from tfzoo.registry import create, registry
 from tfzoo.search import Search, search
-from tfzoo.special_ids import EOS, PAD
 
 PAGE = Path(__file__).with_name("gpu.md")
 BASE = {"vocab_size": 37000, "dim": 512, "heads": 8, "layers": 6, "dropout": 0.1, "hidden": 2048}

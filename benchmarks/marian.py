@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
 import tfzoo
-from tfzoo.blocks.cache import DecoderCache
+from tfzoo.base.special_ids import BOS, EOS, PAD
+from tfzoo.models.cache import DecoderCache
 from tfzoo.models.initialise import initialise
-from tfzoo.special_ids import BOS, EOS, PAD
 
 
 def pair(

@@ -96,8 +96,8 @@ def measure(kind: str, text: Path) -> None:
     import datasets
     from tokenizers import Tokenizer
 
+    from tfzoo.base.registry import create
     from tfzoo.data import cache, classification  # noqa: F401  # imported before time begins
-    from tfzoo.registry import create
 
     datasets.disable_progress_bars()
     encode: Any = None

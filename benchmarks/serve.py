@@ -91,8 +91,8 @@ def untrained(folder: Path) -> Path:
     import torch
 
     import tfzoo
+    from tfzoo.base.registry import create
     from tfzoo.data.tokenizer import TokenizerPair
-    from tfzoo.registry import create
 
     tokenizer = create("tokenizer", "bytes")
     pair = TokenizerPair(tokenizer, tokenizer, "en", "de", "bytes")

@@ -75,7 +75,7 @@ class Source:
         return found
 
     def file(self, module: str) -> str | None:
-        """``tfzoo.blocks.stack`` -> ``blocks/stack.py``."""
+        """``tfzoo.models.stack`` -> ``blocks/stack.py``."""
         package, _, rest = module.partition(".")
         inside = rest.replace(".", "/")
         places = (f"{inside}.py", f"{inside}/__init__.py".lstrip("/"))

@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from tfzoo.base.registry import create
 from tfzoo.data.sets.recall import LONGER
-from tfzoo.registry import create
 from tfzoo.tasks.classification import ClassificationTask
 
 FACTORS = (2.0, 4.0, 8.0)

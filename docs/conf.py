@@ -37,8 +37,15 @@ napoleon_custom_sections = [("Options", "params_style")]
 # There is no network when the site is built, so names of other projects have no link; nor do those
 # that no user meets.
 INTERNAL = (
-    *("blocks.constructor.StackKeywords", "blocks.rules.Parts", "blocks.transformer_layer"),
-    *("kinds", "plots.metrics", "registry", "search.K", "special_ids", "values"),
+    *("models.constructor.StackKeywords", "models.rules.Parts", "models.transformer_layer"),
+    *(
+        "base.kinds",
+        "plots.metrics",
+        "base.registry",
+        "search.K",
+        "base.special_ids",
+        "base.values",
+    ),
 )
 nitpick_ignore_regex = [
     ("py:.*", r"(?!tfzoo\.).*"),

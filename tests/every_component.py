@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import create, registry
 from tfzoo.contracts import Attention, FeedForward, Position
 from tfzoo.masks import Mask
-from tfzoo.registry import create, registry
 
 B, H, N, C = 2, 2, 7, 4
 DIM = H * C

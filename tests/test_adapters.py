@@ -1,6 +1,6 @@
 """Private names of other packages: each is there and does what its adapter says.
 
-A test that fails here after an upgrade names the function of ``tfzoo/_adapters.py`` to mend.
+A test that fails here after an upgrade names the function of ``tfzoo/base/adapters.py`` to mend.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lightning.pytorch.loggers import CSVLogger, WandbLogger
 from lightning.pytorch.strategies import ModelParallelStrategy
 
 import tfzoo
-from tfzoo import _adapters
+from tfzoo.base import adapters
 
 ROOT = Path(tfzoo.__file__).parent
 
@@ -36,11 +36,11 @@ class Seen(L.Callback):
         self.of_epoch: set[str] = set()
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
-        self.due.append(_adapters.validation_is_due(trainer))
-        self.accumulating.append(_adapters.is_accumulating(trainer))
-        self.steps.append(_adapters.logged_step(trainer))
-        self.logged.append(_adapters.values_to_log(trainer))
-        self.of_epoch |= _adapters.names_of_epoch(trainer)
+        self.due.append(adapters.validation_is_due(trainer))
+        self.accumulating.append(adapters.is_accumulating(trainer))
+        self.steps.append(adapters.logged_step(trainer))
+        self.logged.append(adapters.values_to_log(trainer))
+        self.of_epoch |= adapters.names_of_epoch(trainer)
 
 
 class Logging(BoringModel):
@@ -52,7 +52,7 @@ class Logging(BoringModel):
 
 def test_the_loops_of_a_trainer(tmp_path: Path) -> None:
     seen, model = Seen(), Logging()
-    assert _adapters.trainer_of(model) is None
+    assert adapters.trainer_of(model) is None
     trainer = L.Trainer(
         max_steps=3,
         accumulate_grad_batches=2,
@@ -67,9 +67,9 @@ def test_the_loops_of_a_trainer(tmp_path: Path) -> None:
         enable_model_summary=False,
         enable_checkpointing=False,
     )
-    _adapters.log_steps_from_one(trainer)
+    adapters.log_steps_from_one(trainer)
     trainer.fit(model)
-    assert _adapters.trainer_of(model) is trainer
+    assert adapters.trainer_of(model) is trainer
     with next(tmp_path.rglob("metrics.csv")).open(newline="") as stream:
         assert [row["step"] for row in csv.DictReader(stream) if row["seen"]] == ["1", "2", "3"]
     assert seen.due == [False, False, False, True, False, False]
@@ -78,18 +78,18 @@ def test_the_loops_of_a_trainer(tmp_path: Path) -> None:
     # Lightning counts the step after the callbacks of its batch
     assert seen.steps == [0, 0, 1, 1, 2, 2]
     assert [row["seen"] for row in seen.logged if row] == [0, 1, 2, 3, 4, 5]
-    _adapters.set_logged_step(trainer, 7)
-    assert _adapters.logged_step(trainer) == 7
+    adapters.set_logged_step(trainer, 7)
+    assert adapters.logged_step(trainer) == 7
     loader = trainer.fit_loop._combined_loader
     assert loader is not None
-    _adapters.forget_train_loader(trainer)
+    adapters.forget_train_loader(trainer)
     trainer.fit_loop.setup_data()
     assert trainer.fit_loop._combined_loader not in (None, loader)
 
 
 def test_samplers_are_kept_in_several_processes() -> None:
     trainer = L.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
-    _adapters.keep_samplers(trainer)
+    adapters.keep_samplers(trainer)
     assert trainer._accelerator_connector.use_distributed_sampler is False
     source = inspect.getsource(type(trainer._data_connector)._requires_distributed_sampler)
     assert "._accelerator_connector.use_distributed_sampler" in source, (
@@ -100,7 +100,7 @@ def test_samplers_are_kept_in_several_processes() -> None:
 def test_the_sizes_of_a_device_mesh() -> None:
     source = inspect.getsource(ModelParallelStrategy.setup_environment)
     strategy = ModelParallelStrategy()
-    _adapters.set_parallel_sizes(strategy, data=3)
+    adapters.set_parallel_sizes(strategy, data=3)
     for name in ("_data_parallel_size", "_tensor_parallel_size"):
         assert f"self.{name}" in source, "Lightning reads the sizes elsewhere now"
     assert (strategy._data_parallel_size, strategy._tensor_parallel_size) == (3, 1)
@@ -108,7 +108,7 @@ def test_the_sizes_of_a_device_mesh() -> None:
 
 def test_buffers_that_ddp_leaves_alone() -> None:
     model = torch.nn.BatchNorm1d(2)
-    _adapters.ignore_in_ddp(model, ["running_mean"])
+    adapters.ignore_in_ddp(model, ["running_mean"])
     source = inspect.getsource(torch.nn.parallel.DistributedDataParallel.__init__)
     assert "_ddp_params_and_buffers_to_ignore" in source
     assert model._ddp_params_and_buffers_to_ignore == ["running_mean"]
@@ -119,14 +119,14 @@ def test_a_fused_optimiser_can_be_clipped() -> None:
 
     optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))], fused=True)
     assert optimizer._step_supports_amp_scaling is True  # type: ignore[attr-defined]
-    _adapters.allow_clipping_of_fused(optimizer)
+    adapters.allow_clipping_of_fused(optimizer)
     assert optimizer._step_supports_amp_scaling is False  # type: ignore[attr-defined]
     assert "clip_gradients" in vars(MixedPrecision), "Lightning refuses it elsewhere now"
 
 
 def test_tensors_are_scaled_in_place() -> None:
     tensors = [torch.ones(2), torch.full((3, 1), 2.0)]
-    _adapters.scale_in_place(tensors, 0.5)
+    adapters.scale_in_place(tensors, 0.5)
     assert [one.tolist() for one in tensors] == [[0.5, 0.5], [[1.0], [1.0], [1.0]]]
 
 
@@ -135,10 +135,10 @@ def test_the_attention_function_of_a_transformers_model() -> None:
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     model = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=4, patch_size=4))
     model.set_attn_implementation("eager")
-    assert _adapters.attention_implementation(model.layers[0].attention.config) == "eager"
-    assert _adapters.supports_sdpa(model)
+    assert adapters.attention_implementation(model.layers[0].attention.config) == "eager"
+    assert adapters.supports_sdpa(model)
     type(model)._supports_sdpa, before = False, type(model)._supports_sdpa
-    assert not _adapters.supports_sdpa(model)
+    assert not adapters.supports_sdpa(model)
     type(model)._supports_sdpa = before
 
 
@@ -148,11 +148,11 @@ def test_statistics_of_lines_give_the_score_of_a_corpus(name: str) -> None:
 
     metric = getattr(sacrebleu.metrics, name)()
     hypotheses, references = ["a b c d e", "the cat sat on"], ["a b c d f", "the cat sat here"]
-    lines = _adapters.line_statistics(metric, hypotheses, references)
+    lines = adapters.line_statistics(metric, hypotheses, references)
     assert len(lines) == 2
     sums = [sum(column) for column in zip(*lines, strict=True)]
     expected = getattr(sacrebleu.metrics, name)().corpus_score(hypotheses, [references]).score
-    assert _adapters.score_of_statistics(metric, sums) == pytest.approx(expected, abs=1e-9)
+    assert adapters.score_of_statistics(metric, sums) == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_run_of_a_wandb_logger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,14 +160,14 @@ def test_the_run_of_a_wandb_logger(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     wandb = pytest.importorskip("wandb")
     monkeypatch.setattr(wandb, "init", lambda **given: calls.append(given))
     logger = WandbLogger(project="p", save_dir=tmp_path, offline=True)
-    assert _adapters.wandb_run(logger) is None
-    _adapters.wandb_arguments(logger)["mode"] = "disabled"
+    assert adapters.wandb_run(logger) is None
+    adapters.wandb_arguments(logger)["mode"] = "disabled"
     logger.experiment  # noqa: B018  # opens it
     assert calls[0]["mode"] == "disabled"
     assert calls[0]["project"] == "p"
-    assert _adapters.wandb_run(logger) is None  # what our stand-in for `init` returned
-    assert not _adapters.wandb_sends_model(logger)
-    assert _adapters.wandb_sends_model(WandbLogger(project="p", log_model=True))
+    assert adapters.wandb_run(logger) is None  # what our stand-in for `init` returned
+    assert not adapters.wandb_sends_model(logger)
+    assert adapters.wandb_sends_model(WandbLogger(project="p", log_model=True))
 
 
 def test_ray_prints_through_one_function() -> None:
@@ -175,7 +175,7 @@ def test_ray_prints_through_one_function() -> None:
     before = ray._private.worker.print_to_stdstream
     try:
         assert "print_to_stdstream" in inspect.getsource(ray._private.worker)
-        _adapters.silence_ray_workers(ray)
+        adapters.silence_ray_workers(ray)
         ray._private.worker.print_to_stdstream("words", ignore_prefix=True)
     finally:
         ray._private.worker.print_to_stdstream = before
@@ -188,7 +188,7 @@ def test_the_fast_path_of_torchs_layers() -> None:
         def forward(self, query: Any, *args: Any, **named: Any) -> Any:
             return torch.zeros_like(query), None
 
-    class Called(_adapters.NoTorchFastPath, torch.nn.Module):
+    class Called(adapters.NoTorchFastPath, torch.nn.Module):
         batch_first, in_proj_bias = True, torch.zeros(24)
         forward = Fast.forward
 
@@ -205,7 +205,7 @@ def test_what_is_compiled_can_run_as_written() -> None:
     compiled = torch.compile(lambda x: torch.compiler.is_compiling(), backend="eager")
     assert compiled(torch.ones(1))
     assert "torch._dynamo" in sys.modules
-    with _adapters.uncompiled():
+    with adapters.uncompiled():
         assert not compiled(torch.ones(1))
 
 
@@ -234,7 +234,7 @@ def test_no_other_file_uses_a_private_name() -> None:
     found = [
         line
         for path in sorted(ROOT.rglob("*.py"))
-        if path.name != "_adapters.py"
+        if path.name != "adapters.py"
         for line in private_names(path)
         if "torch.ops.aten." not in line and "self.finish._is_last" not in line
     ]
@@ -242,6 +242,6 @@ def test_no_other_file_uses_a_private_name() -> None:
 
 
 def test_wandb_is_called_without_the_argument_that_it_warns_of(tmp_path: Path) -> None:
-    arguments = _adapters.wandb_arguments(WandbLogger(save_dir=tmp_path, offline=True))
+    arguments = adapters.wandb_arguments(WandbLogger(save_dir=tmp_path, offline=True))
     assert "anonymous" not in arguments
     assert arguments["dir"] == str(tmp_path)

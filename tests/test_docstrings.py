@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 
-from tfzoo.registry import registry
+from tfzoo.base.registry import registry
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 COMPONENTS = [(kind, name) for kind in COMPONENT_KINDS for name in registry(kind).names()]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tfzoo.dropout import dropout
+from tfzoo.base.dropout import dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import tfzoo
 from benchmarks.structure import Source, circles
-from tfzoo.kinds import KINDS
-from tfzoo.registry import registry
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import registry
 
 ROOT = Path(tfzoo.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOORS = {
-    0: ("errors", "kinds", "registry", "special_ids", "values", "__init__"),
-    1: ("contracts", "masks", "dropout", "architectures"),
+    0: ("errors", "__init__"),
+    1: ("base", "contracts", "masks"),
     2: ("attention", "weighting", "norm", "position", "feedforward", "residual", "pooling"),
-    3: ("blocks",),
-    4: ("mixer", "models", "search", "generation", "swapping"),
-    5: ("data", "learning", "tasks", "runs", "plots", "pages", "terminal"),
+    3: ("models", "search"),
+    4: ("mixer", "swapping"),
+    5: ("data", "learning", "tasks", "runs", "plots"),
     6: ("config", "costs", "exporting", "testing"),
     7: ("training", "serving"),
     8: ("sweep",),

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import tfzoo
+from tfzoo.base.registry import registry
 from tfzoo.contracts import Attention
 from tfzoo.errors import BadOption
-from tfzoo.registry import registry
 from tfzoo.testing.samples import randomize
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])

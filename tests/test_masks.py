@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from tfzoo.base.registry import create, registry
 from tfzoo.contracts import Attention
 from tfzoo.errors import BadComponent, BadOption
 from tfzoo.masks import Mask
-from tfzoo.registry import create, registry
 
 CPU = torch.device("cpu")
 

@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import Registry, create, registry
 from tfzoo.commands.main import main
 from tfzoo.contracts import Attention
 from tfzoo.errors import BadComponent, BadOption, Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.norm.rms import RMS
-from tfzoo.registry import Registry, create, registry
 
 
 def test_a_subclass_has_the_constructor_that_it_inherits() -> None:
@@ -83,7 +83,7 @@ def test_a_class_of_another_kind_is_refused_when_it_is_registered() -> None:
 
 TWO = """
 from tfzoo.contracts import Attention, Norm
-from tfzoo.registry import register
+from tfzoo.base.registry import register
 
 @register("norm", "neighbour", paper="mine")
 class Neighbour(Norm):

@@ -12,10 +12,10 @@ from torch import Tensor
 
 import tfzoo
 from tests.golden import load
+from tfzoo.base.special_ids import BOS, EOS
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.models.initialise import initialise
 from tfzoo.search import Search, search
-from tfzoo.special_ids import BOS, EOS
 
 
 @dataclass

@@ -7,8 +7,8 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
+from tfzoo.base.terminal import reflow, wrap
 from tfzoo.commands.main import main
-from tfzoo.terminal import reflow, wrap
 
 
 class Terminal(io.StringIO):

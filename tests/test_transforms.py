@@ -23,14 +23,14 @@ from tests.every_component import (
     made,
     outputs,
 )
-from tfzoo import rotation
-from tfzoo._adapters import transforms_active
 from tfzoo.attention import _tanh_scores
-from tfzoo.custom_autograd import custom_functions_apply
-from tfzoo.dropout import dropout
+from tfzoo.base import rotation
+from tfzoo.base.adapters import transforms_active
+from tfzoo.base.custom_autograd import custom_functions_apply
+from tfzoo.base.dropout import dropout
+from tfzoo.base.registry import registry
 from tfzoo.masks import Mask
 from tfzoo.norm._rms_kernel import rms_norm
-from tfzoo.registry import registry
 
 Function = Callable[..., tuple[Tensor, ...]]
 

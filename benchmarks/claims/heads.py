@@ -31,9 +31,9 @@ from benchmarks.claims.shared import (
     untrained,
 )
 from tfzoo import MultiheadAttention, attention_maps
-from tfzoo.blocks.mixer import Mixer
-from tfzoo.blocks.multihead import SelfOrCrossAttention
 from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.models.mixer import Mixer
+from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.plots.style import line_style, new_figure, styled
 from tfzoo.tasks.translation import TranslationTask
 

@@ -16,11 +16,11 @@ import torch
 import yaml
 from torch import Tensor
 
+from tfzoo.base.registry import create
+from tfzoo.base.special_ids import PAD
 from tfzoo.commands.main import main as tfzoo_main
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.plots.style import save
-from tfzoo.registry import create
-from tfzoo.special_ids import PAD
 from tfzoo.tasks.translation import TranslationTask
 
 if TYPE_CHECKING:

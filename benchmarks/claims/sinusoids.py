@@ -30,10 +30,10 @@ from benchmarks.claims.shared import (
     unseen,
     untrained,
 )
-from tfzoo.blocks.multihead import split_heads
+from tfzoo.base.registry import create
 from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.models.multihead import split_heads
 from tfzoo.plots.style import GRID, SOFT, line_style, new_figure, styled
-from tfzoo.registry import create
 from tfzoo.tasks.translation import TranslationTask
 
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024)

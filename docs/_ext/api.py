@@ -17,16 +17,16 @@ MODULES = ("tfzoo.contracts", "tfzoo.errors")
 PACKAGES = ("tfzoo.plots", "tfzoo.testing")
 """Whose names load when touched, as those of tfzoo do."""
 MET = (
-    "tfzoo.blocks.options.StackOptions",
-    "tfzoo.blocks.cache.DecoderCache",
-    "tfzoo.blocks.cache.LayerCache",
-    "tfzoo.blocks.context.Context",
-    "tfzoo.blocks.mixer.Mixer",
+    "tfzoo.models.options.StackOptions",
+    "tfzoo.models.cache.DecoderCache",
+    "tfzoo.models.cache.LayerCache",
+    "tfzoo.models.context.Context",
+    "tfzoo.models.mixer.Mixer",
     "tfzoo.data.tokenizer.Tokenizer",
     "tfzoo.data.tokenizer.TokenizerPair",
     "tfzoo.data.classification_batch.Vocabulary",
-    "tfzoo.registry.Entry",
-    "tfzoo.rotation.Rotation",
+    "tfzoo.base.registry.Entry",
+    "tfzoo.base.rotation.Rotation",
     "tfzoo.search.Decodable",
     "tfzoo.swapping.report.SwapReport",
     "tfzoo.swapping.report.SwappedModule",
@@ -137,7 +137,7 @@ def restore(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
 
 def expand(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Say of each argument what the class says that its docstring refers to:
-    ``heads, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.``
+    ``heads, ..., max_length: see :class:`tfzoo.models.options.StackOptions`.``
     """
     if not isinstance(obj, type):
         return

@@ -9,9 +9,9 @@ from typing import Any
 
 from docs._ext.docstrings import one_line
 from docs._ext.tables import code, table
-from tfzoo import architectures
+from tfzoo.base.registry import Entry
 from tfzoo.config import packaged
-from tfzoo.registry import Entry
+from tfzoo.models import architectures
 
 HEADINGS = ("attention", "norm", "position", "feedforward", "residual", "mixer")
 """The kinds that the table of architectures shows."""

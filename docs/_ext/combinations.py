@@ -11,9 +11,9 @@ from typing import Any
 
 from docs._ext.docstrings import one_line
 from docs._ext.tables import code, table
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.rules import RULES, Rule
-from tfzoo.registry import registry
+from tfzoo.base.registry import registry
+from tfzoo.models.options import StackOptions
+from tfzoo.models.rules import RULES, Rule
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 SIDES = {False: "encoder", True: "decoder"}

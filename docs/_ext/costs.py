@@ -9,10 +9,10 @@ import torch
 
 import tfzoo
 from docs._ext.tables import table
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.registry import Entry
 from tfzoo.commands.cost import COLUMNS
 from tfzoo.costs.count import Cost, Counter
-from tfzoo.registry import Entry
+from tfzoo.models.options import StackOptions
 
 DIM, HEADS, TOKENS = 512, 8, 128
 NOTE = f"""\

@@ -81,7 +81,7 @@ def arguments(cls: type) -> dict[str, str]:
 
 
 def last_name(role: re.Match[str]) -> str:
-    """``:class:`~tfzoo.rotation.Rotation``` as code."""
+    """``:class:`~tfzoo.base.rotation.Rotation``` as code."""
     return f"``{role[1].rpartition('.')[2]}``"
 
 

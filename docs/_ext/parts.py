@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from docs._ext import collections, combinations, costs, pictures, shown
 from docs._ext.docstrings import Docstring, read
 from docs._ext.tables import code, table
-from tfzoo.kinds import KINDS
-from tfzoo.registry import Entry
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import Entry
+from tfzoo.base.values import type_name
 from tfzoo.testing.samples import COMPONENT_KINDS
-from tfzoo.values import type_name
 
 SECTIONS = {"schedule": "optim", "optimizer": "optim", "tokenizer": "data", "dataset": "data"}
 """The section of a recipe that names a component, where it is not ``model``."""

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tfzoo.blocks.decoder import Decoder
-from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.traits import acts_on_scores, embeds
+from tfzoo.base.registry import Entry, create
 from tfzoo.masks import Mask
+from tfzoo.models.decoder import Decoder
+from tfzoo.models.encoder import Encoder
+from tfzoo.models.options import StackOptions
+from tfzoo.models.traits import acts_on_scores, embeds
 from tfzoo.plots import position_figure, saturation_figure
 from tfzoo.plots.style import COLOURS, SOFT, heat_map, new_figure, save, styled
-from tfzoo.registry import Entry, create
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from docs._ext import api, collections, combinations, parts, pictures
-from tfzoo.kinds import KINDS
-from tfzoo.registry import Entry, registry
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import Entry, registry
 
 FOLDER = "docs/reference"
 COMPONENT = re.compile(r"^- \*\*(\w+)\*\*:", re.MULTILINE)

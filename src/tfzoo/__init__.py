@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfzoo import errors, testing
-    from tfzoo.blocks.decoder import Decoder, DecoderLayer
-    from tfzoo.blocks.encoder import Encoder, EncoderLayer
-    from tfzoo.blocks.torch_attention import MultiheadAttention
+    from tfzoo.base.registry import create, describe, list_components, register
     from tfzoo.data.classification import ClassificationData
     from tfzoo.data.classification_batch import ClassificationBatch
     from tfzoo.data.parallel_batch import ParallelBatch
     from tfzoo.data.translation import TranslationData
-    from tfzoo.generation import generate
     from tfzoo.learning.loss import Loss
     from tfzoo.learning.optim import Optim
-    from tfzoo.maps import attention_maps
     from tfzoo.masks import Mask
     from tfzoo.models.classifier import TransformerClassifier
+    from tfzoo.models.decoder import Decoder, DecoderLayer
+    from tfzoo.models.encoder import Encoder, EncoderLayer
+    from tfzoo.models.generation import generate
     from tfzoo.models.language_model import LanguageModel
     from tfzoo.models.masked_language_model import MaskedLanguageModel
+    from tfzoo.models.torch_attention import MultiheadAttention
     from tfzoo.models.transformer import Transformer
-    from tfzoo.registry import create, describe, list_components, register
+    from tfzoo.plots.maps import attention_maps
     from tfzoo.search import Search
     from tfzoo.swapping.swap import swap
     from tfzoo.tasks.classification import ClassificationTask
@@ -39,15 +39,15 @@ _WHERE = {
     "ClassificationBatch": "tfzoo.data.classification_batch",
     "ClassificationData": "tfzoo.data.classification",
     "ClassificationTask": "tfzoo.tasks.classification",
-    "Decoder": "tfzoo.blocks.decoder",
-    "DecoderLayer": "tfzoo.blocks.decoder",
-    "Encoder": "tfzoo.blocks.encoder",
-    "EncoderLayer": "tfzoo.blocks.encoder",
+    "Decoder": "tfzoo.models.decoder",
+    "DecoderLayer": "tfzoo.models.decoder",
+    "Encoder": "tfzoo.models.encoder",
+    "EncoderLayer": "tfzoo.models.encoder",
     "LanguageModel": "tfzoo.models.language_model",
     "Loss": "tfzoo.learning.loss",
     "Mask": "tfzoo.masks",
     "MaskedLanguageModel": "tfzoo.models.masked_language_model",
-    "MultiheadAttention": "tfzoo.blocks.torch_attention",
+    "MultiheadAttention": "tfzoo.models.torch_attention",
     "Optim": "tfzoo.learning.optim",
     "ParallelBatch": "tfzoo.data.parallel_batch",
     "Search": "tfzoo.search",
@@ -56,12 +56,12 @@ _WHERE = {
     "TransformerClassifier": "tfzoo.models.classifier",
     "TranslationData": "tfzoo.data.translation",
     "TranslationTask": "tfzoo.tasks.translation",
-    "attention_maps": "tfzoo.maps",
-    "create": "tfzoo.registry",
-    "describe": "tfzoo.registry",
-    "generate": "tfzoo.generation",
-    "list_components": "tfzoo.registry",
-    "register": "tfzoo.registry",
+    "attention_maps": "tfzoo.plots.maps",
+    "create": "tfzoo.base.registry",
+    "describe": "tfzoo.base.registry",
+    "generate": "tfzoo.models.generation",
+    "list_components": "tfzoo.base.registry",
+    "register": "tfzoo.base.registry",
     "swap": "tfzoo.swapping.swap",
 }
 _MODULES = ("errors", "testing")

@@ -6,7 +6,7 @@ One alphabet of shapes, in docstrings, einops patterns and tests::
     c width of one head   e width of one value head   v vocabulary
 
 Masks are boolean: True means "not padding" or "may attend". Positions are integers. What each trait
-says of a component is in :mod:`tfzoo.kinds`.
+says of a component is in :mod:`tfzoo.base.kinds`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from tfzoo.dropout import dropout as drop
+from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import Entry
+from tfzoo.base.rotation import Rotation
+from tfzoo.base.soft_cap import soft_cap
 from tfzoo.errors import BadComponent
 from tfzoo.masks import Mask, check_type
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import Entry
-from tfzoo.rotation import Rotation
-from tfzoo.soft_cap import soft_cap
 
 
 class Component(nn.Module):

@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from tfzoo.base.special_ids import BOS, EOS
 from tfzoo.errors import BadOption, NoNextToken
-from tfzoo.special_ids import BOS, EOS
 
 MAX_PENALTY = 10
 """The largest absolute value of ``length_penalty``; 0 to 1 is usual."""

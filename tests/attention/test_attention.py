@@ -15,9 +15,9 @@ from torch.testing import assert_close
 from tests.daily import sampled
 from tests.golden import load
 from tfzoo.attention import _inner_products, _tanh_scores
+from tfzoo.base.registry import create, describe, registry
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.registry import create, describe, registry
 
 NAMES = registry("attention").names()
 INNER = ["bilinear", "cosine", "differential", "dot_product", "euclidean", "scaled_dot_product"]

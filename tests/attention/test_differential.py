@@ -12,13 +12,13 @@ from torch.testing import assert_close
 from transformers.models.diffllama import modeling_diffllama
 
 import tfzoo
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.registry import create
+from tfzoo.base.rotation import Rotation
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
-from tfzoo.registry import create
-from tfzoo.rotation import Rotation
+from tfzoo.models.context import Context
+from tfzoo.models.options import StackOptions
 
 EXACT = {"atol": 1e-9, "rtol": 1e-9}
 DIM, HEADS, N, LAYER = 16, 4, 7, 3

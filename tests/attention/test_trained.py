@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tfzoo.registry import create
+from tfzoo.base.registry import create
 
 HEADS = 4
 

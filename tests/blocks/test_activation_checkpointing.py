@@ -13,10 +13,10 @@ from torch.testing import assert_close
 
 import tfzoo
 from tests.testing.covering import covering
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash
 from tfzoo.learning.compute import Compute
 from tfzoo.models.initialise import initialise
-from tfzoo.registry import registry
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])
@@ -60,7 +60,7 @@ def test_less_is_kept_for_the_backward() -> None:
 
 
 def test_decoding_is_neither_compiled_nor_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfzoo.blocks import transformer_layer
+    from tfzoo.models import transformer_layer
 
     model = tfzoo.Transformer(20, 8, 2, 1)
     Compute(compile=True).apply(model)

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.multihead import CrossAttention
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
-from tfzoo.registry import registry
+from tfzoo.models.context import Context
+from tfzoo.models.multihead import CrossAttention
+from tfzoo.models.options import StackOptions
 from tfzoo.testing.samples import randomize
 
 DIM, N = 16, 5

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
-from tfzoo.blocks.traits import embeds
+from tfzoo.base.registry import NormSpec, PoolingSpec, registry
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
-from tfzoo.registry import NormSpec, PoolingSpec, registry
+from tfzoo.models.traits import embeds
 from tfzoo.testing.samples import randomize
 
 DIM, HEADS, N = 8, 2, 7

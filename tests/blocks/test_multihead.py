@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.registry import registry
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
-from tfzoo.registry import registry
+from tfzoo.models.context import Context
+from tfzoo.models.options import StackOptions
 
 POS = torch.arange(1)[None]  # read by positional encodings alone
 

@@ -10,12 +10,12 @@ import pytest
 from torch import nn
 
 import tfzoo
-from tfzoo.blocks.constructor import LayerKeywords, StackKeywords
-from tfzoo.blocks.multihead import CrossAttention
-from tfzoo.blocks.options import STACK_KEYS, StackOptions, option_types
-from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
 from tfzoo.mixer.multihead import SelfAttention
+from tfzoo.models.constructor import LayerKeywords, StackKeywords
+from tfzoo.models.multihead import CrossAttention
+from tfzoo.models.options import STACK_KEYS, StackOptions, option_types
+from tfzoo.models.transformer_layer import TransformerLayer
 
 NAN, INF = float("nan"), float("inf")
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 import tfzoo
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.registry import registry
 from tfzoo.testing.samples import randomize
 
 DIM, N = 8, 7

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption
-from tfzoo.registry import registry
 
 B, Q, K, DIM, HEADS = 3, 4, 6, 8, 2
 INF = float("inf")

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.multihead import CrossAttention, SelfOrCrossAttention
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
+from tfzoo.models.context import Context
+from tfzoo.models.encoder import Encoder
+from tfzoo.models.multihead import CrossAttention, SelfOrCrossAttention
+from tfzoo.models.options import StackOptions
+from tfzoo.models.transformer_layer import TransformerLayer
 
 POS = torch.arange(1)[None]  # read by positional encodings alone
 

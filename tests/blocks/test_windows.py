@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tfzoo
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
-from tfzoo.registry import registry
 from tfzoo.testing.samples import randomize
 
 DIM, N = 8, 9

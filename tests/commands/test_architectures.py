@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 import tfzoo
-from tfzoo import architectures
 from tfzoo.commands.main import main
 from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.errors import UnknownName
+from tfzoo.models import architectures
 from tfzoo.runs import config
 
 

@@ -16,7 +16,7 @@ from tests.pages.test_attention import data_of, weights_beside
 from tests.tasks.test_attention import classifier, translator
 from tfzoo.commands.main import main
 from tfzoo.learning.task import Task
-from tfzoo.pages import attention
+from tfzoo.plots.pages import attention
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

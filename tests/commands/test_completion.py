@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tfzoo.base.registry import registry
 from tfzoo.commands.completion import help_of, script, sections_in
 from tfzoo.commands.main import main, summaries
 from tfzoo.config import packaged
 from tfzoo.config.sections import sections, task_class
-from tfzoo.registry import registry
 
 
 def completed(words: str, folder: Path) -> set[str]:

@@ -6,10 +6,10 @@ import inspect
 
 import pytest
 
+from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.config import help
 from tfzoo.config.sections import sections, task_class
-from tfzoo.registry import registry
 
 
 @pytest.mark.parametrize("task", registry("task").own_names())

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tfzoo.base.scores import format_scores
 from tfzoo.commands.main import main
-from tfzoo.scores import format_scores
 from tfzoo.training import progress
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tfzoo.base.registry import create, describe
 from tfzoo.commands.main import main
 from tfzoo.config import packaged
-from tfzoo.registry import create, describe
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 NAMES = packaged.recipes()

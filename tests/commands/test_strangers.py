@@ -28,10 +28,10 @@ import torch
 import tfzoo
 from tests.docs.pages import ROOT
 from tfzoo import Optim, Transformer, TranslationTask
+from tfzoo.base.registry import create
 from tfzoo.commands.main import main
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.registry import create
 
 HEAD = "task: translation\ndata: {dataset: {name: numbers, train: 100, val: 4, test: 4, long: 4}}\n"
 EVIL = "import os, pathlib\npathlib.Path(os.environ['MARKER']).touch()\nMine = object\n"

@@ -27,7 +27,7 @@ from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.models.fsdp import full_tensor, shard
 from tfzoo.runs import checkpoints, sharded_files
-from tfzoo.runs.fsdp_strategy import Sharded
+from tfzoo.training.fsdp_strategy import Sharded
 from tfzoo.training.launcher import launching
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

@@ -11,8 +11,8 @@ import pytest
 
 import tfzoo
 from tests.daily import sampled
+from tfzoo.base.registry import describe
 from tfzoo.commands.main import main
-from tfzoo.registry import describe
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 SMALL = [

@@ -13,10 +13,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.daily import sampled
 from tfzoo import Transformer, TransformerClassifier
+from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.costs.count import BACKWARD, Counter
 from tfzoo.costs.step import OUTPUT, Growth, Sizes, count, growth, loss
-from tfzoo.registry import registry
 
 DIM, LAYERS, VOCABULARY = 32, 2, 50
 SIZES = Sizes(rows=3, length=12)

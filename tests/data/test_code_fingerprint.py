@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from tfzoo.base.registry import create, registry
 from tfzoo.data.prepare import encode_lines, generated, identity, train_tokenizer
 from tfzoo.data.sets import listops
 from tfzoo.data.tokenizer import Tokenizer
-from tfzoo.registry import create, registry
 
 HELPER = """
 import re
@@ -37,7 +37,7 @@ def again(id):
 TOKENIZER = '''
 from own_tokenizers.helper import PATTERN, TABLE, again
 from tfzoo.data.tokenizers.bytes import Bytes
-from tfzoo.registry import register
+from tfzoo.base.registry import register
 
 class Parent(Bytes):
     @property

@@ -12,11 +12,11 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from tfzoo.base.registry import create, registry
+from tfzoo.base.values import members
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
-from tfzoo.registry import create, registry
-from tfzoo.values import members
 
 TEXT: dict[type, dict[str, Any]] = {
     TranslationData: {"train": "no/such/file", "val": "no/such/file"},

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from tfzoo.base.registry import create
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.tokenizers.bpe import BPE
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData
-from tfzoo.registry import create
 
 
 def trained(lines: list[str]) -> BPE:

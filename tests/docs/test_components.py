@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tests.docs.pages import ROOT
-from tfzoo.kinds import KINDS
-from tfzoo.registry import Entry, describe, list_components, registry
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import Entry, describe, list_components, registry
 
 PAGE = (ROOT / "docs/components.md").read_text("utf-8")
 

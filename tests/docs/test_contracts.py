@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 
 from tests.docs.pages import ROOT
-from tfzoo.kinds import KINDS
+from tfzoo.base.kinds import KINDS
 from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
 from tfzoo.testing.contract import title
 from tfzoo.testing.runner import contracts, rules_of_style

@@ -10,8 +10,8 @@ import tomllib
 import pytest
 
 from tests.docs.pages import ROOT, TRANSLATED, blocks
-from tfzoo.kinds import KINDS
-from tfzoo.registry import list_components
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import list_components
 
 LANDING = ["README.md", "docs/index.md", *TRANSLATED]
 

@@ -16,9 +16,9 @@ from tests import forked
 from tests.daily import sampled
 from tests.docs.pages import PAGES, ROOT, TRANSLATED, Command, blocks, commands, run
 from tests.sweep.made import make
+from tfzoo.base.registry import describe
 from tfzoo.commands.main import main
 from tfzoo.config import packaged
-from tfzoo.registry import describe
 
 TINY = (
     *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4"),

@@ -11,11 +11,11 @@ import pytest
 
 import tfzoo
 from docs._ext import api, combinations, docstrings, reference
-from tfzoo.blocks.clashes import check_clashes
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import list_components, registry
 from tfzoo.errors import Clash
-from tfzoo.kinds import KINDS
-from tfzoo.registry import list_components, registry
+from tfzoo.models.clashes import check_clashes
+from tfzoo.models.options import StackOptions
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 PARTS = [(kind, name) for kind in KINDS for name in registry(kind).own_names()]

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 import tfzoo
+from tfzoo.base.registry import create
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import Tokenizer, TokenizerPair
 from tfzoo.errors import BadOption
-from tfzoo.registry import create
 from tfzoo.testing.samples import randomize
 
 LINES = ("one two three", "four five six", "seven plus eight", "nine and ten")

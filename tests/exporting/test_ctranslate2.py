@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from tests.exporting.tasks import LINES, classifier, refusal, translator
+from tfzoo.base.registry import REGISTRIES, create, registry
 from tfzoo.commands.main import main
 from tfzoo.contracts import Norm, Position
 from tfzoo.errors import BadOption, Clash
 from tfzoo.exporting import probes
 from tfzoo.exporting.ctranslate2 import export
-from tfzoo.registry import REGISTRIES, create, registry
 
 KINDS = ("attention", "weighting", "norm", "position", "feedforward", "mixer", "residual")
 PARTS = [(kind, name) for kind in KINDS for name in REGISTRIES[kind].names()]

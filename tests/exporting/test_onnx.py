@@ -12,12 +12,12 @@ from torch import Tensor, nn
 import tfzoo
 from tests.daily import sampled
 from tests.exporting.tasks import classifier, refusal, translator
+from tfzoo.base.registry import REGISTRIES, describe
+from tfzoo.base.special_ids import BOS
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, Clash
 from tfzoo.exporting import onnx
 from tfzoo.exporting.onnx import Session, compare, compare_decoding, export
-from tfzoo.registry import REGISTRIES, describe
-from tfzoo.special_ids import BOS
 
 PARTS = [
     (kind, name)

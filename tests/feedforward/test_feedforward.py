@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.testing import assert_close
 
-from tfzoo.registry import create
+from tfzoo.base.registry import create
 
 Activation = Callable[[Tensor], Tensor]
 PLAIN: dict[str, Activation] = {

@@ -21,7 +21,7 @@ from transformers.models.mixtral.modeling_mixtral import (
 )
 from transformers.models.t5.modeling_t5 import T5DenseActDense, T5DenseGatedActDense
 
-from tfzoo.registry import create
+from tfzoo.base.registry import create
 
 T5 = partial(T5Config, d_model=8, d_ff=24, dropout_rate=0.0)
 PEERS: dict[str, tuple[dict[str, object], Callable[[], nn.Module]]] = {

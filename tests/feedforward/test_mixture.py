@@ -12,11 +12,11 @@ from torch.nn.functional import silu
 from torch.testing import assert_close
 
 import tfzoo
-from tfzoo.auxiliary_losses import parts_with_losses, take_auxiliary_loss
+from tfzoo.base.registry import create
 from tfzoo.errors import BadOption
 from tfzoo.learning.compute import Compute
+from tfzoo.models.auxiliary_losses import parts_with_losses, take_auxiliary_loss
 from tfzoo.models.initialise import rescale
-from tfzoo.registry import create
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import Entry, registry
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.registry import Entry, registry
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.probes import PROBES, inputs
 from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized

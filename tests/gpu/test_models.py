@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
-from tfzoo.blocks import transformer_layer
+from tfzoo.base.registry import registry
+from tfzoo.base.special_ids import PAD
 from tfzoo.errors import Clash
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy
+from tfzoo.models import transformer_layer
 from tfzoo.models.initialise import initialise
-from tfzoo.registry import registry
-from tfzoo.special_ids import PAD
 
 VOCABULARY, DIM = 50, 16
 KINDS = ("attention", "norm", "position", "feedforward")

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from tests.daily import sampled
-from tfzoo.blocks.decoder import Decoder
-from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.stack import Stack
+from tfzoo.base.registry import create, registry
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
-from tfzoo.registry import create, registry
+from tfzoo.models.decoder import Decoder
+from tfzoo.models.encoder import Encoder
+from tfzoo.models.options import StackOptions
+from tfzoo.models.stack import Stack
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import lengths_to_valid, randomize
 

@@ -13,9 +13,9 @@ from torch.testing import assert_close
 import tfzoo
 from benchmarks.architectures import PEERS, SIZES, build, compare
 from tests.golden import load, parameters
-from tfzoo import architectures
-from tfzoo.architectures.weights import convert_weights
 from tfzoo.errors import BadOption, Clash, UnknownName
+from tfzoo.models import architectures
+from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.testing.subject import pass_padding
 
 IDS = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])

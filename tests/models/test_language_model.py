@@ -12,7 +12,7 @@ from transformers.generation import logits_process
 
 import tfzoo
 from tfzoo.errors import BadOption, NoNextToken
-from tfzoo.generation import filter_logits
+from tfzoo.models.generation import filter_logits
 from tfzoo.testing.samples import randomize
 
 TEXT = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 0, 0]])

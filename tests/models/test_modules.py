@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import tfzoo
 from tests.daily import sampled
-from tfzoo.registry import registry
+from tfzoo.base.registry import registry
 from tfzoo.testing.samples import randomize
 
 TINY: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 2, "dropout": 0.0}

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 import tfzoo
 from tests.golden import load, parameters
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.decoder import Decoder
-from tfzoo.blocks.multihead import SelfOrCrossAttention
-from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.masks import Mask
+from tfzoo.models.context import Context
+from tfzoo.models.decoder import Decoder
+from tfzoo.models.multihead import SelfOrCrossAttention
+from tfzoo.models.transformer_layer import TransformerLayer
 
 POS = torch.arange(1)[None]  # read by positional encodings alone
 

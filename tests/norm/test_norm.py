@@ -12,8 +12,8 @@ from torch.testing import assert_close
 from tests import forked
 from tests.daily import sampled
 from tests.golden import load
+from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
-from tfzoo.registry import Spec, create, registry
 
 NAMES = registry("norm").names()
 DIM = 16

@@ -17,7 +17,13 @@ from torch import Tensor
 
 from tests.browser import opened
 from tfzoo.errors import BadRun
-from tfzoo.pages.attention import AttentionMap, AttentionMaps, TooLarge, attention_page, packed
+from tfzoo.plots.pages.attention import (
+    AttentionMap,
+    AttentionMaps,
+    TooLarge,
+    attention_page,
+    packed,
+)
 
 EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
 SOURCE = ["one", " two", EVIL, "<eos>"]

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.pages.test_attention import SOURCE, described, made, maps
-from tfzoo.pages.attention import AttentionMap, TooLarge
 from tfzoo.plots import attention_figure
+from tfzoo.plots.pages.attention import AttentionMap, TooLarge
 
 
 def test_a_picture_shows_each_head_with_its_tokens() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tfzoo.base.registry import registry
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption, UnknownName
 from tfzoo.plots import position_figure
-from tfzoo.registry import registry
 from tfzoo.testing.subject import hooks
 
 SMALL = {"dim": 16, "heads": 2, "length": 12}

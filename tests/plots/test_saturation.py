@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, UnknownName
 from tfzoo.plots import saturation, saturation_figure
 from tfzoo.plots.saturation import measure_saturation
-from tfzoo.registry import registry
 
 
 @pytest.fixture(autouse=True)

@@ -107,7 +107,7 @@ def test_it_is_shown(tfzoo: Tfzoo) -> None:
 def violations(installed: str, kind: str, name: str) -> list[str]:
     """Of the contracts of a component alone."""
     sys.path.insert(0, installed)
-    from tfzoo.registry import registry
+    from tfzoo.base.registry import registry
     from tfzoo.testing.contract import run_contract
     from tfzoo.testing.runner import contracts, rules_of_style
 

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertPooler
 
-from tfzoo.registry import create
+from tfzoo.base.registry import create
 
 
 def test_the_pooler_is_berts() -> None:

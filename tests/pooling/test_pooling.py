@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption
-from tfzoo.registry import registry
 
 TEXT = torch.tensor(
     [[[1.0, -5.0], [3.0, -7.0], [99.0, 99.0]], [[2.0, 8.0], [99.0, 99.0], [99.0, 99.0]]]

@@ -12,9 +12,9 @@ import torch
 from torch.testing import assert_close
 
 from tests.golden import load
+from tfzoo.base.registry import create, registry
 from tfzoo.errors import BadOption
 from tfzoo.position._rotary_scaling import YaRN
-from tfzoo.registry import create, registry
 
 LIMIT = {"atol": 2e-5, "rtol": 1e-5}
 

@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tfzoo
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.stack import Stack
-from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.base.registry import create
 from tfzoo.contracts import Residual
 from tfzoo.models.initialise import initialise
-from tfzoo.registry import create
+from tfzoo.models.options import StackOptions
+from tfzoo.models.stack import Stack
+from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.residual.deepnorm import DeepNorm
 from tfzoo.testing.samples import randomize
 

@@ -15,8 +15,8 @@ import torch
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
 from tfzoo.runs.checkpoints import folder_of, newest, read, resolve, unfit
-from tfzoo.runs.last_checkpoint import LastCheckpoint
-from tfzoo.runs.throughput import Throughput
+from tfzoo.training.last_checkpoint import LastCheckpoint
+from tfzoo.training.throughput import Throughput
 
 
 def content(**changes: Any) -> dict[str, Any]:

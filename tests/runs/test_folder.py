@@ -14,11 +14,12 @@ from lightning.fabric.plugins.environments import LightningEnvironment
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.strategies import DDPStrategy
 
+from tfzoo.base.ranks import rank
 from tfzoo.errors import BadRun
 from tfzoo.runs import config
-from tfzoo.runs.folder import SHARED, choose, rank
-from tfzoo.runs.metrics_file import MetricsFile
+from tfzoo.runs.folder import SHARED, choose
 from tfzoo.runs.summary import read, write
+from tfzoo.training.metrics_file import MetricsFile
 
 RANKS = (
     *("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE"),

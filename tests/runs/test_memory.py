@@ -23,12 +23,12 @@ import torch
 from tests import forked
 from tests.exporting.tasks import translator
 from tfzoo import Transformer
+from tfzoo.base.registry import create
 from tfzoo.commands.main import main
 from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.feedforward._experts import Experts
 from tfzoo.learning.optim import Optim
-from tfzoo.registry import create
 from tfzoo.runs import memory
 from tfzoo.runs.memory import Place, size
 from tfzoo.search import Search

@@ -14,7 +14,7 @@ import torch
 
 from tests.docs.pages import ROOT
 from tfzoo.data.parallel_batch import ParallelBatch
-from tfzoo.runs.out_of_memory import advice, is_out_of_memory, shape
+from tfzoo.training.out_of_memory import advice, is_out_of_memory, shape
 
 pytest.importorskip("resource", reason="limits of a process are Unix's")
 

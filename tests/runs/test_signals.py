@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tfzoo.runs.signals import PAUSE, STOPPED, Signals
+from tfzoo.training.signals import PAUSE, STOPPED, Signals
 
 
 def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step() -> None:

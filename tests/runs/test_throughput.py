@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from tfzoo.runs import throughput
-from tfzoo.runs.throughput import Throughput
+from tfzoo.training import throughput
+from tfzoo.training.throughput import Throughput
 
 
 class Clock:

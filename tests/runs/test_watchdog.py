@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks.faults import FAULTS, TIMEOUT
-from tfzoo.runs.heartbeats import Heartbeats
-from tfzoo.runs.watchdog import Watchdog, named
+from tfzoo.training.heartbeats import Heartbeats
+from tfzoo.training.watchdog import Watchdog, named
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

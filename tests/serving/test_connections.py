@@ -19,7 +19,7 @@ import pytest
 
 from tests.serving.running import Client, serving, wait_for
 from tests.tasks.test_attention import translator
-from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.serving import connection, log, worker
 
 HALF = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: "

@@ -17,8 +17,8 @@ import pytest
 
 from tests.serving.running import JSON, Client, serving, wait_for
 from tests.tasks.test_attention import classifier, translator
-from tfzoo.blocks.transformer_layer import TransformerLayer
-from tfzoo.pages import attention
+from tfzoo.models.transformer_layer import TransformerLayer
+from tfzoo.plots.pages import attention
 from tfzoo.serving import answers
 from tfzoo.serving.worker import METHOD
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash
-from tfzoo.registry import registry
 
 transformers = pytest.importorskip("transformers", minversion="5")
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.registry import registry
 
 DIM, HEADS = 16, 4
 PADDING = torch.arange(6) >= torch.tensor([[6], [4], [1]])

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tfzoo.runs.signals import PAUSE
 from tfzoo.sweep import cell, state
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
+from tfzoo.training.signals import PAUSE
 
 TINY = {
     **{

@@ -10,14 +10,14 @@ from torch import nn
 
 import tfzoo
 from tests.pages.test_attention import data_of, unpacked
+from tfzoo.base.registry import create, registry
+from tfzoo.base.special_ids import BOS
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.attention import layers_without_map, token_strings
 from tfzoo.masks import Mask
-from tfzoo.pages.attention import attention_page
-from tfzoo.registry import create, registry
-from tfzoo.special_ids import BOS
+from tfzoo.plots.pages.attention import attention_page
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 TEXT = "one two"

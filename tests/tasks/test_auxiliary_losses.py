@@ -13,10 +13,10 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
+from tfzoo.base.registry import Entry, create
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import Task
 from tfzoo.models.transformer import Transformer
-from tfzoo.registry import Entry, create
 
 BATCHES = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
 COUNTS = (3, 5)

@@ -11,9 +11,9 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.learning.compute import Compute
+from tfzoo.models.options import StackOptions
+from tfzoo.models.transformer_layer import TransformerLayer
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
 OPTIM = {"lr": 1e-3, "schedule": "constant"}
@@ -75,7 +75,7 @@ def trained(task: Any, data: Any, folder: Path) -> Seen:
 
 @pytest.mark.nightly  # the compiler takes a minute for the layers of an encoder and a decoder
 def test_a_compiled_training_equals_one_that_is_not(tmp_path: Path) -> None:
-    from tfzoo.blocks.transformer_layer import compiled
+    from tfzoo.models.transformer_layer import compiled
 
     rows = "".join(
         f"{'red ' * (i % 7)}{word}\t{word}\n" for i, word in enumerate(["one", "two", "three"] * 20)

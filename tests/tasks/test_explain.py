@@ -16,15 +16,15 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
-from tfzoo.blocks import transformer_layer
-from tfzoo.blocks.multihead import SelfOrCrossAttention
+from tfzoo.base.registry import registry
 from tfzoo.learning import explain as explain_module
 from tfzoo.learning.explain import Explain, statistics, variance
 from tfzoo.learning.task import Task
 from tfzoo.masks import Mask
-from tfzoo.registry import registry
-from tfzoo.runs.fsdp_strategy import Sharded
-from tfzoo.runs.metrics_file import MetricsFile
+from tfzoo.models import transformer_layer
+from tfzoo.models.multihead import SelfOrCrossAttention
+from tfzoo.training.fsdp_strategy import Sharded
+from tfzoo.training.metrics_file import MetricsFile
 
 MODEL: dict[str, Any] = {
     "dim": 16,

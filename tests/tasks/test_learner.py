@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
-from tfzoo import _adapters
+from tfzoo.base import adapters
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, NotFinite
 from tfzoo.learning.skipped_steps import SkippedSteps
@@ -225,7 +225,7 @@ def test_a_training_takes_nothing_over_from_one_that_was_broken_off_in_the_middl
 
 def test_ddp_is_told_not_to_broadcast_buffers(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     task, told, trainer = task_of(data), [], SimpleNamespace(callbacks=[], datamodule=None)
-    monkeypatch.setattr(_adapters, "ignore_in_ddp", lambda module, names: told.extend(names))
+    monkeypatch.setattr(adapters, "ignore_in_ddp", lambda module, names: told.extend(names))
     task.trainer = trainer  # type: ignore[assignment]
     task.setup("fit")
     assert told == [name for name, _ in task.named_buffers()] != []

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 import tfzoo
+from tfzoo.base.registry import create
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.learning.compute import Compute
-from tfzoo.registry import create
 from tfzoo.runs import checkpoints
 
 OLD = Path(__file__).parent.parent / "golden" / "classification_0_1.ckpt"

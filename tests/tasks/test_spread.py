@@ -18,10 +18,10 @@ from torch.utils.data import DataLoader
 
 import tfzoo
 from tests import forked
+from tfzoo.base.registry import registry
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.learning.task import Task
-from tfzoo.registry import registry
-from tfzoo.runs.fsdp_strategy import Sharded
+from tfzoo.training.fsdp_strategy import Sharded
 
 pytestmark = forked.requires_fork
 ITEMS = 41

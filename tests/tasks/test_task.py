@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torchmetrics import MeanMetric
 
+from tfzoo.base.registry import REGISTRIES, register
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import Task
-from tfzoo.registry import REGISTRIES, register
 
 
 class Bigram(nn.Module):

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from tests.testing.rules import classifiers, stacks
-from tfzoo.kinds import KINDS
-from tfzoo.registry import registry
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import registry
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 

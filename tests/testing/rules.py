@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from functools import cache
 
 from tests.testing.covering import Columns, Row, covering
-from tfzoo.blocks.clashes import check_clashes
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.registry import registry
 from tfzoo.errors import Clash
-from tfzoo.registry import registry
+from tfzoo.models.clashes import check_clashes
+from tfzoo.models.options import StackOptions
 from tfzoo.testing.classifiers import CLASSIFIER, Choice
 from tfzoo.testing.stacks import PLAIN, SIDES, Combination
 from tfzoo.testing.subject import hooks

@@ -123,7 +123,7 @@ def _of_model(name: str, contract: str) -> list[str]:
 def _of_component(kind: str, name: str, contract: str) -> list[str]:
     import doctest
 
-    from tfzoo.registry import registry
+    from tfzoo.base.registry import registry
     from tfzoo.testing.contract import run_contract
     from tfzoo.testing.runner import contracts, rules_of_style
 

@@ -7,8 +7,8 @@ from itertools import islice
 
 import pytest
 
-from tfzoo.kinds import KINDS
-from tfzoo.registry import Entry, registry
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import Entry, registry
 from tfzoo.testing import Result, check, classifiers, stacks
 from tfzoo.testing.contract import run_contract
 from tfzoo.testing.runner import contracts, rules_of_style

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from tests.commands.test_swap import refused_in_decoder
 from tests.testing.rules import can_be_allowed, refusals, refused_by
+from tfzoo.base.registry import Entry, register, registry
 from tfzoo.commands import check as command
 from tfzoo.contracts import Attention, Component, Norm
-from tfzoo.registry import Entry, register, registry
 from tfzoo.testing.classifiers import Choice
 from tfzoo.testing.contract import Result, Violation, run_contract
 from tfzoo.testing.gradients import assert_gradients

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.stack import Stack
+from tfzoo.base.registry import Entry, create
 from tfzoo.contracts import Attention
+from tfzoo.models.options import StackOptions
+from tfzoo.models.stack import Stack
 from tfzoo.models.transformer import Transformer
-from tfzoo.registry import Entry, create
 from tfzoo.testing.component import differs
 from tfzoo.testing.samples import randomize
 from tfzoo.testing.subject import SOURCE, TEXT

@@ -14,16 +14,16 @@ import torch
 
 from tests.testing.covering import interactions
 from tests.testing.rules import STACK, refused_by, traits
-from tfzoo.blocks.clashes import ATTENTION_OPTIONS, check_clashes
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.decoder import Decoder
-from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.registry import create, registry
 from tfzoo.errors import Clash
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
+from tfzoo.models.clashes import ATTENTION_OPTIONS, check_clashes
+from tfzoo.models.context import Context
+from tfzoo.models.decoder import Decoder
+from tfzoo.models.encoder import Encoder
+from tfzoo.models.options import StackOptions
 from tfzoo.models.transformer import Transformer
-from tfzoo.registry import create, registry
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.stack_contracts import (
@@ -40,7 +40,7 @@ MIXING = [name for name in registry("norm").names() if "mixes" in " ".join(trait
 @pytest.fixture(autouse=True)
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks are built whatever the rules say."""
-    monkeypatch.setattr("tfzoo.blocks.positioned.check_clashes", lambda *args: None)
+    monkeypatch.setattr("tfzoo.models.positioned.check_clashes", lambda *args: None)
 
 
 def refused(rule: str) -> Iterator[Combination]:
@@ -152,7 +152,7 @@ def test_an_option_of_attention_changes_nothing_where_there_is_none(
         with pytest.raises(Clash, match=f"nothing reads {option}: mixer '{name}' has no attention"):
             build(**{option: value})
     assert build(layers=0, gate=True).config["gate"]
-    monkeypatch.setattr("tfzoo.blocks.constructor.check_attention_options", lambda *args: None)
+    monkeypatch.setattr("tfzoo.models.constructor.check_attention_options", lambda *args: None)
     for option, value in ATTENTION.items():
         with reproducible():
             plain, other = build().eval(), build(**{option: value}).eval()

@@ -13,8 +13,8 @@ import pytest
 from tests.testing.bugs import BUGS, Bug
 from tests.testing.patching import SOURCE
 from tests.testing.seeded import changed, passes
-from tfzoo.kinds import KINDS
-from tfzoo.registry import registry
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import registry
 
 
 def seeded() -> Iterator[Any]:

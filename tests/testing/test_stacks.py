@@ -24,10 +24,10 @@ from tests.testing.rules import (
     stacks,
     traits,
 )
-from tfzoo.blocks.rules import RULES
+from tfzoo.base.registry import registry
 from tfzoo.errors import Clash
+from tfzoo.models.rules import RULES
 from tfzoo.models.transformer import Transformer
-from tfzoo.registry import registry
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.empty import (
     a_step_of_no_token_changes_nothing,

@@ -17,8 +17,8 @@ import tfzoo.search
 import tfzoo.tasks.classification
 import tfzoo.tasks.translation  # noqa: F401
 from tests.testing import patching
-from tfzoo.kinds import KINDS
-from tfzoo.registry import registry
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import registry
 from tfzoo.testing.runner import contracts
 from tfzoo.testing.samples import COMPONENT_KINDS
 

@@ -13,10 +13,10 @@ from torch.testing import assert_close
 from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.gpt_oss import modeling_gpt_oss
 
+from tfzoo.base.registry import create, registry
 from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.registry import create, registry
 
 B, H, N = 2, 3, 12
 EXACT = {"atol": 1e-9, "rtol": 1e-9}

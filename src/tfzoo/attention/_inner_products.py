@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tfzoo.custom_autograd import custom_functions_apply
-from tfzoo.dropout import dropout as drop
+from tfzoo.base.custom_autograd import custom_functions_apply
+from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.precision import at_least_fp32
 from tfzoo.masks import LANES, Mask, check_type, largest
-from tfzoo.precision import at_least_fp32
 
 SHORT = 128  # keys; with fewer, and a mask to be read, plain products are the faster way on a CPU
 

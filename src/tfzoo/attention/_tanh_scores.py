@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.custom_autograd import custom_functions_apply, differentiable_backward
-from tfzoo.precision import compute_dtype
+from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_backward
+from tfzoo.base.precision import compute_dtype
 
 BLOCK = 2**18  # pairs of positions that a CPU works on at a time: they should stay in its cache
 SMALL = 2**16  # hidden numbers; below, the formula as it stands has nothing to save

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.attention._tanh_scores import tanh_scores
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("attention", "additive", paper="arXiv:1409.0473, section A.1.2")
@@ -33,7 +33,7 @@ class Additive(Attention):
         BadOption: ``hidden`` under 1, ``std`` not over 0 or ``score_std`` under 0.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> attention = create("attention", {"name": "additive", "hidden": 3}, heads=2, head_dim=4)
     >>> q, k = torch.randn(1, 2, 5, 4), torch.randn(1, 2, 7, 4)
     >>> attention.scores(q, k).shape

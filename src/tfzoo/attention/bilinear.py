@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.base.registry import register
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 
 
 @register("attention", "bilinear", paper="arXiv:1508.04025, section 3.1 (general)")
@@ -21,7 +21,7 @@ class Bilinear(Attention):
     in [-0.1, 0.1] (section 4.1), and so does ``W``.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> attention = create("attention", "bilinear", heads=1, head_dim=2)
     >>> _ = attention.weight.data.copy_(torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]))
     >>> q, k = torch.tensor([[[[3.0, 0.0]]]]), torch.tensor([[[[0.0, 5.0]]]])

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 EPS = 1e-12
 """A vector that is shorter counts as 0."""
@@ -34,7 +34,7 @@ class Cosine(Attention):
         BadOption: ``scale`` not over 0.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> q, k = torch.tensor([[[[3.0, 0.0]]]]), torch.tensor([[[[5.0, 0.0]]]])
     >>> attention = create("attention", "cosine", heads=1)
     >>> attention.scores(q, k).item()

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
 from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register(
@@ -47,7 +47,7 @@ class Differential(Attention):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> attention = create("attention", "differential", heads=2, head_dim=4, layer=0)
     >>> q, k, v = 10 * torch.randn(3, 1, 2, 5, 4)
     >>> out = attention(q, k, v, mask=Mask(causal=True))

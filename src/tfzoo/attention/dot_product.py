@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.base.registry import register
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 
 
 @register(
@@ -22,7 +22,7 @@ class DotProduct(Attention):
     et al. 2017 (section 3.2.1) added a scale. No initialisation compensates for it here.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> q = torch.tensor([[[[1.0, 2.0]]]])
     >>> create("attention", "dot_product").scores(q, q)
     tensor([[[[5.]]]])

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
 
 
 @register(
@@ -31,7 +31,7 @@ class Euclidean(Attention):
     or better: in bf16 the difference of large squares is lost.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> q, k = torch.zeros(1, 1, 1, 4), torch.ones(1, 1, 1, 4)
     >>> create("attention", "euclidean").scores(q, k)
     tensor([[[[-2.]]]])

@@ -7,9 +7,9 @@ import math
 from torch import Tensor
 
 from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.base.registry import register
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 
 
 @register("attention", "scaled_dot_product", paper="arXiv:1706.03762, eq. 1", traits={"rotatable"})
@@ -23,7 +23,7 @@ class ScaledDotProduct(Attention):
     PyTorch's fused kernel or by plain products, whichever is faster.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> q = torch.tensor([[[[1.0, 1.0, 1.0, 1.0]]]])
     >>> create("attention", "scaled_dot_product").scores(q, q)
     tensor([[[[2.]]]])

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("attention", "trained_scale", paper="arXiv:2112.13492", traits={"rotatable"})
@@ -31,7 +31,7 @@ class TrainedScale(Attention):
         BadOption: ``scale`` not over 0.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> q = torch.tensor([[[[1.0, 1.0, 1.0, 1.0]]]])
     >>> create("attention", {"name": "trained_scale", "scale": 3.0}, heads=1).scores(q, q).item()
     6.0

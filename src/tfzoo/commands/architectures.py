@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tfzoo import architectures
+from tfzoo.base.terminal import print_result, print_verbatim
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.terminal import print_result, print_verbatim
+from tfzoo.models import architectures
 
 
 def run(args: list[str]) -> int:

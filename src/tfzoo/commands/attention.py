@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfzoo.base.terminal import notice_if_replaced, notify, print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.text_lines import open_output, task_of
 from tfzoo.data.lines import decoded
 from tfzoo.errors import BadData, BadOption, TfzooError
 from tfzoo.runs import checkpoints
-from tfzoo.terminal import notice_if_replaced, notify, print_result
 
 if TYPE_CHECKING:
-    from tfzoo.pages.attention import AttentionMaps
+    from tfzoo.plots.pages.attention import AttentionMaps
 
 FILE = "attention.html"
 PAGE = ".html"
@@ -155,8 +155,8 @@ def write(runs: Sequence[AttentionMaps], suffix: str, output: str) -> None:
     Raises:
         TfzooError: it is too large, or the file cannot be written.
     """
-    from tfzoo.pages.attention import attention_page
     from tfzoo.plots import attention_figure
+    from tfzoo.plots.pages.attention import attention_page
     from tfzoo.plots.style import save
 
     page = attention_page(*runs) if suffix == PAGE else ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tfzoo.base.terminal import print_result
+from tfzoo.base.values import readable
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.terminal import print_result
-from tfzoo.values import readable
 
 
 def run(args: list[str]) -> int:

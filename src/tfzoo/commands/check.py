@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import registry
+from tfzoo.base.terminal import print_result, progress, wrap
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.kinds import KINDS
-from tfzoo.registry import registry
-from tfzoo.terminal import print_result, progress, wrap
 
 if TYPE_CHECKING:
     from tfzoo.testing import Result

@@ -6,12 +6,12 @@ import io
 import re
 from contextlib import redirect_stdout
 
-from tfzoo import architectures
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import registry
+from tfzoo.base.terminal import print_verbatim
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config import packaged
-from tfzoo.kinds import KINDS
-from tfzoo.registry import registry
-from tfzoo.terminal import print_verbatim
+from tfzoo.models import architectures
 
 SHELLS = ("bash", "zsh")
 RUNS = ("RUN", "WHAT")

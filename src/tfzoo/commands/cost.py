@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfzoo.base.registry import registry
+from tfzoo.base.terminal import print_result
 from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.resolve import Config, load_recipe, resolve
 from tfzoo.errors import BadOption, BadRecipe, did_you_mean
-from tfzoo.registry import registry
-from tfzoo.terminal import print_result
 
 if TYPE_CHECKING:
     from tfzoo.costs.count import Cost

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfzoo.base.terminal import notify, print_result, relative_path
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError, UnknownName
-from tfzoo.terminal import notify, print_result, relative_path
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task
@@ -88,9 +88,9 @@ def output_path(given: Any, path: Path, folder: Path | None) -> Path:
 
 def load(path: Path) -> Task:
     """The task of a checkpoint, on the CPU."""
+    from tfzoo.base.terminal import silence_lightning
     from tfzoo.config.sections import task_class
     from tfzoo.runs import checkpoints
-    from tfzoo.terminal import silence_lightning
 
     task: Task = task_class(checkpoints.read(path)["tfzoo"]["task"]).load(path)
     silence_lightning()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfzoo.base.terminal import print_result, print_verbatim
 from tfzoo.config.arguments import FLAGS, parse_arguments
 from tfzoo.config.loader import as_yaml
 from tfzoo.config.resolve import help_text, load_recipe, resolve
 from tfzoo.errors import BadRecipe, did_you_mean
-from tfzoo.terminal import print_result, print_verbatim
 
 OWN = (*FLAGS, "run", "from")
 """The options that are not of a recipe."""

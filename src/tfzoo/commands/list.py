@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import registry
+from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import BadComponent
-from tfzoo.kinds import KINDS
-from tfzoo.registry import registry
-from tfzoo.terminal import print_result
 
 
 def run(args: list[str]) -> int:

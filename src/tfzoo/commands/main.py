@@ -10,9 +10,9 @@ from functools import partial
 from importlib import import_module
 
 from tfzoo import __version__
+from tfzoo.base.registry import registry
+from tfzoo.base.terminal import print_error, print_result
 from tfzoo.errors import TfzooError, UnknownName
-from tfzoo.registry import registry
-from tfzoo.terminal import print_error, print_result
 
 COMMANDS = {
     "list": "list components, one per line",

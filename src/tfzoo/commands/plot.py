@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import Spec, registry
+from tfzoo.base.terminal import notice_if_replaced, print_result, relative_path
+from tfzoo.base.values import check_range
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.arguments import parse_text
 from tfzoo.errors import TfzooError
-from tfzoo.kinds import KINDS
 from tfzoo.plots.style import check_suffix, save
-from tfzoo.registry import Spec, registry
-from tfzoo.terminal import notice_if_replaced, print_result, relative_path
-from tfzoo.values import check_range
 
 EPILOG = """\
   tfzoo plot RUN...                       learning curves of runs, by their folders, in one picture

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.terminal import notify, relative_path, tsv_cell
 from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.runs import checkpoints
 from tfzoo.runs.files import replacing
-from tfzoo.terminal import notify, relative_path, tsv_cell
 from tfzoo.training.device import find_device
 from tfzoo.training.evaluation import open_run
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tfzoo.base.terminal import notify, print_result, print_verbatim
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config import packaged
 from tfzoo.errors import TfzooError
-from tfzoo.terminal import notify, print_result, print_verbatim
 
 
 def run(args: list[str]) -> int:

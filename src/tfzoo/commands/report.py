@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tfzoo.base.terminal import print_result, relative_path
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
-from tfzoo.terminal import print_result, relative_path
 
 if TYPE_CHECKING:
     from tfzoo.sweep.judge import Verdicts

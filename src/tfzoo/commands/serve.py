@@ -6,10 +6,10 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
+from tfzoo.base.terminal import notify, print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 from tfzoo.serving.limits import Limits
-from tfzoo.terminal import notify, print_result
 
 LIMITS = {
     "characters": "characters of a text",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import describe, list_components
+from tfzoo.base.terminal import columns, print_result, reflow
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
-from tfzoo.kinds import KINDS
-from tfzoo.registry import describe, list_components
-from tfzoo.terminal import columns, print_result, reflow
 
 
 def run(args: list[str]) -> int:

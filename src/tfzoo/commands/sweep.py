@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
-from tfzoo.terminal import print_result
 
 ENGINES = ("local", "ray", "slurm")
 EPILOG = """\

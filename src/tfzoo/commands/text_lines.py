@@ -13,12 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tfzoo.base.registry import registry
+from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
-from tfzoo.registry import registry
 from tfzoo.runs import checkpoints, files
-from tfzoo.terminal import notify, relative_path, silence_lightning
 from tfzoo.training.device import find_device
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+from tfzoo.base.values import type_name
 from tfzoo.config.sections import DEFAULTS, DESCRIPTIONS, TOP, Section
-from tfzoo.values import type_name
 
 ENTRY = re.compile(r"( *)(- )?((?:`*\w+`*|\.\.\.)(?:, (?:`*\w+`*|\.\.\.))*): +(\S.*)")
 """``name: text``, ``a, b, ..., c: text``, or the same as an item of a list."""

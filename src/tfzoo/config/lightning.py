@@ -21,11 +21,11 @@ from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch import loggers as lightning_loggers
 from lightning.pytorch.cli import LightningArgumentParser
 
+from tfzoo.base.values import is_plain, leaves
 from tfzoo.config.merge import Origins, as_list
 from tfzoo.config.sections import lightning_sections
 from tfzoo.config.security import ALLOWED
 from tfzoo.errors import BadRecipe, did_you_mean
-from tfzoo.values import is_plain, leaves
 
 RUN_FOLDER = "<the run's folder>"
 """Placeholder for the run's folder, which is known only when training starts."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from tfzoo.base.values import DEPTH
 from tfzoo.errors import BadRecipe
-from tfzoo.values import DEPTH
 
 MAX_BYTES = 2**18
 """Maximum size of a recipe. The longest packaged one has about 4,000 bytes."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfzoo.architectures import options_like
+from tfzoo.base.values import is_plain
 from tfzoo.config.arguments import Option
 from tfzoo.config.data_paths import SPLITS, absolute_path, splits_have_names
 from tfzoo.config.sections import TOP, Section, misplaced, union_members
 from tfzoo.config.security import CLASS_KEYS
 from tfzoo.errors import BadRecipe, within
-from tfzoo.values import is_plain
+from tfzoo.models.architectures import options_like
 
 DATASET_KEYS = ("data.name", "data.root", "data.dataset")
 """The options that name a data set or folder in which splits are looked up."""

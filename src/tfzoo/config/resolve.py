@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfzoo.base.terminal import notify, silence_lightning
 from tfzoo.config import help, packaged
 from tfzoo.config.arguments import Arguments
 from tfzoo.config.data_paths import absolute_data_paths, use_folder_as_root
@@ -18,7 +19,6 @@ from tfzoo.config.sections import LIGHTNING, Section, sections, task_class
 from tfzoo.config.security import check_values
 from tfzoo.config.validation import check_monitors, check_trainer, validate
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
-from tfzoo.terminal import notify, silence_lightning
 
 if TYPE_CHECKING:
     from tfzoo.config.lightning import LightningConfig

@@ -11,10 +11,10 @@ from functools import cache
 from math import inf
 from typing import Any, get_args, get_origin, get_type_hints
 
+from tfzoo.base.registry import Slot, registry
+from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRecipe, did_you_mean, listing
-from tfzoo.registry import Slot, registry
 from tfzoo.renamed import hint, renamed_keys
-from tfzoo.terminal import notify
 
 TOP: dict[str, Any] = {
     "task": str,

@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.values import check_number, leaves
 from tfzoo.data.remote import is_address, refusal
 from tfzoo.errors import BadRecipe
-from tfzoo.values import check_number, leaves
 
 ALLOWED = tuple(
     f"lightning.pytorch.{package}"

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, get_args, get_origin
 
+from tfzoo.base.registry import registry
+from tfzoo.base.values import Single, convert, is_plain
 from tfzoo.config.merge import Merged, Origins, as_list, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
-from tfzoo.registry import registry
 from tfzoo.renamed import metric_name
-from tfzoo.values import Single, convert, is_plain
 
 OPEN = ("explain/", "train/expert_share/")
 """Beginnings of the names of metrics that depend on the model."""

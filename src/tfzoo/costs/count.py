@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
-from tfzoo.blocks.multihead import CrossAttention
 from tfzoo.contracts import Component
+from tfzoo.models.multihead import CrossAttention
 
 MODEL = "model"
 """The part of what lies in no other."""

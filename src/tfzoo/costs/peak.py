@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
 
 Model = TypeVar("Model", bound=nn.Module)
 META = torch.device("meta")
@@ -63,7 +63,7 @@ class Shape(torch.Tensor):
 
     @staticmethod
     def __new__(cls, on_meta: Tensor, device: torch.device) -> Shape:
-        made: Shape = _adapters.tensor_of_class(cls, on_meta, device)
+        made: Shape = adapters.tensor_of_class(cls, on_meta, device)
         made.on_meta = on_meta
         return made
 
@@ -108,7 +108,7 @@ class Recorder(TorchDispatchMode):
             return ASSUMED[func](*args, **kwargs)
         if torch.Tag.inplace_view in func.tags:
             func(without_data(args[0]), *args[1:], **kwargs)
-            with _adapters.without_subclasses():
+            with adapters.without_subclasses():
                 return func(*args, **kwargs)
         if isinstance(target := written(func, args, kwargs), Tensor):
             return target  # which has its shape already

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
 from tfzoo.costs.count import MODEL, Cost, Counter
 from tfzoo.learning.cross_entropy import cross_entropy
 from tfzoo.models.transformer import Transformer
@@ -47,9 +47,9 @@ def count(build: Callable[[], nn.Module], sizes: Sizes) -> dict[str, Cost]:
     order to know what to do, everything is computed.
     """
     try:
-        with _adapters.shapes_alone():
+        with adapters.shapes_alone():
             return count_in(build(), sizes)
-    except _adapters.shapes_depend_on_data():
+    except adapters.shapes_depend_on_data():
         return count_in(build(), sizes)
 
 

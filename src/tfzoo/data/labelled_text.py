@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfzoo.base.registry import DatasetSpec, TokenizerSpec
+from tfzoo.base.values import Single, check_range
 from tfzoo.data.classification_batch import (
     ClassificationDataset,
     Vocabulary,
@@ -28,9 +30,7 @@ from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.validation_split import Division, ValidationSplit
 from tfzoo.errors import BadData, BadOption
-from tfzoo.registry import DatasetSpec, TokenizerSpec
 from tfzoo.renamed import renamed
-from tfzoo.values import Single, check_range
 
 ONE_TEXT = Single(
     "takes one column. Pairs of texts are not supported: join them in one column, with a sign "

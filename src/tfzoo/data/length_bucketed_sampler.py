@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadData
-from tfzoo.values import check_range
 
 Rows = NDArray[np.int64]
 

@@ -13,11 +13,11 @@ from functools import cache
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tfzoo.base.registry import Entry
+from tfzoo.base.special_ids import EOS
 from tfzoo.data import tokenizer_trial
 from tfzoo.data.lines import check_several
 from tfzoo.errors import BadOption
-from tfzoo.registry import Entry
-from tfzoo.special_ids import EOS
 
 if TYPE_CHECKING:
     import tokenizers

@@ -20,10 +20,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.registry import registry
+from tfzoo.base.values import check_range
 from tfzoo.data.encodings import MARKS, advice, is_wide, mark_of
 from tfzoo.errors import BadData, did_you_mean, listing
-from tfzoo.registry import registry
-from tfzoo.values import check_range
 
 BLOCK = 1 << 20
 """Bytes that are read at a time."""

@@ -13,14 +13,14 @@ import lightning.pytorch as L
 import torch
 from torch.utils.data import DataLoader
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
+from tfzoo.base.registry import Spec, create
+from tfzoo.base.values import check_range
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import Examples
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadData
-from tfzoo.registry import Spec, create
-from tfzoo.values import check_range
 
 MOST_TOKENS = 10**9
 """The upper bound of ``max_tokens`` and ``max_length``."""
@@ -96,7 +96,7 @@ class TextData(L.LightningDataModule):
             self._prepare()
         if self.trainer is None or self.trainer.world_size == 1:
             return
-        _adapters.keep_samplers(self.trainer)
+        adapters.keep_samplers(self.trainer)
         strategy = self.trainer.strategy
         if not strategy.reduce_boolean_decision(self.content == strategy.broadcast(self.content)):
             raise BadData(

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tfzoo.base.special_ids import BOS, EOS, UNK
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several, check_unicode
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData
-from tfzoo.special_ids import BOS, EOS, UNK
 
 
 def checked_lines(lines: Iterable[str]) -> list[str]:

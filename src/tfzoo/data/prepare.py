@@ -12,6 +12,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from tfzoo.base.registry import Spec, create, registry
 from tfzoo.data import cache
 from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.encoded import Encoded, Writer
@@ -19,7 +20,6 @@ from tfzoo.data.progress import watched
 from tfzoo.data.table import Table
 from tfzoo.data.tokenizer import Tokenizer, TokenizerPair
 from tfzoo.errors import BadData
-from tfzoo.registry import Spec, create, registry
 
 T = TypeVar("T")
 

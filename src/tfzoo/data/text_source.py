@@ -7,6 +7,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.registry import Spec, create
 from tfzoo.data.hub import HubText, fetched, is_saved, saved, split_names
 from tfzoo.data.lines import Limits, is_folder
 from tfzoo.data.prepare import Examples
@@ -15,7 +16,6 @@ from tfzoo.data.rows import Split, given_rows
 from tfzoo.data.table import FORMS
 from tfzoo.data.text import find_tests, find_texts, named_tests
 from tfzoo.errors import BadOption
-from tfzoo.registry import Spec, create
 
 Columns = tuple[str, str]
 

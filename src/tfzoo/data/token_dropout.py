@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tfzoo.base.special_ids import EOS, UNK
 from tfzoo.data.encoded import Integers
-from tfzoo.special_ids import EOS, UNK
 
 STEP, FIRST, SECOND = (
     np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tfzoo.base.registry import Spec, create
 from tfzoo.errors import BadRun
-from tfzoo.registry import Spec, create
 
 
 class Tokenizer(Protocol):
@@ -15,8 +15,8 @@ class Tokenizer(Protocol):
     constructor takes options only.
 
     ``decode(encode([line])) == [line]`` up to Unicode's normal form NFC. No text is encoded as one
-    of the special ids 0 to 3 (:mod:`tfzoo.special_ids`), not even one that spells their names; only
-    a tokenizer with a closed vocabulary gives ``UNK``.
+    of the special ids 0 to 3 (:mod:`tfzoo.base.special_ids`), not even one that spells their names;
+    only a tokenizer with a closed vocabulary gives ``UNK``.
 
     It may have a method ``remarks() -> list[str]``: what to print before training about the
     vocabulary that it has chosen.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfzoo.base.registry import DatasetSpec, TokenizerSpec
 from tfzoo.data.lines import LIMITS, Limits
 from tfzoo.data.module import TextData
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset
@@ -13,7 +14,6 @@ from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadData, BadOption
-from tfzoo.registry import DatasetSpec, TokenizerSpec
 from tfzoo.renamed import renamed
 
 __all__ = ["ParallelBatch", "TranslationData"]

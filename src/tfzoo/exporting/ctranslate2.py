@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.mixer import Mixer
-from tfzoo.blocks.multihead import SelfOrCrossAttention
+from tfzoo.base.special_ids import BOS, EOS, PAD, UNK
 from tfzoo.contracts import FeedForward, Norm, Residual, Weighting
 from tfzoo.data.library import SPECIAL
 from tfzoo.data.tokenizer import Tokenizer
@@ -25,13 +24,14 @@ from tfzoo.exporting.files import write_tokenizer
 from tfzoo.exporting.positions import encode_positions
 from tfzoo.exporting.translations import compare
 from tfzoo.feedforward._layers import Gated, Plain
+from tfzoo.models.mixer import Mixer
+from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.models.transformer import Transformer
 from tfzoo.runs.files import new_folder
-from tfzoo.special_ids import BOS, EOS, PAD, UNK
 
 if TYPE_CHECKING:
-    from tfzoo.blocks.stack import Stack
     from tfzoo.learning.task import Task
+    from tfzoo.models.stack import Stack
 
 T = TypeVar("T")
 

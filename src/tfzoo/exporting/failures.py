@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import registry
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
-from tfzoo.kinds import KINDS
-from tfzoo.registry import registry
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task

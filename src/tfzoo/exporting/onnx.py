@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.cache import DecoderCache
+from tfzoo.base.special_ids import BOS, EOS, PAD
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
 from tfzoo.exporting.failures import cannot_export, own_model
 from tfzoo.exporting.files import write_tokenizer
 from tfzoo.masks import Mask
+from tfzoo.models.cache import DecoderCache
 from tfzoo.runs.files import new_folder
-from tfzoo.special_ids import BOS, EOS, PAD
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task

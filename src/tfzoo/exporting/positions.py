@@ -16,7 +16,7 @@ from tfzoo.exporting import probes
 from tfzoo.exporting.failures import no_counterpart
 
 if TYPE_CHECKING:
-    from tfzoo.blocks.stack import Stack
+    from tfzoo.models.stack import Stack
 
 LONGEST = 2048
 """The positions in a table of an encoding that has no longest one."""

@@ -16,10 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfzoo.blocks.traits import mixes_tokens
+from tfzoo.base.rotation import Rotation
 from tfzoo.contracts import Attention, FeedForward, Norm, Position, Residual
 from tfzoo.masks import Mask
-from tfzoo.rotation import Rotation
+from tfzoo.models.traits import mixes_tokens
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from tfzoo.base.special_ids import BOS, EOS, PAD
 from tfzoo.data.library import SPECIAL
 from tfzoo.errors import BadOption
-from tfzoo.special_ids import BOS, EOS, PAD
 
 if TYPE_CHECKING:
     from tfzoo.models.transformer import Transformer

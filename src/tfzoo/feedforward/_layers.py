@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
-from tfzoo.dropout import dropout as drop
-from tfzoo.values import check_range
 
 
 class Plain(FeedForward):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.feedforward._layers import Gated
-from tfzoo.registry import register
 
 
 @register("feedforward", "bilinear", paper="arXiv:2002.05202, eq. 4 and 6")
@@ -25,7 +25,7 @@ class Bilinear(Gated):
         BadOption: ``hidden`` under 1.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("feedforward", {"name": "bilinear", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

@@ -7,8 +7,8 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.feedforward._layers import Plain
-from tfzoo.registry import register
 
 
 @register("feedforward", "gelu", paper="arXiv:1606.08415, section 2")
@@ -30,7 +30,7 @@ class GELU(Plain):
         BadOption: ``hidden`` under 1.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("feedforward", {"name": "gelu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

@@ -8,15 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.custom_autograd import custom_functions_apply
+from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
-from tfzoo.custom_autograd import custom_functions_apply
-from tfzoo.dropout import dropout as drop
 from tfzoo.errors import BadOption
 from tfzoo.feedforward._experts import Experts
 from tfzoo.feedforward._layers import gated_width
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 MOST_EXPERTS = 100_000
 """Each expert is a step of a loop, and a view of the weights."""
@@ -62,7 +62,7 @@ class Mixture(FeedForward):
             ``experts``.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> layer = create("feedforward", {"name": "mixture", "experts": 4}, dim=8)
     >>> layer(torch.randn(2, 3, 8)).shape, layer.auxiliary_loss.shape, layer.expert_share.shape
     (torch.Size([2, 3, 8]), torch.Size([]), torch.Size([4]))

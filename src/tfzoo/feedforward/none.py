@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import FeedForward
-from tfzoo.registry import register
 
 
 @register("feedforward", "none", traits={"identity"})
@@ -15,7 +15,7 @@ class NoFeedForward(FeedForward):
     Shapes: ``(b n d) -> (b n d)``. Options: none.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("feedforward", "none")(torch.tensor([[[3.0, 4.0]]]))
     tensor([[[3., 4.]]])
     """

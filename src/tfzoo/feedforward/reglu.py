@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.feedforward._layers import Gated
-from tfzoo.registry import register
 
 
 @register("feedforward", "reglu", paper="arXiv:2002.05202, eq. 5 and 6")
@@ -26,7 +26,7 @@ class ReGLU(Gated):
         BadOption: ``hidden`` under 1.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("feedforward", {"name": "reglu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.feedforward._layers import Plain
-from tfzoo.registry import register
 
 
 @register("feedforward", "relu", paper="arXiv:1706.03762, eq. 2")
@@ -26,7 +26,7 @@ class ReLU(Plain):
         BadOption: ``hidden`` under 1.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("feedforward", {"name": "relu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

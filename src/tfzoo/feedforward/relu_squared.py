@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.feedforward._layers import Plain
-from tfzoo.registry import register
 
 
 @register("feedforward", "relu_squared", paper="arXiv:2109.08668, section 3")
@@ -25,7 +25,7 @@ class ReLUSquared(Plain):
         BadOption: ``hidden`` under 1.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("feedforward", "relu_squared", dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

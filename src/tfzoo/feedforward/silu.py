@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.feedforward._layers import Plain
-from tfzoo.registry import register
 
 
 @register("feedforward", "silu", paper="arXiv:2002.05202, eq. 3")
@@ -27,7 +27,7 @@ class SiLU(Plain):
         BadOption: ``hidden`` under 1.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("feedforward", {"name": "silu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

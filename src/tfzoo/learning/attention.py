@@ -6,17 +6,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tfzoo.blocks.mixer import Mixer
-from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.special_ids import BOS, EOS, PAD, UNK
 from tfzoo.contracts import Attention
 from tfzoo.data.inference_batches import OnTruncated, truncation, warn_truncated
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadData, BadOption
-from tfzoo.kinds import KINDS
 from tfzoo.learning.task import Task
-from tfzoo.maps import attention_maps
-from tfzoo.pages.attention import AttentionMap, AttentionMaps, Side
-from tfzoo.special_ids import BOS, EOS, PAD, UNK
+from tfzoo.models.mixer import Mixer
+from tfzoo.models.transformer_layer import TransformerLayer
+from tfzoo.plots.maps import attention_maps
+from tfzoo.plots.pages.attention import AttentionMap, AttentionMaps, Side
 
 Tokens = Mapping[Side, tuple[list[str], list[str]]]
 """The query tokens and the key tokens of each side."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
+from tfzoo.models.transformer_layer import TransformerLayer
 
 
 @dataclass

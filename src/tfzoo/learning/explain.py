@@ -12,12 +12,12 @@ import lightning.pytorch as L
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.mixer import Mixer
-from tfzoo.blocks.multihead import SelfOrCrossAttention
-from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
 from tfzoo.masks import Mask
 from tfzoo.models.fsdp import full_tensor, reshard, unshard
+from tfzoo.models.mixer import Mixer
+from tfzoo.models.multihead import SelfOrCrossAttention
+from tfzoo.models.stack import Stack
 
 ROWS = 8
 """How many items of a batch the statistics are computed from."""

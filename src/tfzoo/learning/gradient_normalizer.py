@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, distributed, nn
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
 from tfzoo.models.fsdp import full_tensor
 
 
@@ -76,7 +76,7 @@ class GradientNormalizer:
             scale = torch.where(mean_norm > max_norm, clipped, scale)
         if gradients and (self.total is not None or max_norm):
             scale = torch.where(finite, scale, 1.0).to(norm)
-            _adapters.scale_in_place(gradients, scale)
+            adapters.scale_in_place(gradients, scale)
         return finite
 
 

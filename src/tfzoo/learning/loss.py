@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, did_you_mean, listing
-from tfzoo.values import check_range
 
 
 @dataclass

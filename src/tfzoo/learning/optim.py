@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
+from tfzoo.base.registry import OptimizerSpec, ScheduleSpec, create, registry
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, listing
 from tfzoo.learning.optimizer import Optimizer
 from tfzoo.learning.schedule import Schedule
-from tfzoo.registry import OptimizerSpec, ScheduleSpec, create, registry
-from tfzoo.values import check_range
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Optim:
         """
         optimizer = self._create_optimizer().configure(module, self.lr, self.weight_decay)
         # Lightning refuses to clip the gradients of optimisers that say they unscale gradients.
-        _adapters.allow_clipping_of_fused(optimizer)
+        adapters.allow_clipping_of_fused(optimizer)
         schedule: Schedule = create("schedule", self.schedule, max_steps=max_steps)
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda done: schedule.factor(done + 1)

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import SumMetric
 
-from tfzoo import _adapters
-from tfzoo.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
+from tfzoo.base import adapters
+from tfzoo.base.registry import Entry
+from tfzoo.base.values import LAYERS, check_number, leaves
 from tfzoo.contracts import FeedForward
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.module import TextData
@@ -34,12 +35,11 @@ from tfzoo.learning.model_card import model_card
 from tfzoo.learning.nan_detection import first_non_finite
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.skipped_steps import SkippedSteps, skip_unless
+from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import initialise, seed_of
-from tfzoo.pages.attention import AttentionMaps
-from tfzoo.registry import Entry
+from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.runs import bounds, checkpoints, hub, memory, pretrained, summary
-from tfzoo.values import LAYERS, check_number, leaves
 
 FORMAT = 2
 """The version of the layout of the entry ``tfzoo`` in a checkpoint."""
@@ -408,7 +408,7 @@ class Task(L.LightningModule):
         """Check the data."""
         # Buffers are equal in all processes. DDP would broadcast them before each forward pass, and
         # a process with more batches to score than the others would wait forever.
-        _adapters.ignore_in_ddp(self, [name for name, _ in self.named_buffers()])
+        adapters.ignore_in_ddp(self, [name for name, _ in self.named_buffers()])
         self.check(getattr(self.trainer, "datamodule", None))
 
     def check(self, data: Any) -> None:
@@ -782,7 +782,7 @@ class Task(L.LightningModule):
 
     def _content(self) -> str:
         """A hash of the training text, or "" if the data has none."""
-        data = getattr(_adapters.trainer_of(self), "datamodule", None)
+        data = getattr(adapters.trainer_of(self), "datamodule", None)
         return getattr(data, "content", "")
 
 

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
+from tfzoo.base.special_ids import PAD
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated, text_batches
 from tfzoo.learning import attention, foreign
 from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Task
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.pages.attention import AttentionMaps
-from tfzoo.special_ids import PAD
+from tfzoo.plots.pages.attention import AttentionMaps
 
 T = TypeVar("T")
 

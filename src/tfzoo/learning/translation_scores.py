@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import MeanMetric, Metric
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
 from tfzoo.data.languages import base_language
 
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
@@ -67,7 +67,7 @@ class CorpusScores(Metric):
         if not hypotheses:
             return
         for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True):
-            statistics = _adapters.line_statistics(scorer, hypotheses, references)
+            statistics = adapters.line_statistics(scorer, hypotheses, references)
             sums += torch.tensor(statistics, dtype=torch.int64, device=self.device).sum(0)
         self.exact_matches += sum(h == r for h, r in zip(hypotheses, references, strict=True))
         self.lines += len(hypotheses)
@@ -77,7 +77,7 @@ class CorpusScores(Metric):
         each from 0 to 100.
         """
         bleu, chrf = (
-            _adapters.score_of_statistics(scorer, sums.tolist())
+            adapters.score_of_statistics(scorer, sums.tolist())
             for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True)
         )
         exact_match = 100 * self.exact_matches / self.lines.clamp(min=1)

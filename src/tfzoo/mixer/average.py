@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.linear import Linear
-from tfzoo.blocks.mixer import Mixer
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import create, register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward, value_matrices
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import create, register
-from tfzoo.values import check_range
+from tfzoo.models.context import Context
+from tfzoo.models.linear import Linear
+from tfzoo.models.mixer import Mixer
 
 
 @register("mixer", "average", paper="arXiv:1805.00631, eq. 1 to 4")
@@ -32,7 +32,7 @@ class Average(Mixer):
         BadOption: ``hidden`` under 1.
 
     >>> import torch
-    >>> from tfzoo.blocks.encoder import Encoder
+    >>> from tfzoo.models.encoder import Encoder
     >>> Encoder(8, 2, 1, mixer="average")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

@@ -6,16 +6,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.linear import Linear
-from tfzoo.blocks.mixer import Mixer
-from tfzoo.blocks.options import StackOptions
-from tfzoo.dropout import dropout
+from tfzoo.base.dropout import dropout
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.mixer._packing import Packing
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
-from tfzoo.values import check_range
+from tfzoo.models.context import Context
+from tfzoo.models.linear import Linear
+from tfzoo.models.mixer import Mixer
+from tfzoo.models.options import StackOptions
 
 LONGEST = 65_536
 """Limit of ``kernel_size``: so many tokens of padding stand before each text."""
@@ -44,7 +44,7 @@ class Convolution(Mixer):
         BadOption: ``kernel_size`` under 1 or over 65,536, or ``heads`` do not divide ``dim``.
 
     >>> import torch
-    >>> from tfzoo.blocks.encoder import Encoder
+    >>> from tfzoo.models.encoder import Encoder
     >>> encoder = Encoder(8, 2, 1, mixer={"name": "convolution", "kernel_size": 3})
     >>> encoder(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])

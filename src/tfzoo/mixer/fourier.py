@@ -7,10 +7,10 @@ from math import tau
 import torch
 from torch import Tensor
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.mixer import Mixer
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
+from tfzoo.models.context import Context
+from tfzoo.models.mixer import Mixer
 
 
 @register("mixer", "fourier", paper="arXiv:2105.03824, eq. 3", traits={"ordered", "bidirectional"})
@@ -25,7 +25,7 @@ class Fourier(Mixer):
     2021). Options: none.
 
     >>> import torch
-    >>> from tfzoo.blocks.encoder import Encoder
+    >>> from tfzoo.models.encoder import Encoder
     >>> Encoder(8, 2, 1, mixer="fourier")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.linear import Linear
-from tfzoo.blocks.mixer import Mixer
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.mixer._packing import Packing
-from tfzoo.registry import register
-from tfzoo.values import check_range
+from tfzoo.models.context import Context
+from tfzoo.models.linear import Linear
+from tfzoo.models.mixer import Mixer
 
 
 @register("mixer", "gru", paper="arXiv:1406.1078, eq. 5 to 8", traits={"ordered", "breaks_graph"})
@@ -34,7 +34,7 @@ class GRU(Mixer):
         BadOption: ``hidden`` under 1.
 
     >>> import torch
-    >>> from tfzoo.blocks.encoder import Encoder
+    >>> from tfzoo.models.encoder import Encoder
     >>> Encoder(8, 2, 1, mixer="gru")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

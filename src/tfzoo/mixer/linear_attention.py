@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.linear import Linear
-from tfzoo.blocks.mixer import Mixer
-from tfzoo.blocks.options import StackOptions
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
+from tfzoo.models.context import Context
+from tfzoo.models.linear import Linear
+from tfzoo.models.mixer import Mixer
+from tfzoo.models.options import StackOptions
 
 CHUNK = 64
 """Tokens whose products are computed pairwise in a decoder; the sum over earlier ones is shared."""
@@ -30,7 +30,7 @@ class LinearAttention(Mixer):
     quadratic in the number of tokens. Options: none.
 
     >>> import torch
-    >>> from tfzoo.blocks.encoder import Encoder
+    >>> from tfzoo.models.encoder import Encoder
     >>> Encoder(8, 2, 1, mixer="linear_attention")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.mixer import Mixer
-from tfzoo.blocks.multihead import SelfOrCrossAttention
-from tfzoo.blocks.options import StackOptions
-from tfzoo.registry import register
+from tfzoo.base.registry import register
+from tfzoo.models.context import Context
+from tfzoo.models.mixer import Mixer
+from tfzoo.models.multihead import SelfOrCrossAttention
+from tfzoo.models.options import StackOptions
 
 
 @register("mixer", "multihead", paper="arXiv:1706.03762, section 3.2.2", traits={"attends"})
@@ -20,7 +20,7 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
     ``weighting``, ``head_dim`` and so on) say what a head is.
 
     >>> import torch
-    >>> from tfzoo.blocks.options import StackOptions
+    >>> from tfzoo.models.options import StackOptions
     >>> SelfAttention(8, StackOptions(heads=2))(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

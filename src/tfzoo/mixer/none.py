@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.mixer import Mixer
-from tfzoo.registry import register
+from tfzoo.base.registry import register
+from tfzoo.models.context import Context
+from tfzoo.models.mixer import Mixer
 
 
 @register("mixer", "none", traits={"identity", "reach"})
@@ -16,7 +16,7 @@ class NoMixer(Mixer):
     Shapes: ``(b n d) -> (b n d)``. Options: none.
 
     >>> import torch
-    >>> from tfzoo.blocks.encoder import Encoder
+    >>> from tfzoo.models.encoder import Encoder
     >>> Encoder(8, 2, 1, mixer="none")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

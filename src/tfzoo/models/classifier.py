@@ -6,20 +6,20 @@ from typing import Any, Unpack
 
 from torch import Tensor, nn
 
-from tfzoo.blocks.clashes import check_clashes
-from tfzoo.blocks.constructor import StackKeywords, with_stack_options
-from tfzoo.blocks.context import Padding
-from tfzoo.blocks.linear import Linear
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.stack import Stack
+from tfzoo.base.dropout import dropout
+from tfzoo.base.registry import PoolingSpec, create
+from tfzoo.base.special_ids import PAD
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
-from tfzoo.dropout import dropout
 from tfzoo.masks import Mask
+from tfzoo.models.clashes import check_clashes
+from tfzoo.models.constructor import StackKeywords, with_stack_options
+from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
-from tfzoo.registry import PoolingSpec, create
-from tfzoo.special_ids import PAD
-from tfzoo.values import check_range
+from tfzoo.models.linear import Linear
+from tfzoo.models.options import StackOptions
+from tfzoo.models.stack import Stack
 
 
 class TransformerClassifier(nn.Module):
@@ -35,7 +35,7 @@ class TransformerClassifier(nn.Module):
         vocab_size: number of token ids.
         classes: number of classes, or of other numbers that are given for a text.
         dim: width of the model.
-        heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        heads, layers, attention, ..., max_length: see :class:`tfzoo.models.options.StackOptions`.
         like: the name of an architecture (``tfzoo architectures``). Its options are used where none
             are given here: those of its layers, and for the class of its own model all of them.
         pooling: the pooling over a text's tokens, by name or with options; see ``tfzoo list

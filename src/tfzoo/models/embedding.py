@@ -6,8 +6,8 @@ import math
 
 from torch import Tensor, nn
 
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
-from tfzoo.values import check_range
 
 
 class Embedding(nn.Embedding):

@@ -11,8 +11,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from tfzoo.blocks.transformer_layer import TransformerLayer
 from tfzoo.errors import BadOption
+from tfzoo.models.transformer_layer import TransformerLayer
 
 FORWARD_METHODS = ("hidden",)
 """Methods that training calls instead of ``forward``; FSDP must gather parameters for them too."""

@@ -7,18 +7,18 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.constructor import StackKeywords, with_stack_options
-from tfzoo.blocks.context import Padding
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.stack import Stack
+from tfzoo.base.soft_cap import soft_cap
+from tfzoo.base.special_ids import PAD
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, check_type
+from tfzoo.models.cache import DecoderCache
+from tfzoo.models.constructor import StackKeywords, with_stack_options
+from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
-from tfzoo.soft_cap import soft_cap
-from tfzoo.special_ids import PAD
-from tfzoo.values import check_range
+from tfzoo.models.options import StackOptions
+from tfzoo.models.stack import Stack
 
 
 class LanguageModel(nn.Module):
@@ -36,7 +36,7 @@ class LanguageModel(nn.Module):
     Args:
         vocab_size: number of token ids.
         dim: width of the model.
-        heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        heads, layers, attention, ..., max_length: see :class:`tfzoo.models.options.StackOptions`.
         like: the name of an architecture (``tfzoo architectures``). Its options are used where none
             are given here: those of its layers, and for the class of its own model all of them.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (Vaswani et al. 2017, section 3.4).

@@ -7,19 +7,19 @@ from typing import Any, Literal, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.constructor import StackKeywords, with_stack_options
-from tfzoo.blocks.context import Padding
-from tfzoo.blocks.linear import Linear
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.stack import Stack
+from tfzoo.base.registry import create
+from tfzoo.base.special_ids import PAD
+from tfzoo.base.values import check_range, type_name
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
+from tfzoo.models.constructor import StackKeywords, with_stack_options
+from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
-from tfzoo.registry import create
-from tfzoo.special_ids import PAD
-from tfzoo.values import check_range, type_name
+from tfzoo.models.linear import Linear
+from tfzoo.models.options import StackOptions
+from tfzoo.models.stack import Stack
 
 Approximate = Literal["none", "tanh"]
 
@@ -37,7 +37,7 @@ class MaskedLanguageModel(nn.Module):
     Args:
         vocab_size: number of token ids.
         dim: width of the model.
-        heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        heads, layers, attention, ..., max_length: see :class:`tfzoo.models.options.StackOptions`.
         like: the name of an architecture (``tfzoo architectures``). Its options are used where none
             are given here: those of its layers, and for the class of its own model all of them.
         token_types: number of types of tokens, such as 2 for the two texts of a pair; a vector of

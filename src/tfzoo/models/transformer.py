@@ -7,17 +7,17 @@ from typing import Any, Literal, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.constructor import StackKeywords, with_stack_options
-from tfzoo.blocks.context import Padding
-from tfzoo.blocks.options import StackOptions
-from tfzoo.blocks.stack import Stack
+from tfzoo.base.special_ids import PAD
+from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
+from tfzoo.models.cache import DecoderCache
+from tfzoo.models.constructor import StackKeywords, with_stack_options
+from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
-from tfzoo.special_ids import PAD
-from tfzoo.values import check_range, type_name
+from tfzoo.models.options import StackOptions
+from tfzoo.models.stack import Stack
 
 Tie = Literal["all", "target", "embeddings", "none"]
 
@@ -34,7 +34,7 @@ class Transformer(nn.Module):
         vocab_size: number of token ids of the target, and of the source unless
             ``source_vocab_size`` is given.
         dim: width of the model.
-        heads, layers, attention, ..., max_length: see :class:`tfzoo.blocks.options.StackOptions`.
+        heads, layers, attention, ..., max_length: see :class:`tfzoo.models.options.StackOptions`.
         like: the name of an architecture (``tfzoo architectures``). Its options are used where none
             are given here: those of its layers, and for the class of its own model all of them.
         scale_embeddings: multiply embeddings by ``sqrt(dim)`` (section 3.4).
@@ -46,7 +46,7 @@ class Transformer(nn.Module):
         embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
             ``1 / sqrt(dim)``, or ``init_std`` where given.
         source_vocab_size: number of token ids of the source; ``vocab_size`` by default.
-        encoder, decoder: options of :class:`~tfzoo.blocks.options.StackOptions` for one side only,
+        encoder, decoder: options of :class:`~tfzoo.models.options.StackOptions` for one side only,
             such as ``{norm: batch, layers: 3}``.
         allow: names of clash rules to ignore.
 

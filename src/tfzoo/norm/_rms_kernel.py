@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tfzoo.custom_autograd import custom_functions_apply, differentiable_backward
+from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_backward
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("norm", "batch", paper="arXiv:1502.03167, algorithm 1", traits={"mixes_tokens:training"})
@@ -32,7 +32,7 @@ class Batch(Norm):
         BadOption: ``eps`` or ``momentum`` not over 0, or ``momentum`` over 1.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> x = torch.tensor([[[1.0], [3.0]], [[5.0], [99.0]]])
     >>> valid = torch.tensor([[True, True], [True, False]])
     >>> norm = create("norm", "batch", dim=1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("norm", "dyt", paper="arXiv:2503.10622, section 4")
@@ -27,7 +27,7 @@ class DyT(Norm):
         BadOption: ``alpha`` not over 0.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("norm", "dyt", dim=3)(torch.tensor([[[-99.0, 1.0, 99.0]]])).detach()
     tensor([[[-1.0000,  0.4621,  1.0000]]])
     """

@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("norm", "layer", paper="arXiv:1607.06450, eq. 4")
@@ -27,7 +27,7 @@ class Layer(Norm):
         BadOption: ``eps`` not over 0.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("norm", "layer", dim=2)(torch.tensor([[[1.0, 3.0]]])).round()
     tensor([[[-1.,  1.]]], grad_fn=<RoundBackward0>)
     """

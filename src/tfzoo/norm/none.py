@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Norm
-from tfzoo.registry import register
 
 
 @register("norm", "none")
@@ -15,7 +15,7 @@ class NoNorm(Norm):
     Shapes: ``(b n d) -> (b n d)``. Options: none.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("norm", "none")(torch.tensor([[[3.0, 4.0]]]))
     tensor([[[3., 4.]]])
     """

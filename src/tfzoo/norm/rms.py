@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm
 from tfzoo.norm._rms_kernel import rms_norm
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("norm", "rms", paper="arXiv:1910.07467, eq. 4")
@@ -29,7 +29,7 @@ class RMS(Norm):
         BadOption: ``eps`` not over 0.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("norm", "rms", dim=2)(torch.tensor([[[2.0, -2.0]]])).round()
     tensor([[[ 1., -1.]]], grad_fn=<RoundBackward0>)
     """

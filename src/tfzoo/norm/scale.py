@@ -7,11 +7,11 @@ import math
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm
 from tfzoo.norm._rms_kernel import rms_norm
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("norm", "scale", paper="arXiv:1910.05895, section 2.3")
@@ -29,7 +29,7 @@ class Scale(Norm):
         BadOption: ``eps`` not over 0.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> norm = create("norm", "scale", dim=4)
     >>> norm(torch.tensor([[[0.0, 3.0, 0.0, 4.0]]])).detach()
     tensor([[[0.0000, 1.2000, 0.0000, 1.6000]]])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.pages.attention import AttentionMap, AttentionMaps, Side, TooLarge
+from tfzoo.plots.pages.attention import AttentionMap, AttentionMaps, Side, TooLarge
 from tfzoo.plots.style import GRID, INK, SOFT, heat_map, new_figure, styled
 
 if TYPE_CHECKING:

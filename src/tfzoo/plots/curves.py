@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfzoo.base.scores import PERCENT, format_score
 from tfzoo.errors import BadRun, UnknownName
 from tfzoo.plots.metrics import Curve, RunMetrics
 from tfzoo.plots.style import (
@@ -19,7 +20,6 @@ from tfzoo.plots.style import (
     new_figure,
     styled,
 )
-from tfzoo.scores import PERCENT, format_score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

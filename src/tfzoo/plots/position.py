@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tfzoo.base.registry import Spec, create, registry
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.plots.style import COLOURS, GRID, escape_dollars, heat_map, new_figure, styled
-from tfzoo.registry import Spec, create, registry
-from tfzoo.values import check_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

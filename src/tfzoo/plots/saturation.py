@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tfzoo.base.registry import Spec, create, registry
+from tfzoo.base.values import check_range
 from tfzoo.masks import Mask
 from tfzoo.plots.style import SOFT, line_style, new_figure, styled
-from tfzoo.registry import Spec, create, registry
-from tfzoo.values import check_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
 from tfzoo.errors import BadOption
 from tfzoo.pooling._token import at_least_one
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 LONGEST = 100
 """Limit of ``longest``, so that no recipe can ask for filters of a million widths."""
@@ -45,7 +45,7 @@ class Convolution(Pooling):
         BadOption: ``shortest`` or ``filters`` under 1, ``longest`` under ``shortest`` or over 100.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("pooling", {"name": "convolution", "shortest": 2}, dim=8)(torch.randn(3, 7, 8)).shape
     torch.Size([3, 8])
     """

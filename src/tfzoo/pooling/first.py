@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
 from tfzoo.pooling._token import at_least_one, token_at
-from tfzoo.registry import register
 
 
 @register(
@@ -20,7 +20,7 @@ class First(Pooling):
     gives zeros. Options: none.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> x, valid = torch.tensor([[[99.0], [1.0], [3.0]]]), torch.tensor([[False, True, True]])
     >>> create("pooling", "first")(x, valid)
     tensor([[1.]])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
 from tfzoo.pooling._token import at_least_one, token_at
-from tfzoo.registry import register
 
 
 @register("pooling", "last", paper="arXiv:1910.13461, section 3.1", traits={"ordered"})
@@ -18,7 +18,7 @@ class Last(Pooling):
     gives zeros. Options: none.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
     >>> create("pooling", "last")(x, valid)
     tensor([[3.]])

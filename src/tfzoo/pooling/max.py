@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
 from tfzoo.pooling._token import at_least_one
-from tfzoo.registry import register
 
 
 @register("pooling", "max", paper="arXiv:1408.5882, section 2")
@@ -16,7 +16,7 @@ class Max(Pooling):
     Shapes: ``(b n d), (b n) -> (b d)``. A sequence of no token gives zeros. Options: none.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
     >>> create("pooling", "max")(x, valid)
     tensor([[3.]])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
 from tfzoo.pooling._token import at_least_one
-from tfzoo.registry import register
 
 
 @register("pooling", "mean", paper="arXiv:1607.01759, section 2", traits={"averages"})
@@ -18,7 +18,7 @@ class Mean(Pooling):
     gives zeros. Options: none.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
     >>> create("pooling", "mean")(x, valid)
     tensor([[2.]])

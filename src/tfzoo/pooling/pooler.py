@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
 from tfzoo.pooling._token import at_least_one
 from tfzoo.pooling.first import First
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
 
 
 @register(
@@ -25,7 +25,7 @@ class Pooler(Pooling):
     gives zeros. ``W`` starts uniform by Glorot's rule, ``b`` at zero. Options: none.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("pooling", "pooler", dim=8)(torch.randn(3, 7, 8)).shape
     torch.Size([3, 8])
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
-from tfzoo.registry import register
 
 
 @register("pooling", "sum", paper="arXiv:1703.06114, theorem 2", traits={"averages"})
@@ -17,7 +17,7 @@ class Sum(Pooling):
     zeros. Options: none.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
     >>> create("pooling", "sum")(x, valid)
     tensor([[4.]])

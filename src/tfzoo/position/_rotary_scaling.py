@@ -14,8 +14,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, listing
-from tfzoo.values import check_range
 
 
 @dataclass

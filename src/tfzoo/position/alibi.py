@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
 from tfzoo.contracts import Position
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
 
 
 @register("position", "alibi", paper="arXiv:2108.12409, section 3")
@@ -23,7 +23,7 @@ class ALiBi(Position):
     their code. In an encoder both directions have the same penalty.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("position", "alibi", heads=8).bias(torch.tensor([[2]]), torch.arange(3)[None])[0, 0]
     tensor([[-1.0000, -0.5000, -0.0000]])
     """

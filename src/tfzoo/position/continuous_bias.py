@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Position
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("position", "continuous_bias", paper="arXiv:2111.09883, section 3.3")
@@ -37,7 +37,7 @@ class ContinuousBias(Position):
         BadOption: ``hidden`` or ``max_distance`` under 1.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> position = create("position", "continuous_bias", heads=2, causal=False)
     >>> position.bias(torch.arange(3)[None], torch.arange(5)[None]).shape
     torch.Size([1, 2, 3, 5])

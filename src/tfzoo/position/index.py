@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
 from tfzoo.contracts import Position
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
 
 
 @register("position", "index")
@@ -21,7 +21,7 @@ class Index(Position):
     because the next layer norm would cancel the same number on all channels.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> position = create("position", "index", dim=2)
     >>> _ = position.direction.data.copy_(torch.tensor([1.0, -1.0]))
     >>> position.embed(torch.zeros(1, 3, 2), torch.arange(3)[None])[0, 2]

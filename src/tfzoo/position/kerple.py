@@ -7,9 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
 from tfzoo.contracts import Position
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
 
 
 @register("position", "kerple", paper="arXiv:2205.09921, section 4")
@@ -28,7 +28,7 @@ class Kerple(Position):
             sigmoid(raw_r2)``, so that it stays under 2; ``r1`` starts up to 1 and ``r2`` up to 2.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> position = create("position", "kerple", heads=1)
     >>> position.raw_r1.data.zero_(), position.raw_r2.data.zero_()  # r1 = r2 = 1
     (tensor([0.]), tensor([0.]))

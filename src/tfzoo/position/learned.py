@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
 
 
 @register("position", "learned", paper="arXiv:1705.03122, section 3.1", traits={"bounded"})
@@ -22,7 +22,7 @@ class Learned(Position):
     Gehring et al. 2017, section 3.1. The table starts from N(0, 0.1^2) (section 3.5).
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> position = create("position", "learned", dim=4, max_length=16)
     >>> position.embed(torch.zeros(2, 3, 4), torch.arange(3)[None]).shape
     torch.Size([2, 3, 4])

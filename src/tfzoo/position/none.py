@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Position
-from tfzoo.registry import register
 
 
 @register("position", "none")
@@ -14,7 +14,7 @@ class NoPosition(Position):
     another number of tokens.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> x, pos = torch.ones(1, 2, 1), torch.arange(2)[None]
     >>> create("position", "none").embed(x, pos) is x
     True

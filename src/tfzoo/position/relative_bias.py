@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.registry import register
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
-from tfzoo.precision import at_least_fp32
-from tfzoo.registry import register
 
 
 @register("position", "relative_bias", paper="arXiv:1910.10683, section 2.1")
@@ -35,7 +35,7 @@ class RelativeBias(Position):
             bucket of its own.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> position = create("position", "relative_bias", dim=8, heads=2, causal=False)
     >>> position.bias(torch.arange(3)[None], torch.arange(5)[None]).shape
     torch.Size([1, 2, 3, 5])

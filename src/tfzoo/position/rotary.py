@@ -7,13 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
+from tfzoo.base.rotation import Rotation
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.position._rotary_scaling import make_scaling
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
-from tfzoo.rotation import Rotation
-from tfzoo.values import check_range
 
 
 @register("position", "rotary", paper="arXiv:2104.09864, eq. 15 and 34")
@@ -21,8 +21,8 @@ class Rotary(Position):
     """Rotate pair ``i`` of a query's and key's channels by the angle ``pos / base^(2i/c)``: scores
     depend on distance alone.
 
-    Overrides ``angles``: ``(b|1 n)`` to the :class:`~tfzoo.rotation.Rotation` of ``(b h n c)``.
-    Nothing is trained.
+    Overrides ``angles``: ``(b|1 n)`` to the :class:`~tfzoo.base.rotation.Rotation` of
+    ``(b h n c)``. Nothing is trained.
 
     Su et al. 2021, sections 3.2.2 and 3.4.2. Angles in fp32, or in float64 after ``.double()``; in
     bf16 they would be visibly wrong from position 58 on.
@@ -54,7 +54,7 @@ class Rotary(Position):
             number of rotated channels is odd.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> rotation = create("position", "rotary", head_dim=2).angles(torch.arange(2)[None])
     >>> rotation(torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]]))
     tensor([[[[1.0000, 0.0000],

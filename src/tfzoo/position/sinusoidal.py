@@ -7,11 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("position", "sinusoidal", paper="arXiv:1706.03762, section 3.5")
@@ -36,7 +36,7 @@ class Sinusoidal(Position):
         BadOption: ``base`` not over 0, or ``dim`` is odd.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> position = create("position", "sinusoidal", dim=2)
     >>> position.embed(torch.zeros(1, 2, 2), torch.arange(2)[None])
     tensor([[[0.0000, 1.0000],

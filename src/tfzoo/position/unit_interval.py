@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.precision import compute_dtype
+from tfzoo.base.registry import register
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
-from tfzoo.precision import compute_dtype
-from tfzoo.registry import register
 
 
 @register("position", "unit_interval", traits={"needs_length"})
@@ -27,7 +27,7 @@ class UnitInterval(Position):
         BadOption: ``embed`` is called without ``length``.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> position = create("position", "unit_interval", dim=1)
     >>> _ = position.direction.data.fill_(1.0)
     >>> x, pos, length = torch.zeros(1, 4, 1), torch.arange(4)[None], torch.tensor([[4]])

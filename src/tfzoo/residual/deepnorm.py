@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import NormSpec, create, register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm, Residual, value_matrices
-from tfzoo.registry import NormSpec, create, register
-from tfzoo.values import check_range
 
 
 @register("residual", "deepnorm", paper="arXiv:2203.00555, section 4.1", traits={"ends_with_norm"})
@@ -39,7 +39,7 @@ class DeepNorm(Residual):
             of queries, keys, gates and routers start as they are.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> wrapped = create("residual", "deepnorm", inner=torch.nn.Identity(), dropout=0.0, dim=2,
     ...                  norm="none", layer=0, layers=8)
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import NormSpec, create, register
 from tfzoo.contracts import Norm, Residual
-from tfzoo.registry import NormSpec, create, register
 
 
 @register("residual", "gated", paper="arXiv:1910.06764, section 3.2", traits={"final_norm"})
@@ -28,7 +28,7 @@ class Gated(Residual):
             identity.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> wrapped = create("residual", {"name": "gated", "bias": 100.0}, inner=torch.nn.Identity(),
     ...                  dropout=0.0, dim=2, norm="none", layer=0, layers=1)
     >>> wrapped(torch.tensor([[[1.0, 2.0]]])).detach()

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from tfzoo.base.registry import NormSpec, create, register
 from tfzoo.contracts import Norm, Residual
-from tfzoo.registry import NormSpec, create, register
 
 
 @register("residual", "none", traits={"replaces"})
@@ -18,7 +18,7 @@ class NoResidual(Residual):
     them, tokens become alike from layer to layer (Dong et al. 2021, arXiv:2103.03404).
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> wrapped = create("residual", "none", inner=torch.nn.Identity(), dropout=0.0, dim=2,
     ...                  norm="none", layer=0, layers=1)
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))

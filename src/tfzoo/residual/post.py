@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from tfzoo.base.registry import NormSpec, create, register
 from tfzoo.contracts import Norm, Residual
-from tfzoo.registry import NormSpec, create, register
 
 
 @register("residual", "post", paper="arXiv:1706.03762, section 3.1", traits={"ends_with_norm"})
@@ -17,7 +17,7 @@ class Post(Residual):
     Shapes: ``(b n d) -> (b n d)``. Options: none. The Transformer's own (Vaswani et al. 2017).
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> wrapped = create("residual", "post", inner=torch.nn.Identity(), dropout=0.0, dim=2,
     ...                  norm="none", layer=0, layers=1)
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))

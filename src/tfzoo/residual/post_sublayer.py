@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from tfzoo.base.registry import NormSpec, create, register
 from tfzoo.contracts import Norm, Residual
-from tfzoo.registry import NormSpec, create, register
 
 
 @register("residual", "post_sublayer", paper="arXiv:2501.00656, section 2.1", traits={"final_norm"})
@@ -18,7 +18,7 @@ class PostSublayer(Residual):
     and before it Swin v2's (Liu et al. 2021, arXiv:2111.09883, section 3.2).
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> wrapped = create("residual", "post_sublayer", inner=torch.nn.Identity(), dropout=0.0, dim=2,
     ...                  norm="none", layer=0, layers=1)
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from tfzoo.base.registry import NormSpec, create, register
 from tfzoo.contracts import Norm, Residual
-from tfzoo.registry import NormSpec, create, register
 
 
 @register(
@@ -25,7 +25,7 @@ class Pre(Residual):
     so that a Transformer trains without warm-up.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> wrapped = create("residual", "pre", inner=torch.nn.Identity(), dropout=0.0, dim=2,
     ...                  norm="none", layer=0, layers=1)
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))

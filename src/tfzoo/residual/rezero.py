@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import NormSpec, create, register
 from tfzoo.contracts import Norm, Residual
-from tfzoo.registry import NormSpec, create, register
 
 
 @register("residual", "rezero", paper="arXiv:2003.04887, eq. 1", traits={"final_norm"})
@@ -19,7 +19,7 @@ class ReZero(Residual):
     al. 2020 leave the norm out: ``norm: none``. Otherwise a stack ends in a norm of its own.
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> wrapped = create("residual", "rezero", inner=torch.nn.Identity(), dropout=0.0, dim=2,
     ...                  norm="none", layer=0, layers=1)
     >>> torch.nn.init.constant_(wrapped.alpha, 0.5)

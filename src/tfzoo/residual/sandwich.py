@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from tfzoo.base.registry import NormSpec, create, register
 from tfzoo.contracts import Norm, Residual
-from tfzoo.registry import NormSpec, create, register
 
 
 @register("residual", "sandwich", paper="arXiv:2408.00118, section 2", traits={"final_norm"})
@@ -18,7 +18,7 @@ class Sandwich(Residual):
     the second norm bounds what a sublayer adds (Ding et al. 2021, arXiv:2105.13290, section 2.4).
 
     >>> import torch
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> wrapped = create("residual", "sandwich", inner=torch.nn.Identity(), dropout=0.0, dim=2,
     ...                  norm="none", layer=0, layers=1)
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))

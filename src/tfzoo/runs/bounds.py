@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from zipfile import ZIP_STORED, ZipFile
 
+from tfzoo.base.values import DEPTH
 from tfzoo.errors import BadRun
-from tfzoo.values import DEPTH
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
+from tfzoo.base.values import leaves, readable
 from tfzoo.errors import BadRecipe, TfzooError
-from tfzoo.values import leaves, readable
 
 if TYPE_CHECKING:
     import torch
@@ -164,7 +164,7 @@ def training_size(make: Callable[[], nn.Module], configure: Callable[[nn.Module]
     """
     import torch
 
-    with _adapters.shapes_alone():
+    with adapters.shapes_alone():
         model = make()
         optimizer: torch.optim.Optimizer = configure(model)
         for parameter in model.parameters():

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfzoo.base.values import leaves
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import bounds
 from tfzoo.runs.files import new_folder
 from tfzoo.runs.requirements import require
-from tfzoo.values import leaves
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"

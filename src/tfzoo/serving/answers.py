@@ -6,7 +6,7 @@ import warnings
 
 from tfzoo.errors import BadOption
 from tfzoo.learning.task import Task
-from tfzoo.pages.attention import AttentionMaps, TooLarge, attention_page
+from tfzoo.plots.pages.attention import AttentionMaps, TooLarge, attention_page
 from tfzoo.serving.message import message_page
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
 
 import tfzoo
-from tfzoo.pages.render import render
+from tfzoo.plots.pages.render import render
 from tfzoo.serving.guard import Guard
 from tfzoo.serving.limits import ClientGone, Limits, Refused
 from tfzoo.serving.message import message_page

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tfzoo.terminal import notify
+from tfzoo.base.terminal import notify
 
 BURST = 200
 """Lines that are printed at once."""

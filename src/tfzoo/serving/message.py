@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfzoo.pages.render import render
+from tfzoo.plots.pages.render import render
 
 ANSWER = Path(__file__).parent / "answer.html"
 

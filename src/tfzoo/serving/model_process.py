@@ -16,9 +16,9 @@ from typing import Any
 from pydantic import TypeAdapter
 from torch import nn
 
-from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.base.registry import registry
 from tfzoo.errors import TfzooError
-from tfzoo.registry import registry
+from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.serving import frames
 from tfzoo.serving.answers import answer_page
 from tfzoo.serving.log import place_of

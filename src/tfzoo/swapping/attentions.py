@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
-from tfzoo.blocks.torch_attention import MultiheadAttention
-from tfzoo.registry import Spec
+from tfzoo.base.registry import Spec
+from tfzoo.models.torch_attention import MultiheadAttention
 from tfzoo.swapping import huggingface
 from tfzoo.swapping.norms import NotSwappable
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import nn
 
-from tfzoo.blocks import traits
-from tfzoo.blocks.clashes import check_clashes
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.registry import Spec, registry
 from tfzoo.errors import BadOption, listing
-from tfzoo.registry import Spec, registry
+from tfzoo.models import traits
+from tfzoo.models.clashes import check_clashes
+from tfzoo.models.options import StackOptions
 from tfzoo.swapping import huggingface
 from tfzoo.swapping.padding import ATTRIBUTE, Valid
 

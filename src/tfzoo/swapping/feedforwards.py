@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import FeedForward
 from tfzoo.errors import BadOption
 from tfzoo.feedforward._layers import Gated, Plain
-from tfzoo.registry import Spec, create, registry
 from tfzoo.swapping.norms import NotSwappable
 
 TORCH_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)

@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo import _adapters
 from tfzoo.attention.scaled_dot_product import ScaledDotProduct
-from tfzoo.blocks.multihead import repeat_kv
+from tfzoo.base import adapters
+from tfzoo.base.registry import Spec, create
 from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.registry import Spec, create
+from tfzoo.models.multihead import repeat_kv
 from tfzoo.swapping.norms import NotSwappable
 
 NAME = "tfzoo"
@@ -296,10 +296,10 @@ def use_interface(model: nn.Module, attentions: Sequence[Any]) -> None:
     for path in list(pretrained_models(model)):
         pretrained: Any = model.get_submodule(path)
         if any(one in set(pretrained.modules()) for one in attentions):
-            name = NAME if _adapters.supports_sdpa(pretrained) else FLOAT_MASKS
+            name = NAME if adapters.supports_sdpa(pretrained) else FLOAT_MASKS
             pretrained.set_attn_implementation(name)
     for one in attentions:
-        if _adapters.attention_implementation(one.config) not in (NAME, FLOAT_MASKS):
+        if adapters.attention_implementation(one.config) not in (NAME, FLOAT_MASKS):
             raise BadOption(
                 f"transformers does not let the attention of {type(one).__name__} be chosen: "
                 "swap the norms alone"

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
-from tfzoo.registry import Spec, create, registry
 
 ENDINGS = ("RMSNorm", "LayerNorm")
 """Ends of the class names of norms in other packages."""

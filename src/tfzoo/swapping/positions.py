@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
-from tfzoo.registry import Spec, create, registry
 from tfzoo.swapping.norms import NotSwappable
 
 TABLE = re.compile(r"(^|_)(pos|position|positions|positional)(_|$)|^wpe$")

@@ -9,10 +9,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from tfzoo.blocks.stack import Stack
-from tfzoo.blocks.transformer_layer import TransformerLayer
+from tfzoo.base.registry import Spec, registry
 from tfzoo.errors import BadOption, listing
-from tfzoo.registry import Spec, registry
+from tfzoo.models.stack import Stack
+from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.swapping import attentions, fast_path, feedforwards, huggingface, positions
 from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, mixes_tokens
 from tfzoo.swapping.feedforwards import FoundFeedForward, SwappedFeedForward

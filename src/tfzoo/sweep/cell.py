@@ -17,13 +17,13 @@ from tfzoo.runs.files import remove_leftovers
 from tfzoo.runs.folder import LOCK, LOCK_OWNER
 from tfzoo.runs.lock import PASSED, Held, holding
 from tfzoo.runs.logged import logged_values
-from tfzoo.runs.out_of_memory import WORDS
-from tfzoo.runs.signals import PAUSE
 from tfzoo.sweep import folder, processes, prune, state, tune
 from tfzoo.sweep.module import NoMetric
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.processes import SIGKILL, Child, Start
 from tfzoo.sweep.state import DIVERGED, STOPPED, Run, Status
+from tfzoo.training.out_of_memory import WORDS
+from tfzoo.training.signals import PAUSE
 
 OUTPUT = "output.txt"
 """What ``fit`` printed, in the run's folder."""

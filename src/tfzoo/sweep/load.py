@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.registry import create
 from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.loader import read_yaml
 from tfzoo.config.merge import ConfigSource
@@ -18,7 +19,6 @@ from tfzoo.config.packaged import find
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
-from tfzoo.registry import create
 from tfzoo.sweep.module import module_settings
 from tfzoo.sweep.plan import Cell, Plan, parse
 

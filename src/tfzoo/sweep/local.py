@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
+from tfzoo.base.terminal import notify
 from tfzoo.errors import TfzooError
 from tfzoo.sweep import processes, prune
 from tfzoo.sweep.cell import Notify, Stop, execute, inherited
@@ -20,7 +21,6 @@ from tfzoo.sweep.processes import Start, WarmParent
 from tfzoo.sweep.resources import slots, warn_of_other_threads
 from tfzoo.sweep.state import Run, Status
 from tfzoo.sweep.supervisor import HANDLED
-from tfzoo.terminal import notify
 
 RECIPE_IMPORTS = ("tfzoo.training.train", "matplotlib.backends.backend_agg")
 MODULE_IMPORTS = ("tfzoo.training.swap_parts",)

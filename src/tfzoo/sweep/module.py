@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
-from tfzoo.registry import registry
 from tfzoo.sweep.plan import Cell, Plan
 
 SECTIONS = ("module", "data", "swap", "trainer")

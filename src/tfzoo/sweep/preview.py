@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tfzoo.base.terminal import relative_path
 from tfzoo.runs import summary
 from tfzoo.sweep import estimate, state, tune
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
-from tfzoo.terminal import relative_path
 
 
 def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:

@@ -13,8 +13,8 @@ from contextlib import suppress
 from threading import Lock
 from typing import IO, Protocol
 
+from tfzoo.base.terminal import notify
 from tfzoo.sweep import supervisor, warm_parent
-from tfzoo.terminal import notify
 
 SIGKILL = 9
 """``signal.SIGKILL``, which Windows does not have."""

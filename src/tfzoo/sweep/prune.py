@@ -16,15 +16,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from tfzoo.base.scores import format_score
+from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.runs import summary
 from tfzoo.runs.files import replace_text
 from tfzoo.runs.logged import logged_values
-from tfzoo.scores import format_score
 from tfzoo.sweep import state, tune
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import PRUNED, Run
-from tfzoo.terminal import notify
 
 RUNGS = "rungs.json"
 POLL_SECONDS = 0.5

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
+from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Notify, Stop
@@ -17,7 +18,6 @@ from tfzoo.sweep.local import signals
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.state import Run
-from tfzoo.terminal import notify
 
 POLL_SECONDS = 2.0
 OUT_OF_MEMORY = 137
@@ -49,7 +49,7 @@ def run(
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError) as error:
         raise BadRun(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
-    _adapters.silence_ray_workers(ray)  # it would print every worker's errors by the page
+    adapters.silence_ray_workers(ray)  # it would print every worker's errors by the page
     try:
         threads = threads_per_run(plan)
         warn_of_other_threads(plan, folder, threads)

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption
 from tfzoo.sweep import state
 from tfzoo.sweep.plan import Plan
-from tfzoo.terminal import notify
 
 
 def threads_per_run(plan: Plan, default: int = 1) -> int:

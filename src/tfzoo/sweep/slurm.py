@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep import job, state
@@ -23,7 +24,6 @@ from tfzoo.sweep.module import NoMetric
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.state import Run
-from tfzoo.terminal import notify
 
 FILE = "slurm.json"
 """The job id of each run."""

@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from tfzoo.base.terminal import notify, print_error, print_result, relative_path
 from tfzoo.errors import BadOption
 from tfzoo.runs import summary
 from tfzoo.runs.lock import Held, holding
@@ -18,7 +19,6 @@ from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.report import write
 from tfzoo.sweep.state import Run
 from tfzoo.sweep.table import Table
-from tfzoo.terminal import notify, print_error, print_result, relative_path
 
 
 def start(

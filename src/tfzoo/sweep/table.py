@@ -15,13 +15,13 @@ from rich.live import Live
 from rich.table import Table as Rows
 from rich.text import Text
 
-from tfzoo.scores import format_score
+from tfzoo.base.scores import format_score
+from tfzoo.base.terminal import notify
 from tfzoo.sweep import prune, state
 from tfzoo.sweep.cell import tail
 from tfzoo.sweep.estimate import format_clock, seconds_left, taken
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
-from tfzoo.terminal import notify
 
 
 class Table:

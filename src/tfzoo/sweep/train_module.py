@@ -20,12 +20,12 @@ import lightning.pytorch as L
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
+from tfzoo.base.terminal import notify, print_error, silence_lightning
 from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.runs import config, summary
 from tfzoo.swapping.swap import SWAPPED
 from tfzoo.sweep.module import NoMetric, load_class
-from tfzoo.terminal import notify, print_error, silence_lightning
 from tfzoo.training.swap_parts import SwapParts
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
@@ -52,7 +52,7 @@ class LogsMetrics(L.Callback):
         waits = trainer.current_epoch == 0 and is_overridden("on_train_epoch_end", pl_module)
         if self.validated and not self.checked and not waits:
             self.checked = True
-            check_metrics(self.metrics, {*logged(trainer), *_adapters.names_of_epoch(trainer)})
+            check_metrics(self.metrics, {*logged(trainer), *adapters.names_of_epoch(trainer)})
 
 
 def check_metrics(metrics: Sequence[str], known: Collection[str]) -> None:
@@ -105,7 +105,7 @@ def train(
         callbacks=[*parts, LogsMetrics(metrics)],
         enable_checkpointing=False,
     )
-    _adapters.log_steps_from_one(trainer)
+    adapters.log_steps_from_one(trainer)
     started = time.perf_counter()
     trainer.fit(task, datamodule=loaded)
     seconds = time.perf_counter() - started

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
 from tfzoo.errors import BadData
 
 SCRIPTS = {"ja-mecab": "[\u3040-\u30ff]", "ko-mecab": "[\uac00-\ud7af]", "zh": "[\u4e00-\u9fff]"}
@@ -33,7 +33,7 @@ class Translations:
     @cached_property
     def statistics(self) -> NDArray[np.float32]:
         """``(sentences, 10)``: lengths, and matching and total n-grams of each order."""
-        found = _adapters.line_statistics(
+        found = adapters.line_statistics(
             scorer(tokenizer(self.references)), self.texts, self.references
         )
         return np.array(found, np.float32)
@@ -43,7 +43,7 @@ class Translations:
         metric = scorer(tokenizer(self.references))
         return np.array(
             [
-                _adapters.score_of_statistics(metric, sums)
+                adapters.score_of_statistics(metric, sums)
                 for sums in (counts @ self.statistics).tolist()
             ]
         )

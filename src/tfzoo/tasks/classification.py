@@ -22,6 +22,9 @@ from torchmetrics.classification import (
     MulticlassF1Score,
 )
 
+from tfzoo.base.registry import register
+from tfzoo.base.terminal import tsv_cell
+from tfzoo.base.values import check_range
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
@@ -34,9 +37,6 @@ from tfzoo.learning.text_task import TextTask
 from tfzoo.plots.confusion import confusion_figure
 from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.style import save
-from tfzoo.registry import register
-from tfzoo.terminal import tsv_cell
-from tfzoo.values import check_range
 
 SHOWN = 5
 """The most labels of which a page shows the probability."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torchmetrics import MeanAbsoluteError, MeanMetric, MeanSquaredError, PearsonCorrCoef
 
+from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledText
@@ -22,7 +23,6 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import LineFunction, OnProgress, rows_of
 from tfzoo.learning.text_task import TextTask
-from tfzoo.registry import register
 
 
 class RegressionData(LabelledText):

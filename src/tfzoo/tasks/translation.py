@@ -12,7 +12,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
+from tfzoo.base.registry import register
+from tfzoo.base.special_ids import BOS, EOS, PAD
+from tfzoo.base.terminal import notify
 from tfzoo.data.inference_batches import OnTruncated, translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
@@ -25,12 +28,9 @@ from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import PLACEHOLDER_SIZE, LineFunction, OnProgress, Task, rows_of
 from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean_words
 from tfzoo.models.transformer import Transformer
-from tfzoo.pages.attention import AttentionMaps
-from tfzoo.registry import register
+from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.runs import memory
 from tfzoo.search import Search, search
-from tfzoo.special_ids import BOS, EOS, PAD
-from tfzoo.terminal import notify
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order. With --n-best N
@@ -199,7 +199,7 @@ class TranslationTask(Task):
             BadOption: as :meth:`Task.check`; or a callback monitors a BLEU that is not computed.
         """
         super().check(data)
-        callbacks = getattr(_adapters.trainer_of(self), "callbacks", [])
+        callbacks = getattr(adapters.trainer_of(self), "callbacks", [])
         monitored = {getattr(callback, "monitor", None) for callback in callbacks}
         lines = getattr(getattr(data, "sets", {}).get("val"), "lines", None)
         if lines and "val/bleu" in monitored:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 from torch.nn.functional import one_hot
 
-from tfzoo.dropout import dropout as drop
-from tfzoo.registry import Entry
+from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.registry import Entry
 from tfzoo.testing.attention_calls import (
     FAR,
     MIDDLE,
@@ -198,7 +198,7 @@ def temperature_divides_scores_and_towards_zero_is_a_hard_maximum(entry: Entry) 
 @contract("attention")
 def dropout_drops_weights_and_scales_the_others(entry: Entry) -> None:
     """``dropout`` drops that share of the weights, scales the others by ``1 / (1 - dropout)``. An
-    attention that combines several heads draws it by :func:`tfzoo.dropout.dropout`.
+    attention that combines several heads draws it by :func:`tfzoo.base.dropout.dropout`.
     """
     attention = build_randomized(entry)
     if mixes_heads(attention):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from tfzoo.registry import Entry
-from tfzoo.rotation import Rotation
+from tfzoo.base.registry import Entry
+from tfzoo.base.rotation import Rotation
 from tfzoo.testing.attention_calls import MIDDLE, C, draw
 from tfzoo.testing.contract import Violation, assert_differs, assert_same, contract
 from tfzoo.testing.samples import build_randomized

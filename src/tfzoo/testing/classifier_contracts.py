@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from tfzoo.base.registry import Entry
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.registry import Entry
 from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_finite, assert_same
 from tfzoo.testing.empty import empty_batches_and_texts_are_harmless_in_a_model
 from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from tfzoo.base.registry import Entry
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.registry import Entry
 from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
 from tfzoo.testing.contract import Result
 from tfzoo.testing.draw import draw

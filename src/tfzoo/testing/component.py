@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import Entry
+from tfzoo.base.values import Option, members
 from tfzoo.errors import BadOption
-from tfzoo.registry import Entry
 from tfzoo.testing.contract import Violation, assert_same, contract
 from tfzoo.testing.probes import PROBES, inputs, probe
 from tfzoo.testing.samples import COMPONENT_KINDS, build, build_randomized, variants
-from tfzoo.values import Option, members
 
 every_component = contract(*COMPONENT_KINDS)
 

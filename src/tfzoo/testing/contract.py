@@ -17,8 +17,8 @@ from types import FunctionType
 import torch
 from torch import Tensor
 
-from tfzoo.kinds import KINDS
-from tfzoo.registry import Entry, registry
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import Entry, registry
 
 Contract = Callable[[Entry], None]
 """Raises where a component does not hold it. Its name is its title, its docstring the demand."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import combinations
 
-from tfzoo.registry import Entry, registry
+from tfzoo.base.registry import Entry, registry
 from tfzoo.testing.contract import Violation, contract
 from tfzoo.testing.samples import build
 

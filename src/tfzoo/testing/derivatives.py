@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 
-from tfzoo.registry import Entry
+from tfzoo.base.registry import Entry
 from tfzoo.testing.contract import Violation, assert_same, contract, first_line
 from tfzoo.testing.probes import PROBES, inputs
 from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized, variants

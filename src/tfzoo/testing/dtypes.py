@@ -6,7 +6,7 @@ from itertools import product
 
 import torch
 
-from tfzoo.registry import Entry
+from tfzoo.base.registry import Entry
 from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract, default_dtype
 from tfzoo.testing.probes import PROBES, inputs
 from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized, variants

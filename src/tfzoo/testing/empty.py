@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import Entry
 from tfzoo.errors import TfzooError
-from tfzoo.registry import Entry
 from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract, first_line
 from tfzoo.testing.probes import PROBES, B, N, inputs
 from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.multihead import CrossAttention, SelfOrCrossAttention
-from tfzoo.blocks.stack import Stack
 from tfzoo.contracts import FeedForward, Norm, Residual
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
+from tfzoo.models.multihead import CrossAttention, SelfOrCrossAttention
+from tfzoo.models.stack import Stack
 from tfzoo.testing.contract import CLEAR, EXACT
 from tfzoo.testing.samples import SIZES
 from tfzoo.testing.subject import Subject, hooks

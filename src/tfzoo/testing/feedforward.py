@@ -7,7 +7,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
-from tfzoo.registry import Entry
+from tfzoo.base.registry import Entry
 from tfzoo.testing.contract import (
     EXACT,
     Violation,

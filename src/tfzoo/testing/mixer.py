@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 from torch.nn.functional import pad
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.decoder import Decoder
-from tfzoo.blocks.encoder import Encoder
+from tfzoo.base.registry import Entry
 from tfzoo.masks import Mask
-from tfzoo.registry import Entry
+from tfzoo.models.context import Context
+from tfzoo.models.decoder import Decoder
+from tfzoo.models.encoder import Encoder
 from tfzoo.testing.contract import (
     EXACT,
     Violation,

@@ -7,8 +7,8 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import Entry
 from tfzoo.contracts import Norm
-from tfzoo.registry import Entry
 from tfzoo.testing.contract import Violation, assert_differs, assert_finite, assert_same, contract
 from tfzoo.testing.gradients import NOTHING, assert_gradients
 from tfzoo.testing.samples import SIZES, build_randomized, lengths_to_valid

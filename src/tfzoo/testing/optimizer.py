@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import Entry
+from tfzoo.base.values import Option
 from tfzoo.errors import BadOption
-from tfzoo.registry import Entry
 from tfzoo.testing.component import other_values
 from tfzoo.testing.contract import Violation, assert_same, contract
 from tfzoo.testing.samples import build
-from tfzoo.values import Option
 
 LR, DECAY = 0.01, 0.1
 

@@ -7,7 +7,7 @@ from copy import deepcopy
 import torch
 from torch.nn.functional import pad
 
-from tfzoo.registry import Entry
+from tfzoo.base.registry import Entry
 from tfzoo.testing.contract import Violation, assert_differs, assert_finite, assert_same, contract
 from tfzoo.testing.gradients import assert_gradients
 from tfzoo.testing.samples import SIZES, build_randomized, lengths_to_valid

@@ -8,10 +8,10 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import Entry
+from tfzoo.base.rotation import Rotation
 from tfzoo.contracts import Position
 from tfzoo.errors import TfzooError
-from tfzoo.registry import Entry
-from tfzoo.rotation import Rotation
 from tfzoo.testing.contract import (
     CLEAR,
     EXACT,

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.blocks.context import Context
-from tfzoo.blocks.mixer import Mixer
+from tfzoo.base.precision import at_least_fp32
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position, Residual, Weighting
 from tfzoo.masks import Mask
-from tfzoo.precision import at_least_fp32
+from tfzoo.models.context import Context
+from tfzoo.models.mixer import Mixer
 from tfzoo.testing.contract import Violation
 from tfzoo.testing.samples import SIZES, lengths_to_valid
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from tfzoo.base.registry import Entry
 from tfzoo.contracts import Norm, Residual
-from tfzoo.registry import Entry
 from tfzoo.testing.contract import EXACT, Violation, assert_differs, assert_same, contract
 from tfzoo.testing.gradients import assert_gradients
 from tfzoo.testing.samples import SIZES, build, build_randomized, lengths_to_valid, randomize

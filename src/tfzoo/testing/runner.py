@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 
-from tfzoo.registry import registry
+from tfzoo.base.registry import registry
 from tfzoo.testing.classifiers import CLASSIFIER, in_classifiers
 from tfzoo.testing.contract import CONTRACTS, STYLE, Contract, Result, run_contract
 from tfzoo.testing.stacks import PLAIN, in_stacks

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import Entry, create
+from tfzoo.base.values import members
 from tfzoo.errors import BadOption
-from tfzoo.kinds import KINDS
-from tfzoo.registry import Entry, create
-from tfzoo.values import members
+from tfzoo.models.options import StackOptions
 
 COMPONENT_KINDS = (
     "attention",

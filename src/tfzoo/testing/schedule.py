@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from tfzoo.base.registry import Entry
 from tfzoo.errors import BadOption
-from tfzoo.registry import Entry
 from tfzoo.testing.component import other_values
 from tfzoo.testing.contract import Violation, contract
 from tfzoo.testing.samples import SIZES, build

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from tfzoo.blocks.context import Padding
+from tfzoo.models.context import Padding
 from tfzoo.testing.contract import (
     CLEAR,
     EXACT,

@@ -10,13 +10,13 @@ from typing import Any, Literal, Protocol, get_args
 
 import torch
 
-from tfzoo.blocks.clashes import check_clashes
-from tfzoo.blocks.decoder import Decoder
-from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.options import StackOptions
+from tfzoo.base.registry import Entry, registry
 from tfzoo.errors import Clash
+from tfzoo.models.clashes import check_clashes
+from tfzoo.models.decoder import Decoder
+from tfzoo.models.encoder import Encoder
+from tfzoo.models.options import StackOptions
 from tfzoo.models.transformer import Transformer
-from tfzoo.registry import Entry, registry
 from tfzoo.testing.contract import Result, Violation, first_line, reproducible, title
 from tfzoo.testing.draw import draw
 from tfzoo.testing.samples import COMPONENT_KINDS, SIZES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from tfzoo.base.registry import Entry
 from tfzoo.models.initialise import initialise
-from tfzoo.registry import Entry
 from tfzoo.testing.component import assert_same_probe, uninitialised_is_nan
 from tfzoo.testing.contract import Violation, assert_same, style
 from tfzoo.testing.samples import COMPONENT_KINDS, build

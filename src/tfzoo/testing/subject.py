@@ -11,19 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.blocks.cache import DecoderCache
-from tfzoo.blocks.context import Padding
-from tfzoo.blocks.decoder import Decoder
-from tfzoo.blocks.encoder import Encoder
-from tfzoo.blocks.multihead import SelfOrCrossAttention
-from tfzoo.blocks.positioned import Positioned
-from tfzoo.blocks.stack import Stack
+from tfzoo.base.registry import Entry, registry
+from tfzoo.base.rotation import Rotation
 from tfzoo.contracts import Attention, Component, FeedForward, Position
 from tfzoo.masks import Mask
+from tfzoo.models.cache import DecoderCache
 from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.models.context import Padding
+from tfzoo.models.decoder import Decoder
+from tfzoo.models.encoder import Encoder
+from tfzoo.models.multihead import SelfOrCrossAttention
+from tfzoo.models.positioned import Positioned
+from tfzoo.models.stack import Stack
 from tfzoo.models.transformer import Transformer
-from tfzoo.registry import Entry, registry
-from tfzoo.rotation import Rotation
 from tfzoo.testing.samples import SIZES
 
 VOCABULARY = 12

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.registry import Entry
-from tfzoo.terminal import silence_lightning
+from tfzoo.base.registry import Entry
+from tfzoo.base.terminal import silence_lightning
 from tfzoo.testing.contract import Violation, assert_same, contract
 
 SMALL: Mapping[str, Any] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfzoo.base.registry import Entry
 from tfzoo.errors import TfzooError
-from tfzoo.registry import Entry
 from tfzoo.testing.contract import Violation, contract
 from tfzoo.testing.samples import build
 

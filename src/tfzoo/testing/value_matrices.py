@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import Entry
 from tfzoo.contracts import value_matrices
-from tfzoo.registry import Entry
 from tfzoo.testing.contract import CLEAR, Violation, contract
 from tfzoo.testing.probes import PROBES, inputs
 from tfzoo.testing.samples import SIZES, build, build_randomized, variants

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from tfzoo.base.registry import Entry
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import Entry
 from tfzoo.testing.attention_calls import MIDDLE, B, H, K, Q, calls
 from tfzoo.testing.contract import (
     CLEAR,

@@ -6,8 +6,8 @@ from typing import Any
 
 import lightning.pytorch as L
 
+from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRecipe
-from tfzoo.terminal import notify
 
 
 class Checks(L.Callback):

@@ -16,12 +16,12 @@ import torch
 from lightning.pytorch.callbacks import Checkpoint
 from torch.utils.data import DataLoader
 
+from tfzoo.base.terminal import notify, print_error, print_table
 from tfzoo.config.resolve import Config
-from tfzoo.runs.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
 from tfzoo.runs.summary import peak_memory
-from tfzoo.terminal import notify, print_error, print_table
 from tfzoo.training.launcher import launching
 from tfzoo.training.make_trainer import make_trainer
+from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
 from tfzoo.training.progress import timers
 from tfzoo.training.sizes import check_sizes
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.ranks import rank
+from tfzoo.base.scores import format_scores
+from tfzoo.base.terminal import notify, print_result, print_table, relative_path
 from tfzoo.config.arguments import Arguments, parse_arguments
 from tfzoo.config.merge import ConfigSource
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import checkpoints, summary
-from tfzoo.runs.folder import rank
-from tfzoo.scores import format_scores
-from tfzoo.terminal import notify, print_result, print_table, relative_path
 from tfzoo.training.device import trainer_device
 
 

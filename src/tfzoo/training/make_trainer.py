@@ -15,14 +15,13 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from tfzoo import _adapters
+from tfzoo.base import adapters
+from tfzoo.base.ranks import rank
 from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
 from tfzoo.config.merge import as_list
 from tfzoo.errors import BadRecipe
-from tfzoo.runs import fsdp_strategy
 from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
-from tfzoo.runs.folder import rank
-from tfzoo.training import launcher, tracking
+from tfzoo.training import fsdp_strategy, launcher, tracking
 
 DISABLED_BY = {
     "enable_progress_bar": lightning_callbacks.ProgressBar,
@@ -69,7 +68,7 @@ def make_trainer(
         if arguments["num_sanity_val_steps"] is None:
             arguments["num_sanity_val_steps"] = 0
         trainer = launcher.trainer(arguments)
-    _adapters.log_steps_from_one(trainer)
+    adapters.log_steps_from_one(trainer)
     return trainer
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.plots.curves import curves_figure
 from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.metrics import read_run
 from tfzoo.plots.style import save
-from tfzoo.terminal import notify
 
 CURVES = "curves.png"
 

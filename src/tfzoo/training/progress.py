@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from tfzoo.scores import format_scores
-from tfzoo.terminal import notify, wrap
+from tfzoo.base.scores import format_scores
+from tfzoo.base.terminal import notify, wrap
 
 EVERY = 10.0
 """Seconds between lines if stderr is not a terminal."""

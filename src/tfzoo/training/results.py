@@ -8,9 +8,9 @@ from typing import Any
 
 import lightning.pytorch as L
 
+from tfzoo.base.scores import format_score, format_scores
+from tfzoo.base.terminal import relative_path
 from tfzoo.runs import checkpoints
-from tfzoo.scores import format_score, format_scores
-from tfzoo.terminal import relative_path
 from tfzoo.training.pictures import CURVES
 from tfzoo.training.progress import timers
 from tfzoo.training.training_run import TrainingRun

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tfzoo.base.terminal import notify
+from tfzoo.base.values import readable
 from tfzoo.config.resolve import Config
 from tfzoo.costs.peak import KEPT, step_peak
 from tfzoo.runs import memory
-from tfzoo.runs.out_of_memory import shape
-from tfzoo.terminal import notify
-from tfzoo.values import readable
+from tfzoo.training.out_of_memory import shape
 
 SECONDS = 0.5
 """The most time in which the memory of a step is estimated; beyond, nothing is said of it."""

@@ -8,14 +8,14 @@ from typing import Any
 import lightning.pytorch as L
 from torch import nn
 
-from tfzoo.errors import BadOption
-from tfzoo.registry import (
+from tfzoo.base.registry import (
     AttentionSpec,
     FeedForwardSpec,
     NormSpec,
     PositionSpec,
     WeightingSpec,
 )
+from tfzoo.errors import BadOption
 from tfzoo.swapping.report import SwapReport
 from tfzoo.swapping.swap import swap
 

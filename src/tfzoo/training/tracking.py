@@ -23,9 +23,9 @@ from jsonargparse import Namespace
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import WandbLogger
 
-from tfzoo import _adapters
-from tfzoo.runs.folder import rank
-from tfzoo.terminal import notify, relative_path
+from tfzoo.base import adapters
+from tfzoo.base.ranks import rank
+from tfzoo.base.terminal import notify, relative_path
 
 PATIENCE = 5.0
 """Seconds to wait for the server's answer before training."""
@@ -124,7 +124,7 @@ def start(loggers: Sequence[Any]) -> None:
     for logger in loggers:
         if not isinstance(logger, WandbLogger) or rank():
             continue
-        _adapters.wandb_arguments(logger)["settings"] = _settings(
+        adapters.wandb_arguments(logger)["settings"] = _settings(
             init_timeout=START, finish_timeout=end_patience(logger) / 2
         )
         try:
@@ -133,7 +133,7 @@ def start(loggers: Sequence[Any]) -> None:
             notify(
                 f"Weights & Biases: {' '.join(str(error).split())[:160]}; its data is kept offline"
             )
-            _adapters.wandb_arguments(logger)["mode"] = "offline"
+            adapters.wandb_arguments(logger)["mode"] = "offline"
             logger.experiment  # noqa: B018
         QUEUES[logger] = LogQueue(logger)
 
@@ -150,7 +150,7 @@ def send_best(loggers: Sequence[Any], best: ModelCheckpoint) -> None:
 
 def end_patience(logger: WandbLogger) -> float:
     """Seconds to wait at the end until all data is sent."""
-    return END_WITH_MODEL if _adapters.wandb_sends_model(logger) else END
+    return END_WITH_MODEL if adapters.wandb_sends_model(logger) else END
 
 
 def finish(loggers: Sequence[Any]) -> None:
@@ -158,7 +158,7 @@ def finish(loggers: Sequence[Any]) -> None:
     for logger in loggers:
         if not isinstance(logger, WandbLogger):
             continue
-        run = _adapters.wandb_run(logger)
+        run = adapters.wandb_run(logger)
         if not hasattr(run, "finish"):
             continue
         started, folder, sent = monotonic(), Path(run.dir).parent, False

@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import nn
 
+from tfzoo.base.ranks import rank
+from tfzoo.base.terminal import notify, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
 from tfzoo.config.sections import LIGHTNING
 from tfzoo.errors import BadRun, listing
@@ -17,9 +19,8 @@ from tfzoo.renamed import renamed_keys
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs import config as run_config
 from tfzoo.runs.files import remove_leftovers
-from tfzoo.runs.folder import choose, rank
+from tfzoo.runs.folder import choose
 from tfzoo.runs.lock import holding
-from tfzoo.terminal import notify, print_result, print_table, relative_path
 from tfzoo.training.launcher import launching
 from tfzoo.training.results import table_rows
 from tfzoo.training.sizes import check_sizes, warn_of_longest_batch

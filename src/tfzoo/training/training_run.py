@@ -12,25 +12,25 @@ from typing import Any
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
+from tfzoo.base.ranks import rank
+from tfzoo.base.terminal import notify, print_error
 from tfzoo.config.resolve import Config
 from tfzoo.errors import TfzooError
 from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.runs import checkpoints, summary
-from tfzoo.runs.folder import rank
-from tfzoo.runs.last_checkpoint import LastCheckpoint
-from tfzoo.runs.metrics_file import MetricsFile
-from tfzoo.runs.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
-from tfzoo.runs.resume import Resume
-from tfzoo.runs.signals import INTERRUPTED, STOPPED, Signals, requeue
-from tfzoo.runs.throughput import Throughput
-from tfzoo.runs.watchdog import Watchdog
-from tfzoo.terminal import notify, print_error
 from tfzoo.training import tracking
 from tfzoo.training.checks import Checks
+from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.make_trainer import best_checkpoint, make_trainer
+from tfzoo.training.metrics_file import MetricsFile
+from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
 from tfzoo.training.pictures import draw_curves
 from tfzoo.training.progress import Bar
+from tfzoo.training.resume import Resume
+from tfzoo.training.signals import INTERRUPTED, STOPPED, Signals, requeue
+from tfzoo.training.throughput import Throughput
+from tfzoo.training.watchdog import Watchdog
 
 UNKNOWN_METRIC = "conditioned on metric"
 """In the error with which Lightning's ``EarlyStopping`` ends a training that does not log what it

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 from tfzoo.weighting._visible import below_largest, ranks, visible_keys
 
 
@@ -23,7 +23,7 @@ class Entmax(Weighting):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("weighting", "entmax")(torch.tensor([[[[1.0, 0.0, -2.0]]]]), Mask())
     tensor([[[[0.8307, 0.1693, 0.0000]]]])
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 from tfzoo.weighting._visible import visible_keys
 
 
@@ -20,7 +20,7 @@ class Identity(Weighting):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("weighting", "identity")(torch.tensor([[[[1.0, -2.0]]]]), Mask())
     tensor([[[[ 1., -2.]]]])
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 from tfzoo.weighting._visible import count, visible_keys
 
 
@@ -28,7 +28,7 @@ class ReLU(Weighting):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("weighting", "relu")(torch.tensor([[[[1.0, -1.0, 2.0, 0.0]]]]), Mask())
     tensor([[[[0.2500, 0.0000, 0.5000, 0.0000]]]])
     """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 from tfzoo.weighting._visible import softmax_with_sink
 
 
@@ -23,7 +23,7 @@ class Sink(Weighting):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> weights = create("weighting", "sink", heads=1)(torch.zeros(1, 1, 1, 3), Mask())
     >>> weights.detach()
     tensor([[[[0.2500, 0.2500, 0.2500]]]])

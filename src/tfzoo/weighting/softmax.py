@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 
 
 @register("weighting", "softmax", paper="arXiv:1706.03762, eq. 1", traits={"softmax"})
@@ -19,7 +19,7 @@ class Softmax(Weighting):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("weighting", "softmax")(torch.zeros(1, 1, 1, 4), Mask())
     tensor([[[[0.2500, 0.2500, 0.2500, 0.2500]]]])
     """

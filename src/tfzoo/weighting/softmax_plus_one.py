@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 from tfzoo.weighting._visible import softmax_with_sink
 
 
@@ -21,7 +21,7 @@ class SoftmaxPlusOne(Weighting):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("weighting", "softmax_plus_one")(torch.zeros(1, 1, 1, 3), Mask())
     tensor([[[[0.2500, 0.2500, 0.2500]]]])
     """

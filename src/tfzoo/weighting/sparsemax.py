@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask, largest
-from tfzoo.registry import register
 from tfzoo.weighting._visible import below_largest, count, ranks, visible_keys
 
 
@@ -24,7 +24,7 @@ class Sparsemax(Weighting):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("weighting", "sparsemax")(torch.tensor([[[[1.0, 0.5, -1.0]]]]), Mask())
     tensor([[[[0.7500, 0.2500, 0.0000]]]])
     """

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import register
-from tfzoo.values import check_range
 from tfzoo.weighting._visible import visible_keys
 
 
@@ -33,7 +33,7 @@ class TopK(Weighting):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> weighting = create("weighting", {"name": "top_k", "k": 2})
     >>> weighting(torch.tensor([[[[1.0, -1.0, 1.0, 0.0]]]]), Mask())
     tensor([[[[0.5000, 0.0000, 0.5000, 0.0000]]]])

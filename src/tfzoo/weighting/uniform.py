@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tfzoo.base.registry import register
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
-from tfzoo.registry import register
 from tfzoo.weighting._visible import count, visible_keys
 
 
@@ -19,7 +19,7 @@ class Uniform(Weighting):
 
     >>> import torch
     >>> from tfzoo.masks import Mask
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> create("weighting", "uniform")(torch.zeros(1, 1, 2, 2), Mask(causal=True))
     tensor([[[[1.0000, 0.0000],
               [0.5000, 0.5000]]]])

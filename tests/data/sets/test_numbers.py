@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 from num2words import num2words
 
+from tfzoo.base.registry import create
 from tfzoo.data.chinese import chinese_number
 from tfzoo.data.sets import numbers
 from tfzoo.errors import BadOption
-from tfzoo.registry import create
 
 Splits = dict[str, list[tuple[str, str]]]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tfzoo.base.registry import create
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadOption
-from tfzoo.registry import create
 
 LINES = [
     "A man with a hat, (laughing) at 2 dogs.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
+from tfzoo.base.values import check_range
 from tfzoo.data.progress import watched
 from tfzoo.errors import BadOption
-from tfzoo.values import check_range
 
 LARGEST = 10_000_000
 """The largest size of a split."""

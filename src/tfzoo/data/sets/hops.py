@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from string import ascii_lowercase
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 MOST_HOPS = (len(ascii_lowercase) - 1) // 2
 """As many as 26 names allow."""
@@ -32,7 +32,7 @@ class Hops:
         BadOption: a number is out of its range, or ``names`` is not over twice ``hops``, where
             going back would be shorter; in ``splits``: there are too few different texts.
 
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> made = create("dataset", {"name": "hops", "names": 5, "hops": 2, "train": 50, "val": 5})
     >>> made.splits(seed=1)["val"][0]
     ('c>? e>a d>c a>b c>e b>d', 'e')

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.data.progress import watched
 from tfzoo.errors import BadOption
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 END = "]"

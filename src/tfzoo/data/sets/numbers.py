@@ -8,9 +8,9 @@ from hashlib import blake2b
 from random import Random
 from typing import Literal
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.data.chinese import chinese_number
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 Numbers = tuple[int, ...]
 

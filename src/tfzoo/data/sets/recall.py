@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from random import Random
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 LETTERS = "abcdefghij"
 
@@ -39,7 +39,7 @@ class Recall:
         BadOption: a number is out of its range, a minimum is over its maximum, or ``min_length`` is
             not over ``distance``; in ``splits``: there are too few different texts.
 
-    >>> from tfzoo.registry import create
+    >>> from tfzoo.base.registry import create
     >>> made = create("dataset", {"name": "recall", "distance": 3, "max_length": 12})
     >>> made.splits(seed=1)["test"][0]
     ('f g d a b a b <3 i f f f', 'b')

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.data.library import (
     BYTES,
     LARGEST,
@@ -12,8 +14,6 @@ from tfzoo.data.library import (
     LibraryTokenizer,
     untrained,
 )
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("tokenizer", "bpe", paper="arXiv:1508.07909, section 3.2")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tfzoo.base.registry import register
+from tfzoo.base.special_ids import EOS
 from tfzoo.data.library import LINE_ENDS
 from tfzoo.data.lines import check_several
-from tfzoo.registry import register
-from tfzoo.special_ids import EOS
 
 FIRST = EOS + 1
 """The id of byte 0."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.data.library import BYTES, LARGEST, SMALLEST, SPECIAL, LibraryTokenizer
 from tfzoo.data.lines import check_several
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("tokenizer", "character")

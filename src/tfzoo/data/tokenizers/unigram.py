@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.data.library import (
     BYTES,
     LARGEST,
@@ -13,8 +15,6 @@ from tfzoo.data.library import (
     LibraryTokenizer,
     untrained,
 )
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("tokenizer", "unigram", paper="arXiv:1804.10959, section 3.2")

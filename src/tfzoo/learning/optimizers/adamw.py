@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from tfzoo.base.registry import register
 from tfzoo.learning.optimizer import decay_groups
-from tfzoo.registry import register
 
 
 @register("optimizer", "adamw", paper="arXiv:1711.05101, algorithm 2")

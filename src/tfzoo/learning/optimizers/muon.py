@@ -8,10 +8,10 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.learning.optimizer import decay_groups
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("optimizer", "muon", paper="arXiv:2502.16982, section 2")

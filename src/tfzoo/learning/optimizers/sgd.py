@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.learning.optimizer import decay_groups
-from tfzoo.registry import register
-from tfzoo.values import check_range
 
 
 @register("optimizer", "sgd")

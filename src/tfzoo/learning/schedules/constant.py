@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tfzoo.registry import register
-from tfzoo.values import check_range
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 
 
 @register("schedule", "constant")

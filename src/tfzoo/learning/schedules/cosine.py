@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tfzoo.registry import register
-from tfzoo.values import check_range
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
 
 
 @register("schedule", "cosine", paper="arXiv:1608.03983, eq. 5")

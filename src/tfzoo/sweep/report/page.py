@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tfzoo.pages.render import render
+from tfzoo.plots.pages.render import render
 from tfzoo.sweep.judge import Verdicts
 from tfzoo.sweep.paired import ALPHA
 from tfzoo.sweep.report import cells, dependences, facts, repeated

@@ -1,0 +1,1 @@
+"""What every other room uses: registry, values, terminal, dtypes and autograd."""

@@ -1,0 +1,43 @@
+"""When a hand-written autograd function may run, and its second derivative.
+
+A hand-written function takes fewer passes over memory than autograd on PyTorch's own operations. It
+needs plain tensors, and its backward is no formula that could be differentiated again. For
+everything else there is the formula itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from tfzoo.base import adapters
+
+
+def custom_functions_apply(*inputs: Tensor) -> bool:
+    """Whether hand-written functions can take these inputs.
+
+    Not while a graph is traced (``torch.compile``, ``torch.export``), and not under ``torch.func``
+    or forward-mode differentiation.
+    """
+    return (
+        not torch.compiler.is_compiling()
+        and not adapters.transforms_active()
+        and all(forward_ad.unpack_dual(x).tangent is None for x in inputs)  # type: ignore[no-untyped-call]
+    )
+
+
+def differentiable_backward(
+    formula: Callable[..., Tensor], inputs: tuple[Tensor, ...], grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients of ``formula(*inputs)``, which can be differentiated again.
+
+    For the backward of a hand-written function under ``create_graph=True``, where
+    ``torch.is_grad_enabled()`` is True.
+    """
+    views = [x.view_as(x) for x in inputs]  # so that no input counts for another one
+    wanted = [x for x in views if x.requires_grad]
+    found = iter(torch.autograd.grad(formula(*views), wanted, grad, create_graph=True))
+    return tuple(next(found) if x.requires_grad else None for x in views)

@@ -1,0 +1,357 @@
+"""The registry: components by kind and name.
+
+A component is one file in the folder of its kind. The file's name is the component's name, so that
+names are known without an import; the file is imported when the component is asked for. The class
+in it is decorated with :func:`register`. Of its constructor, arguments before the star are supplied
+by the model, and keywords after it are options that a recipe may set.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.values import Option, convert, is_plain
+from tfzoo.errors import BadComponent, BadOption, UnknownName, did_you_mean, listing
+
+Spec = str | Mapping[str, Any]
+"""How YAML and Python name a component: ``"rms"``, or ``{"name": "rms", "eps": 1e-6}``."""
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered component: class, paper, traits, supplied arguments and options. Its ``str`` is
+    a description.
+    """
+
+    kind: str
+    name: str
+    cls: type
+    paper: str
+    traits: frozenset[str]
+    supplied: tuple[str, ...]
+    options: Mapping[str, Option] = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The docstring for a terminal."""
+        text = (inspect.getdoc(self.cls) or "").strip().replace("``", "`")
+        return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
+
+    @property
+    def summary(self) -> str:
+        """The docstring's first paragraph, which has the formula, in one line."""
+        return " ".join(self.text.partition("\n\n")[0].split())
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind} {self.name}  ({path_of(self.cls)})", ""]
+        lines += [self.text, "", f"Paper:    {self.paper or '-'}"]
+        lines += [f"Supplied: {', '.join(self.supplied) or 'nothing'}"]
+        lines += ["Traits:" + ("" if self.traits else "   none")]
+        lines += [f"  {trait}: {KINDS[self.kind].traits[trait]}" for trait in sorted(self.traits)]
+        lines += ["Options:" + ("" if self.options else "  none")]
+        lines += [f"  {name}: {option}" for name, option in self.options.items()]
+        return "\n".join(lines)
+
+
+class Registry:
+    """The components of one kind: files in its folder, entry points of other packages, and classes
+    registered by a decorator elsewhere.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.registered: dict[str, Entry] = {}
+
+    def names(self) -> list[str]:
+        """All names, sorted, without importing a component."""
+        return sorted({*self._files(), *self._points(), *self.registered})
+
+    def own_names(self) -> list[str]:
+        """Those of tfzoo itself, sorted."""
+        return sorted(self._files())
+
+    def entry(self, name: str) -> Entry:
+        """The component of that name, imported if it is not yet.
+
+        Raises:
+            UnknownName: nothing has this name; the message says what is close.
+        """
+        if name not in self.registered:
+            if name in self._files():
+                import_module(f"{KINDS[self.kind].package}.{name}")
+            elif name in self._points():
+                cls = self._load(self._points()[name])
+                if name not in self.registered:
+                    self.add(cls, name)
+        if name not in self.registered:
+            raise UnknownName(self.kind, name, self.names(), f"tfzoo list {self.kind}")
+        return self.registered[name]
+
+    def add(self, cls: type, name: str, paper: str = "", traits: Iterable[str] = ()) -> None:
+        """Register a class, after checking its constructor and its traits.
+
+        Raises:
+            BadComponent: the name is taken, or the class breaks a rule of its kind.
+        """
+        where = f"{self.kind} {name!r} ({path_of(cls)})"
+        own = cls.__module__ == f"{KINDS[self.kind].package}.{name}"
+        taken = self.registered.get(name)
+        # A cell of a notebook that runs again defines the same class again.
+        if taken is not None and path_of(taken.cls) != path_of(cls):
+            raise BadComponent(
+                f"{where}: the name is taken by {path_of(taken.cls)}. Choose another: a name means "
+                "one component everywhere"
+            )
+        if name in self._files() and not own:
+            raise BadComponent(f"{where}: the name is taken by one of tfzoo's own. Choose another")
+        base = KINDS[self.kind].base
+        if base and base not in map(path_of, cls.__mro__):
+            raise BadComponent(f"{where}: it must be a subclass of {base}")
+        unknown = set(traits) - KINDS[self.kind].traits.keys()
+        if unknown:
+            known = listing(KINDS[self.kind].traits)
+            raise BadComponent(f"{where}: unknown trait {listing(unknown)}. Known: {known}")
+        settings = KINDS[self.kind].settings
+        supplied, options = ((), {}) if settings else self._constructor(cls, where)
+        entry = Entry(self.kind, name, cls, paper, frozenset(traits), supplied, options)
+        self.registered[name] = entry
+        cls.entry = entry  # type: ignore[attr-defined]  # contracts.Component declares it
+
+    def options(self, spec: Spec) -> tuple[Entry, dict[str, Any]]:
+        """The component that a spec names and its options, checked and converted.
+
+        Raises:
+            UnknownName: no such component.
+            BadOption: an option that it does not have, or a value of the wrong type.
+        """
+        given: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
+        name = given.pop("name", None)
+        if not isinstance(name, str):
+            example = self.names()[0]
+            raise BadOption(f"{self.kind} wants a name or {{name: {example}, ...}}, not {spec!r}")
+        entry = self.entry(name)
+        for key, value in given.items():
+            if key not in entry.options:
+                known = (
+                    f"Options: {listing(entry.options)}" if entry.options else "It has no options"
+                )
+                raise BadOption(
+                    f"{self.kind} {name!r} has no option {key!r}."
+                    f"{did_you_mean(key, entry.options)} {known}"
+                )
+            try:
+                given[key] = convert(value, entry.options[key].annotation)
+            except ValueError as error:
+                raise BadOption(f"{self.kind} {name!r}: {key} {error}") from None
+        return entry, given
+
+    def declared(self, attribute: str) -> dict[str, str]:
+        """The text that each class of the kind declares as a class attribute, by the component's
+        name. It is read from the source, so that nothing is imported. A component without it, or
+        without a source, is left out.
+        """
+        package = KINDS[self.kind].package
+        modules = {name: f"{package}.{name}" for name in self._files()}
+        modules |= {name: point.module for name, point in self._points().items()}
+        found = {name: _literals(module, attribute) for name, module in sorted(modules.items())}
+        return {name: texts[0] for name, texts in found.items() if texts}
+
+    @cache  # noqa: B019  # one registry a kind, for as long as the process lives
+    def _files(self) -> frozenset[str]:
+        try:
+            spec = find_spec(KINDS[self.kind].package)
+        except ModuleNotFoundError:
+            return frozenset()
+        folders = (spec and spec.submodule_search_locations) or []
+        return frozenset(path.stem for folder in folders for path in Path(folder).glob("[!_]*.py"))
+
+    @cache  # noqa: B019
+    def _points(self) -> Mapping[str, EntryPoint]:
+        points = {point.name: point for point in entry_points(group=f"tfzoo.{self.kind}")}
+        for name in points.keys() & self._files():
+            raise BadComponent(
+                f"{self.kind} {name!r}: {points[name].value} takes a name of tfzoo's own; "
+                "its package must choose another"
+            )
+        return points
+
+    def _load(self, point: EntryPoint) -> type:
+        """The class that another package's entry point names."""
+        try:
+            found = point.load()
+        except Exception as error:  # whatever that package does when it is imported
+            forget_dropped_modules()
+            raise BadComponent(
+                f"{self.kind} {point.name!r}: cannot import {point.value} "
+                f"({type(error).__name__}: {error})"
+            ) from error
+        if not isinstance(found, type):
+            raise BadComponent(f"{self.kind} {point.name!r}: {point.value} is no class")
+        return found
+
+    def _constructor(self, cls: type, where: str) -> tuple[tuple[str, ...], dict[str, Option]]:
+        owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
+        if owner is object or owner.__module__.partition(".")[0] == "torch":
+            return (), {}  # nothing is supplied, nothing can be set
+        hints = get_type_hints(owner.__init__)  # type: ignore[misc]  # of a class, not an instance
+        signature = inspect.signature(owner.__init__)  # type: ignore[misc]  # likewise
+        supplied, options = [], {}
+        for name, parameter in list(signature.parameters.items())[1:]:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise BadComponent(
+                    f"{where}: no *{name} in a constructor: "
+                    "a misspelt option would be dropped silently"
+                )
+            if parameter.kind is not parameter.KEYWORD_ONLY:
+                if name not in KINDS[self.kind].supplied:
+                    raise BadComponent(
+                        f"{where}: {name!r} stands before the star, but a model supplies only "
+                        f"{listing(KINDS[self.kind].supplied)}. Options stand after it: "
+                        f"def __init__(self, ..., *, {name}: ... = ...)"
+                    )
+                supplied.append(name)
+            elif (
+                name not in hints
+                or parameter.default is parameter.empty
+                or not is_plain(hints[name])
+            ):
+                raise BadComponent(
+                    f"{where}: option {name!r} needs a default and a plain type "
+                    "(bool, int, float, str, Literal, None)"
+                )
+            else:
+                options[name] = Option(hints[name], parameter.default)
+        return tuple(supplied), options
+
+
+def _literals(module: str, attribute: str) -> list[str]:
+    """The texts that classes of a module assign to ``attribute``, in their order."""
+    try:
+        spec = find_spec(module)
+        tree = ast.parse(Path(spec.origin or "").read_text("utf-8")) if spec else None
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return []
+    return [
+        node.value.value
+        for scope in (tree.body if tree else [])
+        if isinstance(scope, ast.ClassDef)
+        for node in scope.body
+        if isinstance(node, ast.Assign)
+        and [ast.unparse(target) for target in node.targets] == [attribute]
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ]
+
+
+def path_of(cls: type) -> str:
+    """Where a class is defined, and its name there: ``package.module.Class``."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+REGISTRIES = {kind: Registry(kind) for kind in KINDS}
+
+
+def forget_dropped_modules() -> None:
+    """Forget components of modules that Python has dropped because their import failed. The next
+    import defines them again, and says again why it fails.
+    """
+    for one in REGISTRIES.values():
+        one.registered = {
+            name: entry
+            for name, entry in one.registered.items()
+            if entry.cls.__module__ in sys.modules
+        }
+
+
+def registry(kind: str) -> Registry:
+    """The registry of a kind; raises UnknownName where there is none."""
+    if kind not in REGISTRIES:
+        raise UnknownName("kind of component", kind, KINDS)
+    return REGISTRIES[kind]
+
+
+def register(
+    kind: str, name: str, *, paper: str = "", traits: Iterable[str] = ()
+) -> Callable[[C], C]:
+    """Class decorator that registers a component under a name, with its paper and its traits."""
+
+    def decorate(cls: C) -> C:
+        registry(kind).add(cls, name, paper, traits)
+        return cls
+
+    return decorate
+
+
+def create(kind: str, spec: Spec, **supplied: Any) -> Any:
+    """An instance of the component that a spec names: ``create("norm", "rms", dim=512)``. It takes
+    what it needs of ``supplied``.
+
+    Raises:
+        UnknownName: no such kind or component.
+        BadOption: an option that it does not have, or a value that it cannot take; or an argument
+            that a model does not supply, or that is missing and has no value for a part ``alone``.
+    """
+    entry, options = registry(kind).options(spec)
+    for key in supplied.keys() - KINDS[kind].supplied:
+        raise BadOption(
+            f"{key!r} is nothing that a model supplies to {kind}; "
+            + (
+                f"as an option: {{name: {entry.name}, {key}: ...}}"
+                if key in entry.options
+                else f"{entry.name!r} takes {', '.join(entry.supplied) or 'nothing'}"
+            )
+        )
+    supplied = {**getattr(entry.cls, "alone", {}), **supplied}
+    missing = [key for key in entry.supplied if key not in supplied]
+    if missing:
+        raise BadOption(f"{kind} {entry.name!r} also needs {', '.join(missing)}")
+    return entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
+
+
+def describe(kind: str, name: str) -> Entry:
+    """Formula, paper, options and traits of a component: ``print(describe("attention",
+    "additive"))``.
+    """
+    return registry(kind).entry(name)
+
+
+def list_components() -> dict[str, list[str]]:
+    """All names by kind, without importing a component."""
+    return {kind: registry(kind).names() for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Marks a parameter that takes the spec of a component: ``Annotated[Spec, Slot("norm")]``. The
+    command line looks for it.
+    """
+
+    kind: str
+
+
+AttentionSpec = Annotated[str | dict[str, Any], Slot("attention")]
+WeightingSpec = Annotated[str | dict[str, Any], Slot("weighting")]
+MixerSpec = Annotated[str | dict[str, Any], Slot("mixer")]
+ResidualSpec = Annotated[str | dict[str, Any], Slot("residual")]
+NormSpec = Annotated[str | dict[str, Any], Slot("norm")]
+PositionSpec = Annotated[str | dict[str, Any], Slot("position")]
+FeedForwardSpec = Annotated[str | dict[str, Any], Slot("feedforward")]
+PoolingSpec = Annotated[str | dict[str, Any], Slot("pooling")]
+ScheduleSpec = Annotated[str | dict[str, Any], Slot("schedule")]
+OptimizerSpec = Annotated[str | dict[str, Any], Slot("optimizer")]
+TokenizerSpec = Annotated[str | dict[str, Any], Slot("tokenizer")]
+DatasetSpec = Annotated[str | dict[str, Any], Slot("dataset")]

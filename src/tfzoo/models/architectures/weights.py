@@ -1,0 +1,93 @@
+"""The weights of a model of Hugging Face's ``transformers``, renamed for a tfzoo model.
+
+The table ``weights`` of an architecture has one line for each parameter of the tfzoo model, or for
+each module where all of its parameters have the same names in both models. ``*`` is the number of a
+layer. A line says which parameter of the other model it is:
+
+- ``name``: that one;
+- ``[name, name]``: both, one after the other along the first axis;
+- ``{of: name, rearrange: "d (p o) -> p o d", p: 3, take: 0}``: that one with its axes rearranged by
+  einops, and the first slice of the result if there is ``take``. The size of an axis is a number or
+  the name of an option of the model;
+- ``{of: name, skip: 2}``: without the first two rows;
+- ``{of: name, over_sqrt: dim}``: divided by the square root of the model's ``dim``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from tfzoo.errors import BadOption
+from tfzoo.models.architectures import architecture
+
+
+def convert_weights(name: str, model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state dict of ``model``, made of that of the ``transformers`` model of an architecture.
+
+    ``model.load_state_dict(convert_weights("llama", model, peer.state_dict()))`` gives ``model``
+    the weights of ``peer``.
+
+    Raises:
+        UnknownName: there is no architecture of that name.
+        BadOption: a parameter that is not in the table, or not in ``state``.
+    """
+    table = architecture(name).weights or {}
+    return {
+        own: Source(name, own, state, model).tensor(*line(table, own, name))
+        for own in model.state_dict()
+    }
+
+
+def line(table: Mapping[str, Any], own: str, name: str) -> tuple[Any, str]:
+    """What the table says about a parameter, and what is appended to the names there.
+
+    Raises:
+        BadOption: nothing.
+    """
+    starred = re.sub(r"\.\d+\.", ".*.", own)
+    module, _, last = starred.rpartition(".")
+    if starred in table:
+        return table[starred], ""
+    if module in table:
+        return table[module], f".{last}"
+    raise BadOption(f"architecture {name!r} has no weights for {own}: its parts were changed")
+
+
+class Source:
+    """Where the values of one parameter ``own`` come from."""
+
+    def __init__(self, name: str, own: str, state: Mapping[str, Tensor], model: nn.Module) -> None:
+        self.name, self.state = name, state
+        self.layer = next(iter(re.findall(r"\.(\d+)\.", own)), "")
+        self.config: Mapping[str, Any] = model.config  # type: ignore[assignment]  # of a tfzoo model
+
+    def tensor(self, said: Any, suffix: str) -> Tensor:
+        """The value that one line of the table says; ``suffix`` is appended to its names."""
+        if isinstance(said, str):
+            found = f"{said.replace('*', self.layer)}{suffix}"
+            if found not in self.state:
+                raise BadOption(f"no parameter {found!r}: these are not weights of {self.name!r}")
+            return self.state[found]
+        if isinstance(said, list):
+            return torch.cat([self.tensor(one, suffix) for one in said])
+        rest = {key: self.size(value) for key, value in said.items() if key not in OWN}
+        value = self.tensor(said["of"], suffix)[said.get("skip", 0) :]
+        if "rearrange" in said:
+            value = rearrange(value, said["rearrange"], **rest)
+        if "over_sqrt" in said:
+            value = value / self.size(said["over_sqrt"]) ** 0.5
+        return value[said["take"]] if "take" in said else value
+
+    def size(self, said: int | str) -> int:
+        """A number, or the value of the model's option of that name."""
+        return int(self.config[said]) if isinstance(said, str) else said
+
+
+OWN = frozenset({"of", "rearrange", "take", "skip", "over_sqrt"})
+"""The keys of a line; others are sizes of axes."""

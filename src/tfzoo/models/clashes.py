@@ -1,0 +1,76 @@
+"""Checks that components work together.
+
+A clash raises an error, unless ``allow`` names its rule and the rule can be allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from torch import nn
+
+from tfzoo.base.registry import registry
+from tfzoo.errors import BadOption, Clash, UnknownName
+from tfzoo.models.multihead import SelfOrCrossAttention
+from tfzoo.models.options import StackOptions
+from tfzoo.models.rules import RULES, Parts
+from tfzoo.models.traits import names_that_fit
+from tfzoo.models.transformer_layer import TransformerLayer
+
+ATTENTION_OPTIONS = (
+    *("cap", "gate", "head_scale", "kv_heads", "projections", "query_key_norm"),
+    *("share_query_key", "temperature"),
+)
+"""The options of a stack that only self-attention and cross-attention read."""
+
+
+def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
+    """Check the components of a stack, and the pooling after it, against all rules.
+
+    Raises:
+        Clash: a rule is broken that ``allow`` does not name or cannot allow. The message has the
+            reason, alternatives, and the rule's name.
+        UnknownName: a name in ``allow`` is not that of a rule.
+    """
+    for name in allow:
+        if name not in (known := [rule.name for rule in RULES]):
+            raise UnknownName("rule to allow", name, known)
+    if parts.window and "attends" not in parts.mixer.traits:
+        raise BadOption(
+            f"window acts on self-attention, but mixer {parts.mixer.name!r} has none: leave it out"
+        )
+    for rule in RULES:
+        reason = rule.reason(parts)
+        if reason is None or (rule.name in allow and rule.allowable(parts)):
+            continue
+        side = "in the decoder, " if parts.causal and parts.pooling is None else ""
+        allow_hint = (
+            f"To run it anyway: allow: [{rule.name}]"
+            if rule.allowable(parts)
+            else f"This cannot be allowed ({rule.name})"
+        )
+        raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(parts)}. {allow_hint}")
+
+
+def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> None:
+    """Check that a model, stack or layer has an attention, if ``config``, the arguments of its
+    constructor, has options of attention that are not the defaults.
+
+    Raises:
+        Clash: no sublayer reads these options.
+    """
+    names = [key for key in ATTENTION_OPTIONS if config[key] != getattr(StackOptions, key)]
+    if not names:
+        return
+    inside = list(module.modules())
+    attends = any(isinstance(one, SelfOrCrossAttention) for one in inside)
+    if attends or not any(isinstance(one, TransformerLayer) for one in inside):
+        return
+    mixer = registry("mixer").options(config["mixer"])[0].name
+    others = names_that_fit("mixer", lambda one: "attends" in one.traits)
+    raise Clash(
+        "unread-option",
+        f"nothing reads {', '.join(names)}: mixer {mixer!r} has no attention.",
+        f"Leave it out, or use another mixer: {others}. This cannot be allowed (unread-option)",
+    )

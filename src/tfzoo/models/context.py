@@ -1,0 +1,58 @@
+"""What all layers of a stack share in one forward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from tfzoo.base.rotation import Rotation
+from tfzoo.masks import Mask
+from tfzoo.models.cache import DecoderCache
+
+Padding = Literal["none", "right", "left"]
+"""The side on which a batch is padded. The caller says it: to read it from the mask, the host would
+have to wait for the device.
+"""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Masks, biases and caches that are the same for all layers in one forward pass.
+
+    Args:
+        mask: the mask of self-attention.
+        pos: ``(b|1 n)``, the positions of the tokens.
+        k_pos: ``(b|1 k)``, the positions of the keys, cached tokens included.
+        consecutive: the positions are not the caller's but counted, so that those of two tokens
+            differ by at most the tokens' distance.
+        valid: ``(b n)``, False at padding; None without padding, or if no part of a layer reads it.
+        bias: ``(b|1 h q k)``, added to the scores of self-attention.
+        rotation: rotary positional encoding of queries and keys of self-attention, or None.
+        prefix: tokens see later ones of a prefix, so that ``mask`` is not ``causal`` in a decoder.
+        kept: the number of tokens that stay in the cache after this pass; None: all.
+        memory: ``(b k d)``, the encoder's output; None if ``cache`` holds its keys and values.
+        memory_mask: the padding mask of the encoder's output.
+        cache: keys and values of earlier tokens and of the source; None in training.
+    """
+
+    mask: Mask
+    pos: Tensor
+    k_pos: Tensor
+    consecutive: bool = False
+    valid: Tensor | None = None
+    bias: Tensor | None = None
+    rotation: Rotation | None = None
+    prefix: bool = False
+    kept: int | None = None
+    memory: Tensor | None = None
+    memory_mask: Mask | None = None
+    cache: DecoderCache | None = None
+
+    def non_padding(self) -> Tensor | None:
+        """``(b n)``, False at padding; None if there is no padding, or if the causal mask already
+        hides it from all other tokens.
+        """
+        keys = self.mask.keys
+        return None if keys is None else keys[:, -self.pos.shape[1] :]

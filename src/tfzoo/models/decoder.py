@@ -1,0 +1,196 @@
+"""A decoder, and one layer of it."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from torch import Tensor
+
+from tfzoo.base.registry import PositionSpec
+from tfzoo.masks import Mask
+from tfzoo.models.cache import DecoderCache
+from tfzoo.models.constructor import LayerKeywords, StackKeywords, with_stack_options
+from tfzoo.models.context import Padding
+from tfzoo.models.options import StackOptions
+from tfzoo.models.stack import Stack, WithCache
+from tfzoo.models.standalone_layer import StandaloneLayer
+from tfzoo.models.transformer_layer import TransformerLayer
+
+
+class Decoder(Stack):
+    """A stack of Transformer layers in which a token sees itself and earlier ones, and the memory
+    if there is one (Vaswani et al. 2017, section 3.1): vectors in, vectors out.
+
+    The decoder of an encoder-decoder model reads the encoder's output as ``memory``:
+
+    >>> import torch
+    >>> decoder = Decoder(64, heads=4, layers=2, norm="rms", position="rotary")
+    >>> x, memory = torch.randn(2, 5, 64), torch.randn(2, 7, 64)
+    >>> decoder(x, memory).shape
+    torch.Size([2, 5, 64])
+
+    In a prefix language model, the first tokens of a row, 3 and 2 here, see each other:
+
+    >>> decoder = Decoder(64, heads=4, layers=2, cross_attention=False)
+    >>> decoder(x, prefix=torch.tensor([3, 2])).shape
+    torch.Size([2, 5, 64])
+
+    A language model has no memory. With a cache, it takes the new tokens only:
+
+    >>> decoder = Decoder(64, heads=4, layers=2, cross_attention=False).eval()
+    >>> cache = decoder.init_cache()
+    >>> y = torch.cat([decoder(x[:, :4], cache=cache), decoder(x[:, 4:], cache=cache)], 1)
+    >>> torch.allclose(y, decoder(x), atol=1e-5)
+    True
+
+    Args:
+        dim: width of the vectors.
+        heads, layers, attention, ..., max_length: see :class:`tfzoo.models.options.StackOptions`.
+        cross_attention: each layer has cross-attention to a memory.
+        causal: a token attends to itself and earlier ones. False: to all tokens, as in a decoder of
+            learned queries (DETR, Carion et al. 2020, arXiv:2005.12872); there is no cache then.
+        allow: names of clash rules to ignore.
+
+    Raises:
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value.
+        Clash: components that cannot work together.
+    """
+
+    config: dict[str, Any]
+    """The arguments of the constructor."""
+
+    @with_stack_options
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 8,
+        layers: int = 6,
+        *,
+        cross_attention: bool = True,
+        causal: bool = True,
+        allow: list[str] | None = None,
+        **stack: Unpack[StackKeywords],
+    ) -> None:
+        options = StackOptions(layers, heads, **stack)
+        super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding | None = None,
+        prefix: Tensor | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """``(b n d), (b k d) -> (b n d)``. Outputs at padding are without meaning, and what
+        stands there, also NaN, has no influence on others and their gradients.
+
+        Args:
+            memory: the output of an encoder.
+            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding; None: no padding.
+                ``Mask(causal=True, allowed=...)`` ``(b|1 1|h n k)``, False where a token may not
+                attend to one of the ``k`` cached and new tokens that precede it. Without ``causal``
+                it contradicts a decoder that is causal, and is refused.
+            memory_mask: the same for the memory, ``(b k)``.
+            positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
+                0, 1, ... in each row, or the next after those in the cache; padding is not counted.
+            padding: ``right`` promises that all padding of ``x`` is on the right. Positions are
+                then the same in all rows, which saves work. Other values have no effect.
+            prefix: ``(b)``, integers: the first tokens of each row, that many, are seen by all
+                tokens of it, as in an encoder; padding is not counted (prefix language model;
+                Raffel et al. 2020, arXiv:1910.10683, section 3.2.1). A window reaches as far ahead
+                in it as back. ``relative_bias`` and ``continuous_bias`` of a causal stack count a
+                later token as at distance 0. With a cache, pass it in the first call.
+            cache: from :meth:`init_cache`, and changed by the call; ``x`` and its mask are then
+                those of the new tokens only. They may be padded on either side.
+
+        Raises:
+            BadOption: a shape does not fit, a memory is missing, a token has no position in a
+                bounded positional encoding, a mask contradicts ``causal``, or a mixer cannot read
+                the mask or prefix.
+            Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
+        """
+        return super().forward(
+            x,
+            memory,
+            mask=mask,
+            memory_mask=memory_mask,
+            positions=positions,
+            padding=padding,
+            prefix=prefix,
+            cache=cache,
+        )
+
+
+class DecoderLayer(WithCache, StandaloneLayer):
+    """Self-attention, cross-attention and a feed-forward sublayer, with norms and residual
+    connections: one layer of a :class:`Decoder`, for a model of one's own.
+
+    Its positional encoding is as in :class:`tfzoo.EncoderLayer`, and its cache as in
+    :class:`Decoder`.
+
+    >>> import torch
+    >>> layer = DecoderLayer(64, heads=4, position="rotary")
+    >>> layer(torch.randn(2, 5, 64), torch.randn(2, 7, 64)).shape
+    torch.Size([2, 5, 64])
+
+    Args:
+        dim: width of the vectors.
+        position: a positional encoding that acts on attention.
+        heads, attention, ..., max_length: see :class:`tfzoo.models.options.StackOptions`.
+        cross_attention, causal, allow: see :class:`Decoder`.
+
+    Raises:
+        BadOption, UnknownName: an option or a component that does not exist, or a wrong value; a
+            position that adds to the embeddings.
+        Clash: components that cannot work together.
+    """
+
+    config: dict[str, Any]
+    """The arguments of the constructor."""
+
+    @with_stack_options
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 8,
+        *,
+        cross_attention: bool = True,
+        causal: bool = True,
+        position: PositionSpec = "none",
+        allow: list[str] | None = None,
+        **stack: Unpack[LayerKeywords],
+    ) -> None:
+        options = StackOptions(1, heads, position=position, **stack)
+        super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
+        self.cross = cross_attention
+
+    def decoder_layers(self) -> list[TransformerLayer]:
+        return [self]
+
+    def forward(  # type: ignore[override]  # without a stack, it computes its own context
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding | None = None,
+        prefix: Tensor | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
+        :meth:`Decoder.forward`.
+        """
+        context = self.decoder_context(
+            x, memory, mask, memory_mask, positions, padding, prefix, cache
+        )
+        y = self.run(self.zero_padding(x, mask), context)
+        if cache is not None:
+            cache.length += x.shape[1]
+        return y

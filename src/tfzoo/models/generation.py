@@ -1,0 +1,134 @@
+"""Continuing a text with a language model: the most probable tokens, or sampled ones."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tfzoo.base.values import check_range
+from tfzoo.errors import BadOption, NoNextToken
+from tfzoo.models.context import Padding
+from tfzoo.models.language_model import LanguageModel
+
+
+@torch.no_grad()
+def generate(
+    model: LanguageModel,
+    prompt: Tensor,
+    max_new_tokens: int,
+    *,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    stop: int | None = None,
+    prefix: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Continue each prompt: ``(b n) -> (b m)``, the new tokens alone.
+
+    Each token is computed once; keys and values of earlier ones are cached. Padding (``model.pad``)
+    is never generated. In training mode, dropout is applied: call ``model.eval()`` first.
+
+    >>> import tfzoo, torch
+    >>> model = tfzoo.LanguageModel(100, dim=16, heads=2, layers=1).eval()
+    >>> prompts = torch.tensor([[5, 6, 7], [8, 9, 0]])
+    >>> generate(model, prompts, 4, temperature=0.8, top_p=0.9, stop=3).shape[0]
+    2
+
+    Args:
+        prompt: token ids; rows may be padded on either side, and hold at least one token.
+        max_new_tokens: the number of new tokens ``m``, less if all rows end with ``stop`` before.
+        temperature: divides the logits; 0: the most probable token, the first where equal.
+        top_k: sample from the ``top_k`` most probable tokens.
+        top_p: sample from the most probable tokens whose probabilities sum to ``top_p``, the last
+            one included (Holtzman et al. 2020, arXiv:1904.09751, section 3.1), after ``top_k``.
+        stop: the id that ends a row. It is part of the output; padding follows it.
+        prefix: ``(b)``: the first tokens of each prompt, that many, see each other, as the model
+            was trained (:meth:`tfzoo.Decoder.forward`).
+        generator: the source of random numbers, on the model's device; the global one by default.
+
+    Raises:
+        BadOption: an option out of range, a prompt without tokens, one that is too long for the
+            model's positions, or a prefix that is longer than its prompt.
+        NoNextToken: logits are NaN or +inf, or -inf for every token.
+    """
+    check_options(max_new_tokens, temperature, top_k, top_p)
+    cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
+    padding: Padding = "right" if bool((prompt == model.pad).any()) else "none"
+    hidden = model.hidden(prompt, padding=padding, prefix=prefix, cache=cache)
+    logits = model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
+    finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
+    new: list[Tensor] = []
+    while True:
+        logits[:, model.pad] = float("-inf")
+        token = _next_token(logits, temperature, top_k, top_p, generator)
+        token = token.masked_fill(finished, model.pad)
+        new.append(token)
+        if stop is not None:
+            finished |= token == stop
+        if len(new) == max_new_tokens or (stop is not None and bool(finished.all())):
+            return torch.stack(new, 1)
+        logits = model.decode_step(token, cache)
+
+
+def filter_logits(
+    logits: Tensor, temperature: float, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    """Logits of the distribution to sample from, ``(b v) -> (b v)``: divided by ``temperature``,
+    and ``-inf`` at tokens that ``top_k`` and then ``top_p`` leave out. In fp32 or better.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
+    if top_k is not None and top_k < logits.shape[-1]:
+        least = logits.topk(top_k, dim=-1).values[..., -1:]
+        logits = logits.masked_fill(logits < least, float("-inf"))
+    if top_p is not None and top_p < 1:
+        ordered, order = logits.sort(dim=-1, descending=True)
+        p = ordered.softmax(-1)
+        before = p.cumsum(-1) - p  # the sum of all that are more probable
+        ordered = ordered.masked_fill(before >= top_p, float("-inf"))
+        logits = torch.empty_like(logits).scatter_(-1, order, ordered)
+    return logits
+
+
+def check_options(
+    max_new_tokens: int, temperature: float, top_k: int | None, top_p: float | None
+) -> None:
+    """Raise BadOption where an option of :func:`generate` is out of range or has no effect."""
+    check_range("max_new_tokens", max_new_tokens, ge=1, whole=True)
+    check_range("temperature", temperature, ge=0)
+    check_range("top_k", top_k, ge=1, whole=True, optional=True)
+    check_range("top_p", top_p, gt=0, le=1, optional=True)
+    if temperature == 0 and not (top_k is None and top_p is None):
+        raise BadOption("top_k and top_p choose what is sampled from: set temperature over 0")
+
+
+def _last_tokens(model: LanguageModel, prompt: Tensor, max_new_tokens: int) -> Tensor:
+    """The place of the last token of each prompt, ``(b n) -> (b)``."""
+    n, limit = prompt.shape[1], model.max_positions
+    tokens = prompt != model.pad
+    if n == 0 or not bool(tokens.any(1).all()):
+        raise BadOption("a prompt without tokens: begin with one at least, such as BOS")
+    if limit is not None and n + max_new_tokens - 1 > limit:
+        raise BadOption(
+            f"a prompt of {n} tokens and {max_new_tokens} new ones, but the model has {limit} "
+            "positions: shorten the prompt, or raise max_length"
+        )
+    return n - 1 - tokens.flip(1).to(torch.uint8).argmax(1)  # argmax is the first of the largest
+
+
+def _next_token(
+    logits: Tensor,
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """``(b v) -> (b)``"""
+    largest, token = logits.max(-1)
+    wrong = (~largest.isfinite()).nonzero()
+    if len(wrong):
+        raise NoNextToken(int(wrong[0, 0]))
+    if temperature == 0:
+        return token
+    filtered = filter_logits(logits, temperature, top_k, top_p)
+    return torch.multinomial(filtered.softmax(-1), 1, generator=generator)[:, 0]

@@ -1,0 +1,160 @@
+"""Checks of the tensors that layers and stacks are called with. They read shapes, and no values."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tfzoo.errors import BadOption
+from tfzoo.masks import Mask, check_type
+from tfzoo.models.cache import DecoderCache
+
+
+def check_tokens(
+    x: Tensor, dim: int, causal: bool, mask: Mask | None, positions: Tensor | None
+) -> None:
+    """Check ``x`` ``(b n d)``, its mask, and its positions ``(b|1 n)``.
+
+    Raises:
+        BadOption: a shape or a dtype does not fit, ``mask.start`` is set, or the mask is causal and
+            the module is not, or ``mask.allowed`` without ``causal`` and the module is.
+    """
+    check_shape("x", x, dim)
+    b, n = x.shape[:2]
+    if mask is not None:
+        check_mask("mask", mask, b, n, n)
+        if mask.start is not None:
+            raise BadOption("mask.start follows from the cache: leave it out")
+        if mask.causal and not causal:
+            raise BadOption("a causal mask, but this module is not causal: use tfzoo.Decoder")
+        if mask.allowed is not None and causal and not mask.causal:
+            raise BadOption(
+                "mask.allowed without causal, but this module is causal and hides later tokens: "
+                "pass Mask(causal=True, allowed=...) where both are meant, or build it with "
+                "causal=False; where the first tokens see each other, decoders take prefix=lengths"
+            )
+    if positions is None:
+        return
+    if positions.ndim != 2 or positions.shape[0] not in (1, b) or positions.shape[1] != n:
+        raise BadOption(
+            f"positions must be ({b} {n}) or (1 {n}) for this x, not {shape(positions)}"
+        )
+    if positions.is_floating_point() or positions.dtype == torch.bool:
+        raise BadOption(f"positions must be integers, not {positions.dtype}")
+
+
+def check_prefix(
+    prefix: Tensor, x: Tensor, causal: bool, non_padding: Tensor | None, cache: DecoderCache | None
+) -> None:
+    """Check the lengths ``(b)`` of prefixes. Lengths on a GPU are not compared with those of the
+    rows: reading them would make the host wait.
+
+    Raises:
+        BadOption: a shape, a dtype or a length does not fit, the module is not causal, or the cache
+            has tokens already.
+    """
+    b, n = x.shape[:2]
+    if not causal:
+        raise BadOption("a prefix needs causal=True: without it, all tokens see each other anyway")
+    if prefix.shape != (b,):
+        raise BadOption(f"prefix must be ({b}), a length for each row, not {shape(prefix)}")
+    if prefix.is_floating_point() or prefix.dtype == torch.bool:
+        raise BadOption(f"prefix must be integers, not {prefix.dtype}")
+    if cache is not None and cache.length:
+        raise BadOption(
+            "a prefix for a cache that has tokens: pass it in the first call, with the whole prefix"
+        )
+    if prefix.is_cuda or x.is_cuda or torch.compiler.is_compiling():
+        return
+    tokens = torch.full_like(prefix, n) if non_padding is None else non_padding.sum(1)
+    for row in ((prefix < 0) | (prefix > tokens)).nonzero().flatten().tolist()[:1]:
+        raise BadOption(
+            f"prefix is {int(prefix[row])} in row {row}, which has {int(tokens[row])} tokens here: "
+            "it must be 0 or more, and the whole prefix be in this call"
+        )
+
+
+def check_memory(
+    dim: int, cross: bool, memory: Tensor | None, mask: Mask | None, x: Tensor | None = None
+) -> None:
+    """Check that a memory ``(b k d)`` is given if and only if there is cross-attention, and that it
+    has as many rows as ``x``, if ``x`` is given.
+
+    Raises:
+        BadOption: a memory is missing, or given without cross-attention; or a shape does not fit.
+    """
+    if memory is None:
+        if cross:
+            raise BadOption(
+                "cross-attention needs a memory: pass memory, or build the decoder with "
+                "cross_attention=False"
+            )
+        if mask is not None:
+            raise BadOption("memory_mask without memory")
+        return
+    if not cross:
+        raise BadOption("a memory for a decoder that was built with cross_attention=False")
+    check_shape("memory", memory, dim)
+    if x is not None and memory.shape[0] != x.shape[0]:
+        raise BadOption(f"x has {x.shape[0]} rows, and memory {memory.shape[0]}")
+    if mask is not None:
+        q = None if x is None else x.shape[1]
+        check_mask("memory_mask", mask, memory.shape[0], q, memory.shape[1])
+
+
+def check_cache(
+    x: Tensor, cache: DecoderCache, memory: Tensor | None, memory_mask: Mask | None
+) -> None:
+    """Check that ``x`` has as many rows as the cached tokens, and a multiple of the rows of the
+    cached memory; and that memory and its mask are not passed together with the cache.
+
+    Raises:
+        BadOption: one of these does not hold.
+    """
+    if memory is not None or memory_mask is not None:
+        raise BadOption("with a cache, pass memory and memory_mask to init_cache only")
+    for kept in cache.target:
+        if kept.rows not in (None, x.shape[0]):
+            raise BadOption(f"x has {x.shape[0]} rows, and the cache {kept.rows}")
+    for kept in cache.source[:1]:
+        if kept.rows is not None and x.shape[0] % (kept.rows or x.shape[0] + 1):
+            raise BadOption(
+                f"x has {x.shape[0]} rows, which is no multiple of the {kept.rows} of the "
+                "memory in the cache"
+            )
+
+
+def check_shape(name: str, x: Tensor, dim: int) -> None:
+    """Check that ``x`` is ``(b n d)``.
+
+    Raises:
+        BadOption: it is not.
+    """
+    if x.ndim != 3 or x.shape[-1] != dim:
+        raise BadOption(f"{name} must be vectors (b n {dim}), not {shape(x)}")
+
+
+def check_mask(name: str, mask: Mask, b: int, q: int | None, k: int) -> None:
+    """Check that this is a ``Mask`` with ``keys`` ``(b k)`` and ``allowed`` ``(b|1 1|h q k)``.
+    ``q`` is None when a cache is made, before there are queries.
+
+    Raises:
+        BadOption: another type or shape, or ``allowed`` without queries.
+    """
+    check_type(name, mask)
+    keys, allowed = mask.keys, mask.allowed
+    if keys is not None and (keys.shape[0] != b or keys.shape[1] != k):
+        raise BadOption(f"{name}.keys must be ({b} {k}), one for each token, not {shape(keys)}")
+    if allowed is None:
+        return
+    if q is None:
+        raise BadOption(f"{name}.allowed needs queries, and init_cache has none: use {name}.keys")
+    if allowed.shape[0] not in (1, b) or allowed.shape[2] != q:
+        raise BadOption(
+            f"{name}.allowed must be (b|1 1|h {q} k) for {b} rows, not {shape(allowed)}"
+        )
+
+
+def shape(x: Tensor) -> str:
+    """The shape in the alphabet of docstrings: ``(2 7 16)``."""
+    return f"({' '.join(map(str, x.shape))})"

@@ -1,0 +1,273 @@
+"""The positional encoding, masks and biases of a stack or of a standalone layer, computed once in
+each forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.base.registry import Entry, create
+from tfzoo.contracts import Position
+from tfzoo.errors import BadOption
+from tfzoo.masks import Mask
+from tfzoo.models.cache import DecoderCache
+from tfzoo.models.clashes import check_clashes
+from tfzoo.models.context import Context, Padding
+from tfzoo.models.inputs import check_prefix
+from tfzoo.models.options import StackOptions
+from tfzoo.models.rules import Parts, norm_ignores_mask
+from tfzoo.models.traits import (
+    embeds,
+    has_auxiliary_loss,
+    mixes_tokens,
+    names_that_fit,
+    reads_any_mask,
+)
+
+
+class Positioned(nn.Module):
+    """A module with a positional encoding, which computes the :class:`Context` of its layers."""
+
+    dim: int
+    causal: bool
+    position: Position
+    max_positions: int | None
+    """The number of positions; None: any number."""
+    window: int | None
+
+    def add_position(
+        self, dim: int, options: StackOptions, *, causal: bool, allow: Collection[str]
+    ) -> None:
+        """Check the components against the clash rules, and create the positional encoding.
+
+        Raises:
+            Clash: components that cannot work together.
+            BadOption, UnknownName: an option that does not exist or has a wrong value.
+        """
+        self.dim, self.causal, self.window = dim, causal, options.window
+        self.reads_valid, self.takes_any_mask = False, True
+        self.leaky_norm: str | None = None
+        self.check_layer(options.parts(causal), allow)
+        self.position = create_position(dim, options, causal)
+        traits = self.position.entry.traits
+        self.needs_length = "needs_length" in traits
+        self.max_positions = options.max_length if "bounded" in traits else None
+
+    def zero_padding(self, x: Tensor, mask: Mask | None) -> Tensor:
+        """Zeros at padding: ``(b n d) -> (b n d)``. Anything may stand there; a weight of 0 would
+        not cancel NaN.
+        """
+        keys = None if mask is None else mask.keys
+        return x if keys is None else x.masked_fill(~keys[..., None], 0.0)
+
+    def check_layer(self, parts: Parts, allow: Collection[str]) -> None:
+        """Check the components of a layer, and record how they use masks: whether one reads the
+        padding mask, and whether ``mask.allowed`` has an effect on all of them.
+
+        Raises:
+            Clash: components that cannot work together.
+            BadOption, UnknownName: a part that does not fit, or no such rule to allow.
+        """
+        check_clashes(parts, allow)
+        self.reads_valid |= mixes_tokens(parts.norm) or has_auxiliary_loss(parts.feedforward)
+        if "mixes_tokens:always" in parts.norm.traits and "leaky-norm" not in allow:
+            self.leaky_norm = parts.norm.name
+        self.takes_any_mask &= reads_any_mask(parts.mixer)
+
+    def context(
+        self,
+        x: Tensor,
+        mask: Mask | None,
+        positions: Tensor | None,
+        padding: Padding | None,
+        *,
+        memory: Tensor | None = None,
+        memory_mask: Mask | None = None,
+        prefix: Tensor | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Context:
+        """What is the same for all layers. :func:`layer_context` adds a layer's positional encoding
+        and window.
+
+        Raises:
+            BadOption: a token has no position in a bounded positional encoding; a mixer that reads
+                tokens whatever ``mask.allowed`` or ``prefix`` says; a wrong ``prefix``.
+            Clash: ``mask.allowed`` hides tokens that the norm reads.
+        """
+        valid, allowed = (None, None) if mask is None else (mask.keys, mask.allowed)
+        if allowed is not None:
+            self._check_any_mask("mask.allowed hides tokens")
+        if prefix is not None:
+            check_prefix(prefix, x, self.causal, valid, cache)
+            self._check_any_mask("the tokens of a prefix see later ones")
+            seen = see_prefix(prefix.to(x.device), x.shape[1], valid)
+            allowed = seen if allowed is None else allowed & seen
+        pos, k_pos = self._positions(x, valid, positions, padding, cache)
+        keys = valid
+        if cache is not None:
+            keys = cache.append_non_padding(valid, x.shape[0], x.shape[1])
+        elif self.causal and padding == "right":
+            keys = None  # A causal mask already hides padding on the right from all tokens.
+        start = 0 if cache is None else cache.length
+        return Context(
+            mask=Mask(self.causal and prefix is None, keys, start, allowed),
+            pos=pos,
+            k_pos=k_pos,
+            consecutive=positions is None and (cache is None or cache.positions is None),
+            valid=valid if self.reads_valid else None,
+            memory=memory,
+            memory_mask=memory_mask,
+            prefix=prefix is not None,
+            cache=cache,
+        )
+
+    def _check_any_mask(self, why: str) -> None:
+        """Raise an error if a part reads other tokens than a mask says."""
+        if self.leaky_norm is not None:
+            raise norm_ignores_mask(self.leaky_norm)
+        if not self.takes_any_mask:
+            others = names_that_fit("mixer", reads_any_mask)
+            raise BadOption(f"{why}, but a mixer of this stack reads no such mask: use {others}")
+
+    def _positions(
+        self,
+        x: Tensor,
+        valid: Tensor | None,
+        given: Tensor | None,
+        padding: Padding | None,
+        cache: DecoderCache | None,
+    ) -> tuple[Tensor, Tensor]:
+        """The positions of the tokens of ``x`` ``(b|1 n)`` and of all keys ``(b|1 k)``: the given
+        ones, or else they continue those in the cache. Padding is not counted.
+        """
+        n, start = x.shape[1], 0 if cache is None else cache.length
+        self._check_bounds(start + n, given)
+        earlier = None if cache is None else cache.positions
+        shared = valid is None or (cache is None and padding == "right")
+        if given is None and earlier is None and shared:
+            k_pos = torch.arange(start + n, device=x.device)[None]
+            return k_pos[:, start:], k_pos
+        if earlier is None:
+            earlier = torch.arange(start, device=x.device)[None]
+        pos = given
+        if pos is None:
+            ones = torch.ones(1, n, dtype=torch.long, device=x.device) if valid is None else valid
+            pos = ones.cumsum(1) + (earlier[:, -1:] if start else -1)
+        rows = earlier.shape[0] if pos.shape[0] == 1 else pos.shape[0]
+        k_pos = torch.cat([earlier.expand(rows, -1), pos.expand(rows, -1)], 1)
+        if cache is not None:
+            cache.positions = k_pos
+        if given is None and self.max_positions is not None:
+            # Padding before the first token has position -1, for which a table has no entry.
+            return pos.clamp(min=0), k_pos.clamp(min=0)
+        return pos, k_pos
+
+    def _check_bounds(self, n: int, given: Tensor | None) -> None:
+        """Check that a bounded positional encoding has an entry for ``n`` tokens, or for the
+        ``given`` positions. Positions on a GPU are not checked: reading them would make the host
+        wait, and looking up a position outside the table raises an error there anyway.
+
+        Raises:
+            BadOption: a token has no position.
+        """
+        limit = self.max_positions
+        if limit is None:
+            return
+        if given is None and n > limit:
+            raise BadOption(
+                f"{n} tokens, but position {self.position.entry.name!r} has {limit}: raise "
+                "max_length"
+            )
+        if given is None or given.device.type != "cpu" or torch.compiler.is_compiling():
+            return
+        if given.numel() == 0:  # of no text, or of texts of no token
+            return
+        if not 0 <= int(given.min()) <= int(given.max()) < limit:
+            raise BadOption(
+                f"positions from {int(given.min())} to {int(given.max())}, but position "
+                f"{self.position.entry.name!r} has 0 to {limit - 1}: raise max_length"
+            )
+
+
+def see_prefix(prefix: Tensor, n: int, non_padding: Tensor | None) -> Tensor:
+    """True where a key is in the prefix of its row or comes no later than the query, ``(b) -> (b 1
+    n n)``. A prefix has as many tokens as it says; padding is not counted.
+    """
+    place = torch.arange(n, device=prefix.device)
+    if non_padding is None:
+        first = place < prefix[:, None]
+    else:
+        first = (non_padding.cumsum(1) <= prefix[:, None]) & non_padding
+    return (place <= place[:, None])[None, None] | first[:, None, None]
+
+
+def create_position(dim: int, options: StackOptions, causal: bool) -> Position:
+    """The positional encoding of a stack or of a layer."""
+    position: Position = create(
+        "position",
+        options.position,
+        dim=dim,
+        heads=options.heads,
+        head_dim=options.width_of_head(dim),
+        max_length=options.max_length,
+        causal=causal,
+    )
+    return position
+
+
+def layer_context(
+    context: Context, position: Position, window: int | None, layer: int = 0
+) -> Context:
+    """The context of the layers that have this positional encoding and window; ``layer`` is the
+    index of the first of them.
+    """
+    if window is not None:
+        context = apply_window(context, window, layer)
+    return replace(
+        context,
+        bias=position.bias(context.pos, context.k_pos),
+        rotation=position.angles(context.pos),
+    )
+
+
+def apply_window(context: Context, window: int, layer: int) -> Context:
+    """The context of layers with a window: the mask hides tokens outside the window, and covers
+    those that are still in the cache of ``layer``.
+    """
+    mask, cache, k_pos = context.mask, context.cache, context.k_pos
+    start, keys, allowed, kept = mask.start, mask.keys, mask.allowed, None
+    if cache is not None:
+        start = cache.target[layer].length
+        k = start + context.pos.shape[1]
+        k_pos = k_pos[:, -k:]
+        keys = None if keys is None else keys[:, -k:]
+        allowed = None if allowed is None else allowed[..., -k:]
+        # Padding takes up cache entries, so the last `window` entries may hold fewer tokens of a
+        # padded row: with padding, all are kept.
+        kept = window - 1 if keys is None and cache.positions is None else None
+    reach = window - 1 if mask.causal or context.prefix else window // 2
+    # Short sequences need no mask. A graph that is compiled for all lengths always has one.
+    if torch.compiler.is_compiling() or not context.consecutive or k_pos.shape[1] > reach + 1:
+        distance = context.pos[:, None, :, None] - k_pos[:, None, None, :]
+        near = distance <= reach if mask.causal else distance.abs() <= reach
+        allowed = near if allowed is None else allowed & near
+    return replace(context, mask=Mask(mask.causal, keys, start, allowed), k_pos=k_pos, kept=kept)
+
+
+def check_no_embedding(position: Entry) -> None:
+    """Check that the positional encoding of a layer acts on attention.
+
+    Raises:
+        BadOption: it adds to the embeddings.
+    """
+    if embeds(position):
+        raise BadOption(
+            f"position {position.name!r} adds to the embeddings, before the first layer. "
+            "Give it to a whole encoder or decoder, or apply tfzoo.create('position', "
+            f"{position.name!r}, ...).embed to the layer's input. In a layer: "
+            + names_that_fit("position", lambda one: not embeds(one))
+        )

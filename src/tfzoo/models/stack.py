@@ -1,0 +1,258 @@
+"""A stack of layers, which is an encoder or a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.base.dropout import dropout
+from tfzoo.base.registry import Spec, create, registry
+from tfzoo.contracts import Norm
+from tfzoo.errors import BadOption, within
+from tfzoo.masks import Mask
+from tfzoo.models.cache import DecoderCache
+from tfzoo.models.context import Context, Padding
+from tfzoo.models.inputs import check_cache, check_memory, check_tokens
+from tfzoo.models.linear import Linear
+from tfzoo.models.options import StackOptions
+from tfzoo.models.positioned import (
+    Positioned,
+    check_no_embedding,
+    create_position,
+    layer_context,
+)
+from tfzoo.models.traits import acts_on_scores, mixes_tokens, names_that_fit
+from tfzoo.models.transformer_layer import TransformerLayer
+
+
+class WithCache(Positioned):
+    """Base of :class:`Stack` and :class:`~tfzoo.DecoderLayer`: makes memory and cache, and checks
+    them.
+    """
+
+    cross: bool
+    """Whether there is cross-attention to a memory."""
+
+    def decoder_layers(self) -> list[TransformerLayer]:
+        """The layers, each of which has its own part of a cache."""
+        raise NotImplementedError
+
+    def init_cache(
+        self, memory: Tensor | None = None, *, memory_mask: Mask | None = None
+    ) -> DecoderCache:
+        """An empty cache, with the cross-attention keys and values of ``memory`` ``(b k d)``.
+
+        Pass it to the forward pass together with the new tokens, one or several in each row; the
+        call appends their keys and values. In beam search, ``x`` has ``beams * b`` rows; the beams
+        of one row of the memory are consecutive. ``cache.reorder(rows)`` selects rows of ``x`` by
+        index, ``cache.keep_batch(rows)`` rows of the memory. Parameters that FSDP2 shards must be
+        gathered first (:func:`tfzoo.models.fsdp.unshard`).
+
+        Raises:
+            BadOption: the decoder is not causal, a shape does not fit, or cross-attention has no
+                memory.
+        """
+        if not self.causal:
+            raise BadOption("a cache needs causal=True: without it, earlier tokens see later ones")
+        check_memory(self.dim, self.cross, memory, memory_mask)
+        layers = self.decoder_layers()
+        cache = DecoderCache(len(layers), memory_mask or Mask())
+        if memory is not None:
+            memory = self.zero_padding(memory, memory_mask)
+            for layer, kept in zip(layers, cache.source, strict=True):
+                layer.cross_attention.inner.keep_memory(memory, kept)  # type: ignore[union-attr, operator]  # a decoder with memory has it
+        return cache
+
+    def decoder_context(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        mask: Mask | None,
+        memory_mask: Mask | None,
+        positions: Tensor | None,
+        padding: Padding | None,
+        prefix: Tensor | None,
+        cache: DecoderCache | None,
+    ) -> Context:
+        """Check the arguments of a forward pass; return the :class:`Context` of the layers. Errors
+        are those of :meth:`tfzoo.Decoder.forward`.
+        """
+        check_tokens(x, self.dim, self.causal, mask, positions)
+        if cache is None:
+            check_memory(self.dim, self.cross, memory, memory_mask, x)
+        else:
+            check_cache(x, cache, memory, memory_mask)
+            memory_mask = cache.memory_mask
+        return self.context(
+            x,
+            mask,
+            positions,
+            padding,
+            memory=None if memory is None else self.zero_padding(memory, memory_mask),
+            memory_mask=memory_mask,
+            prefix=prefix,
+            cache=cache,
+        )
+
+
+class Stack(WithCache):
+    """Positional encoding, ``embedding_norm`` and ``embedding_projection`` if they are set,
+    ``layers`` times :class:`TransformerLayer`, and a final norm if ``residual`` of the last layer
+    has the trait ``final_norm``. :class:`tfzoo.Encoder` and :class:`tfzoo.Decoder` are stacks
+    whose options are keyword arguments; models make theirs from a ``StackOptions``.
+
+    Args:
+        dim: width of the model.
+        options: depth, components and dropout.
+        causal: self-attention is causal.
+        cross: each layer has cross-attention to ``memory``, the output of an encoder.
+        allow: names of clash rules to ignore.
+        decoder_layers: the number of layers of the decoder that reads this encoder; 0: none does.
+
+    Raises:
+        Clash: components that cannot work together.
+        BadOption, UnknownName: an option that does not exist or has a wrong value.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        options: StackOptions,
+        *,
+        causal: bool,
+        cross: bool,
+        allow: Collection[str],
+        decoder_layers: int = 0,
+    ) -> None:
+        super().__init__()
+        self.add_position(dim, options, causal=causal, allow=allow)
+        self.cross = cross
+        self.dropout = options.dropout
+        self.embedding_norm = embedding_norm(options.embedding_norm, dim)
+        self.embedding_projection = Linear(dim, dim) if options.embedding_projection else None
+        each = options.each_layer()
+        self.layers = nn.ModuleList(
+            TransformerLayer(
+                dim,
+                one,
+                causal=causal,
+                cross=cross,
+                layer=layer,
+                layers=len(each),
+                decoder_layers=decoder_layers,
+            )
+            for layer, one in enumerate(each)
+        )
+        self.add_layer_positions(dim, options, each, allow)
+        last = (each or [options])[-1]
+        residual = registry("residual").options(last.residual)[0]
+        self.final_norm: Norm | None = (
+            create("norm", last.norm, dim=dim) if "final_norm" in residual.traits else None
+        )
+
+    def add_layer_positions(
+        self, dim: int, options: StackOptions, each: list[StackOptions], allow: Collection[str]
+    ) -> None:
+        """Check layers that differ from the stack's ``options``, and create their positional
+        encodings; layers with the same one share it.
+
+        Raises:
+            BadOption: a positional encoding that adds to the embeddings.
+            Clash: components that cannot work together.
+        """
+        self.layer_positions = nn.ModuleDict()
+        self.positions_and_windows: list[tuple[str, int | None]] = []
+        """For each layer, its window and the name of its positional encoding in
+        ``layer_positions``; ``""`` is that of the stack.
+        """
+        names: dict[tuple[object, ...], str] = {}
+        for layer, one in enumerate([options, *each], -1):
+            with within(f"pattern[{layer}]"):
+                parts = one.parts(self.causal)
+                if one != options and one not in each[:layer]:
+                    self.check_layer(parts, allow)
+                if one.position != options.position:
+                    check_no_embedding(parts.position)
+            # The sizes of an encoding that only adds to the embeddings do not matter in layers.
+            acts = acts_on_scores(parts.position)
+            key = repr(one.position), *((one.heads, one.head_dim, one.max_length) if acts else ())
+            if layer < 0:
+                names[key] = ""
+                continue
+            if key not in names:
+                names[key] = str(layer)
+                self.layer_positions[names[key]] = create_position(dim, one, self.causal)
+            self.positions_and_windows.append((names[key], one.window))
+
+    def contexts(self, context: Context) -> list[Context]:
+        """The context of each layer; each distinct one is computed once."""
+        computed: dict[tuple[str, int | None], Context] = {}
+        for layer, (name, window) in enumerate(self.positions_and_windows):
+            if (name, window) not in computed:
+                position = self.layer_positions[name] if name else self.position
+                computed[name, window] = layer_context(context, position, window, layer)  # type: ignore[arg-type]  # a ModuleDict of positions
+        return [computed[one] for one in self.positions_and_windows]
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        positions: Tensor | None = None,
+        padding: Padding | None = None,
+        prefix: Tensor | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
+        :meth:`tfzoo.Decoder.forward`, without a memory those of :meth:`tfzoo.Encoder.forward`.
+        """
+        context = self.decoder_context(
+            x, memory, mask, memory_mask, positions, padding, prefix, cache
+        )
+        y = self.run(self.zero_padding(x, mask), mask, context)
+        if cache is not None:
+            cache.length += x.shape[1]
+        return y
+
+    def decoder_layers(self) -> list[TransformerLayer]:
+        return [layer for layer in self.layers if isinstance(layer, TransformerLayer)]
+
+    def run(self, x: Tensor, mask: Mask | None, context: Context) -> Tensor:
+        """Positional encoding, layers and final norm: ``(b n d) -> (b n d)``. ``mask`` is that of
+        the forward pass; ``context`` is from :meth:`context`.
+        """
+        length = None
+        if self.needs_length:
+            length = (
+                torch.full((1, 1), x.shape[1], device=x.device)
+                if mask is None or mask.keys is None
+                else mask.keys.sum(1, keepdim=True)
+            )
+        x = self.position.embed(x, context.pos, length)
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        if self.embedding_projection is not None:
+            x = self.embedding_projection(x)
+        x = dropout(x, self.dropout if self.training else 0.0)
+        contexts = self.contexts(context)
+        for index, layer in enumerate(self.layers):
+            x = layer(x, contexts[index], index)
+        return x if self.final_norm is None else self.final_norm(x, context.valid)
+
+
+def embedding_norm(spec: Spec | None, dim: int) -> Norm | None:
+    """The norm of the embeddings.
+
+    Raises:
+        BadOption: it mixes tokens, so that a decoder would see later ones.
+    """
+    if spec is None:
+        return None
+    if mixes_tokens(registry("norm").options(spec)[0]):
+        others = names_that_fit("norm", lambda one: not mixes_tokens(one))
+        raise BadOption(f"embedding_norm must mix no tokens: {others}")
+    return create("norm", spec, dim=dim)  # type: ignore[no-any-return]

@@ -1,0 +1,114 @@
+"""One layer of an encoder or a decoder, and its sublayers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.base.registry import NormSpec, create
+from tfzoo.contracts import Component, FeedForward, Residual
+from tfzoo.models.activation_checkpointing import checkpoint_activations
+from tfzoo.models.context import Context
+from tfzoo.models.mixer import Mixer
+from tfzoo.models.multihead import CrossAttention
+from tfzoo.models.options import StackOptions
+from tfzoo.models.parallel import Parallel, check_parallel
+from tfzoo.models.traits import has_auxiliary_loss
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention or another mixer, cross-attention if ``cross``, and a feed-forward sublayer.
+    It is layer ``layer`` of ``layers``, counted from 0, in an encoder that a decoder of
+    ``decoder_layers`` reads, if that is over 0.
+
+    A mixer and a feed-forward component with the trait ``identity`` are left out. ``compiled`` and
+    ``activation_checkpointing`` have an effect only in training mode with gradients enabled and
+    without a cache.
+    """
+
+    compiled = False
+    activation_checkpointing = False
+
+    def __init__(
+        self,
+        dim: int,
+        options: StackOptions,
+        *,
+        causal: bool,
+        cross: bool,
+        layer: int = 0,
+        layers: int = 1,
+        decoder_layers: int = 0,
+    ) -> None:
+        super().__init__()
+        depth = {"layer": layer, "layers": layers}
+
+        def sublayer(
+            inner: nn.Module, norm: NormSpec = options.norm, dropout: float = options.dropout
+        ) -> Residual | None:
+            if isinstance(inner, Component) and "identity" in inner.entry.traits:
+                return None
+            supplied = {"inner": inner, "dropout": dropout, "dim": dim, "norm": norm, **depth}
+            sides = {"cross": cross, "decoder_layers": decoder_layers}
+            return create("residual", options.residual, **supplied, **sides)  # type: ignore[no-any-return]
+
+        mixer: Mixer = create(
+            "mixer", options.mixer, dim=dim, options=options, causal=causal, **depth
+        )
+        feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
+        self.feedforward_dropout = options.feedforward_dropout
+        self.has_auxiliary_loss = has_auxiliary_loss(feedforward.entry)
+        if options.parallel is None:
+            first = options.norm if layer or options.first_norm else "none"
+            self.self_attention = sublayer(mixer, first)
+        else:
+            check_parallel(options, cross)
+            norm = options.norm if options.parallel == "one_norm" else "none"
+            self.self_attention = sublayer(Parallel(dim, options, mixer, feedforward), norm, 0.0)
+        self.cross_attention = sublayer(CrossAttention(dim, options, **depth)) if cross else None
+        self.feedforward = sublayer(feedforward) if options.parallel is None else None
+
+    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        """``(b n d) -> (b n d)``"""
+        if context.cache is not None or not self.training or not torch.is_grad_enabled():
+            return self.sublayers(x, context, layer)
+        run = compiled() if self.compiled else TransformerLayer.sublayers
+        return (
+            checkpoint_activations(run, self, self, x, context, 0)
+            if self.activation_checkpointing
+            else run(self, x, context, 0)
+        )
+
+    def sublayers(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        """Apply the sublayers; ``layer`` is the index of this layer in the cache."""
+        if self.self_attention is not None:
+            x = self.self_attention(x, context.valid, context, layer)
+        if self.cross_attention is not None:
+            x = self.cross_attention(x, context.valid, context, layer)
+        if self.feedforward is not None:
+            p = self.feedforward_dropout if self.training else 0.0
+            if not self.has_auxiliary_loss:
+                x = self.feedforward(x, context.valid, p)
+            elif self.compiled:
+                x = run_uncompiled(self.feedforward, x, context.valid, p, context.valid)
+            else:
+                x = self.feedforward(x, context.valid, p, context.valid)
+        return x
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def run_uncompiled(sublayer: Residual, *args: Any) -> Tensor:
+    """Call a sublayer outside the compiled graph. For a mixture of experts: the number of tokens of
+    an expert depends on the data, so in a graph every expert would compute every token.
+    """
+    return sublayer(*args)  # type: ignore[no-any-return]
+
+
+@cache
+def compiled() -> Callable[[TransformerLayer, Tensor, Context, int], Tensor]:
+    """The compiled forward function, one for all layers and lengths."""
+    return torch.compile(TransformerLayer.sublayers, dynamic=True)

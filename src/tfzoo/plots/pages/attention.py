@@ -1,0 +1,202 @@
+"""The attention maps of one text, and ``attention.html``, which shows them as lines and as heat
+maps.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tfzoo.errors import BadRun, TfzooError
+
+Side = Literal["encoder", "decoder", "cross"]
+TEMPLATE = Path(__file__).parent / "attention.html"
+LEVELS = 255
+MAX_BYTES = 1_000_000
+"""Larger pages are slow in a browser."""
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """The attention map of one layer for one text.
+
+    Args:
+        side: ``encoder`` or ``decoder``: self-attention; ``cross``: the decoder's attention to the
+            encoder's output.
+        layer: the index of the layer in its stack, from 0.
+        weights: ``(h q k)``, fp32, on the CPU; what the attention's weighting gives, so that rows
+            sum to 1 for a softmax.
+        queries, keys: the token of each row and of each column, a space before a word included. A
+            token of the decoder is one that it has read; from there it predicts the next.
+    """
+
+    side: Side
+    layer: int
+    weights: Tensor
+    queries: list[str]
+    keys: list[str]
+
+
+class AttentionMaps(list[AttentionMap]):
+    """The attention maps of one text: a list, and the last line of a notebook's cell shows it.
+
+    Args:
+        maps: side by side and layer by layer.
+        text: the text.
+        run: the name of the model; ``""`` if it has none.
+        facts: what the model makes of the text, and the parts that it is built from.
+        notes: sentences, such as which layers have no map.
+    """
+
+    def __init__(
+        self,
+        maps: Iterable[AttentionMap],
+        text: str,
+        *,
+        run: str = "",
+        facts: Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(maps)
+        self.text = text
+        self.run = run
+        self.facts = dict(facts or {})
+        self.notes = list(notes)
+
+    def of_layers(self, layers: Collection[int]) -> AttentionMaps:
+        """The maps of these layers alone, counted from 0."""
+        maps = [one for one in self if one.layer in layers]
+        return AttentionMaps(maps, self.text, run=self.run, facts=self.facts, notes=self.notes)
+
+    def __repr__(self) -> str:
+        """Which maps there are, without their weights."""
+        which = ", ".join(f"{one.side} {one.layer}" for one in self)
+        return f"<AttentionMaps of {self.text!r}: {which}>"
+
+    def _repr_html_(self) -> str:
+        """The page of :func:`attention_page` in a frame of its own, so that neither its styles nor
+        its script reach the notebook.
+        """
+        try:
+            page = attention_page(self)
+        except TooLarge as error:
+            return f"<p>{html.escape(str(error))}</p>"
+        return (
+            f'<iframe title="Attention" sandbox="allow-scripts" srcdoc="{html.escape(page)}" '
+            'style="width: 100%; height: 900px; border: 0; resize: vertical"></iframe>'
+        )
+
+
+class TooLarge(TfzooError):
+    """A page or a picture that would be too large.
+
+    Args:
+        size: what would be too large, in words.
+        runs: what it shows.
+        share: the share of it that would not be too large.
+    """
+
+    def __init__(self, size: str, runs: Sequence[AttentionMaps], share: float) -> None:
+        layers = sorted({one.layer for maps in runs for one in maps})
+        fewer = ",".join(map(str, layers[: int(len(layers) * share)]))
+        choose = f"choose layers (--layers {fewer} or maps.of_layers([{fewer}])) or "
+        super().__init__(f"{size}: {choose if fewer else ''}give a shorter text")
+
+
+def attention_page(*runs: AttentionMaps) -> str:
+    """The page of one text, with the maps of several models side by side if several are given.
+    Weights are stored in one byte each, and differ from the maps' by less than 1/255 of their
+    row's largest; see :func:`packed`.
+
+    Raises:
+        BadRun: a weight is not finite.
+        TooLarge: the page would have more than 1 MB.
+    """
+    from tfzoo.plots.pages.render import render
+
+    data = [
+        {
+            "sides": {one.side: {"queries": one.queries, "keys": one.keys} for one in maps},
+            "maps": [packed(one) for one in maps],
+        }
+        for maps in runs
+    ]
+    sides = {one.side for maps in runs for one in maps}
+    page = render(
+        TEMPLATE,
+        text=runs[0].text,
+        runs=runs,
+        sides=sides,
+        data=data,
+        strongest=[strongest(maps) for maps in runs],
+    )
+    if (size := len(page.encode())) > MAX_BYTES:
+        words = f"the page would have {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:g} MB"
+        raise TooLarge(words, runs, MAX_BYTES / size)
+    return page
+
+
+def strongest(maps: AttentionMaps) -> list[dict[str, Any]]:
+    """What each token attends to most in the mean of the heads of each layer, side by side: for a
+    browser that runs no script.
+    """
+    found = []
+    for side in dict.fromkeys(one.side for one in maps):
+        layers = [one for one in maps if one.side == side]
+        columns = []
+        for one in layers:
+            weights, keys = one.weights.mean(0).max(-1)
+            columns += [
+                [
+                    (one.keys[key], f"{weight:.2f}")
+                    for weight, key in zip(weights, keys, strict=True)
+                ]
+            ]
+        rows = zip(layers[0].queries, zip(*columns, strict=True), strict=True)
+        found.append(
+            {"name": side.capitalize(), "layers": [one.layer for one in layers], "rows": [*rows]}
+        )
+    return found
+
+
+def packed(one: AttentionMap) -> dict[str, Any]:
+    """A map as JSON: ``weight[h, q, k] = (byte[h, q, k] - zero) * step[h, q]``, both compressed and
+    in base64.
+
+    A weight is rounded up or down, those with the largest remainders up, so that the sum of a row
+    differs by half a step at most. A weight of 0 stays 0. ``zero`` is 128 if any weight is
+    negative.
+    """
+    weights = one.weights.double().numpy()
+    if not np.isfinite(weights).all():
+        raise BadRun(f"the attention of {one.side} layer {one.layer} is not finite")
+    zero = 128 if (weights < 0).any() else 0
+    step = np.abs(weights).max(-1, keepdims=True) / (LEVELS - zero)
+    exact = weights / np.where(step > 0, step, 1)
+    lower = np.floor(exact)
+    remainder = exact - lower
+    rounded_up = np.rint(exact.sum(-1, keepdims=True)) - lower.sum(-1, keepdims=True)
+    rank = (-remainder).argsort(-1, kind="stable").argsort(-1, kind="stable")
+    values = lower + (rank < rounded_up) + zero
+    return {
+        "side": one.side,
+        "layer": one.layer,
+        "heads": len(weights),
+        "zero": zero,
+        "steps": compressed(step.astype("<f4")),
+        "weights": compressed(values.astype(np.uint8)),
+    }
+
+
+def compressed(values: NDArray[Any]) -> str:
+    """The bytes of an array in zlib's format, which browsers read, as base64."""
+    return base64.b64encode(zlib.compress(values.tobytes(), 9)).decode()

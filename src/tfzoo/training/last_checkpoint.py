@@ -1,0 +1,154 @@
+"""Training ends with a validation and a checkpoint of its last step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import lightning.pytorch as L
+from lightning.pytorch.callbacks import Checkpoint
+
+from tfzoo.runs.checkpoint_io import remove_leftovers
+from tfzoo.runs.checkpoints import LAST
+from tfzoo.training.host_group import HostGroup
+
+
+class LastCheckpoint(Checkpoint):
+    """Writes ``last.ckpt`` after each validation, every ``every_n_train_steps`` steps or
+    ``train_time_interval``, and at the end of training; validates after the last step.
+
+    The last step is Lightning's, or the first after which ``enough()`` is true; all processes call
+    it.
+
+    ``last.ckpt`` is written, and training ends, only between steps: gradients that are accumulated
+    over several batches are in no checkpoint. ``failed`` holds, on all processes, the checkpoints
+    that could not be written and the reasons.
+
+    Lightning validates once more when ``should_stop`` is set, but not when the last step or epoch
+    is reached; this callback sets it then. It is a ``Checkpoint`` because Lightning calls those
+    after all other callbacks, so that the file holds their states.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        every_n_train_steps: int | None = None,
+        train_time_interval: timedelta | None = None,
+        enough: Callable[[], bool] = bool,
+    ) -> None:
+        self.folder = folder
+        self.enough = enough
+        self.every = every_n_train_steps
+        self.interval = train_time_interval
+        self.saved = -1
+        self.saved_at = monotonic()
+        self.failed: dict[str, str] = {}
+        self.within_step = False
+        self.processes = HostGroup()
+        self.waiting: set[str] = set()
+        """What to do after the step: ``save``, ``stop``."""
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self.saved_at = monotonic()  # data was prepared since this was made
+        if stage == "fit" and trainer.is_global_zero:
+            remove_leftovers(self.folder)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Marks checkpoints that other callbacks wrote between the batches of one step."""
+        return {"within_step": self.within_step}
+
+    def save(self, trainer: L.Trainer) -> None:
+        """Write ``last.ckpt``, unless it is of this step already. All processes must call it, after
+        a step.
+        """
+        if self.saved != trainer.global_step and not getattr(trainer, "fast_dev_run", False):
+            self.within_step = False
+            trainer.save_checkpoint(self.folder / LAST)
+            self.failed = trainer.strategy.broadcast(
+                getattr(trainer.strategy.checkpoint_io, "failed", {})
+            )
+            self.saved_at = monotonic()
+            self.saved = -1 if LAST in self.failed else trainer.global_step
+
+    def stop(self, trainer: L.Trainer) -> None:
+        """End training after this step, whatever ``min_steps`` and ``min_epochs`` are."""
+        trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
+        trainer.should_stop = True
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.enough():  # it goes on from a checkpoint of its last step
+            self.stop(trainer)
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        self.within_step = True
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        self.within_step = not step_is_over(trainer, batch_idx)
+        if self.within_step:
+            self._wait(trainer)
+            return
+        if self.is_last(trainer):
+            self.stop(trainer)
+        elif "stop" in self.waiting:
+            trainer.should_stop = True
+        due = "save" in self.waiting or (
+            bool(self.every) and trainer.global_step % (self.every or 1) == 0
+        )
+        if self.interval is not None:
+            passed = monotonic() - self.saved_at >= self.interval.total_seconds()
+            due |= bool(self.processes.maximum(int(passed)))
+        self.waiting.clear()
+        if due:
+            self.save(trainer)
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if trainer.state.fn != "fit" or trainer.sanity_checking:
+            return
+        self.saved = -1  # a checkpoint of this step holds no scores of this validation yet
+        if self.within_step:
+            self.waiting.add("save")
+            self._wait(trainer)
+        else:
+            self.save(trainer)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Write the last checkpoint where no validation did. It cannot wait for the end of
+        training, when averaged weights replace the trained ones.
+        """
+        if trainer.should_stop and not self.within_step:
+            self.save(trainer)
+
+    def _wait(self, trainer: L.Trainer) -> None:
+        """Delay a stop that was asked for within a step until the step is over."""
+        if trainer.should_stop:
+            trainer.should_stop = False
+            self.waiting.add("stop")
+
+    def is_last(self, trainer: L.Trainer) -> bool:
+        """Whether the current step is the last one of training."""
+        if 0 <= trainer.max_steps <= trainer.global_step or self.enough():
+            return True
+        epochs = trainer.max_epochs
+        return (
+            epochs is not None
+            and epochs >= 0
+            and trainer.current_epoch + 1 >= epochs
+            and trainer.is_last_batch
+        )
+
+
+def step_is_over(trainer: L.Trainer, batch_idx: int) -> bool:
+    """Whether the batch was the last of its step (``accumulate_grad_batches``)."""
+    return trainer.is_last_batch or (batch_idx + 1) % trainer.accumulate_grad_batches == 0

@@ -1,0 +1,111 @@
+"""A signal ends training after a step, with a checkpoint; a second Ctrl-C ends it at once. So does
+:data:`PAUSE`, by which a sweep pauses runs. A job of SLURM that is about to reach its time limit is
+requeued.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from types import FrameType
+from typing import Any
+
+import lightning.pytorch as L
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+
+from tfzoo.training.host_group import HostGroup
+from tfzoo.training.last_checkpoint import LastCheckpoint, step_is_over
+
+STOPPED = 75
+"""Exit code after SIGTERM or SIGUSR1: stopped from outside, can go on."""
+INTERRUPTED = 130
+
+PAUSE = "TFZOO_PAUSE_AFTER"
+"""The environment variable with the number of steps after which training ends as after SIGTERM. It
+ends after one step more, when the validation that may be due has been made.
+"""
+
+CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: STOPPED}
+if hasattr(signal, "SIGUSR1"):
+    CODES[signal.SIGUSR1] = STOPPED
+
+
+class Signals(L.Callback):
+    """Ends training after a signal. ``code`` is the exit code that all processes agreed on, 0 while
+    training goes on.
+
+    After Ctrl-C, training ends as after its last step, with a validation. After SIGTERM or SIGUSR1,
+    which give little time, it ends with a checkpoint alone. A signal may reach one process or all
+    of them, so they agree at the end of each step. A step of several accumulated batches ends with
+    the last of them.
+    """
+
+    def __init__(self, last: LastCheckpoint) -> None:
+        self.last = last
+        self.code = 0
+        self.asked = 0  # by signals of this process; a signal may change it at any moment
+        self.asks_again = False  # SIGUSR1: SLURM is about to end the job, which can be requeued
+        self.before: dict[int, Any] = {}
+        self.processes = HostGroup()
+        self.pause = int(os.environ.get(PAUSE, 0)) or None
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        for number in CODES:  # after Lightning's own were installed
+            try:
+                self.before[number] = signal.signal(number, self._arrived)
+            except ValueError:  # not in the main thread: whoever owns it keeps its signals
+                return
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        if not step_is_over(trainer, batch_idx):
+            return
+        if self.pause is not None and trainer.global_step > self.pause:
+            self.asked = max(self.asked, STOPPED)
+        self.code = self.processes.maximum(self.asked)
+        if self.code == 0:
+            return
+        self.last.save(trainer)
+        if self.code == STOPPED:
+            raise SystemExit(STOPPED)
+        self.last.stop(trainer)
+
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+        self.before.clear()
+        self.code = max(self.code, self.asked)  # one that came after the last step
+
+    def _arrived(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and INTERRUPTED in (self.asked, self.code):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            raise KeyboardInterrupt
+        self.asks_again |= signal.Signals(number).name == "SIGUSR1"
+        self.asked = max(self.asked, CODES[signal.Signals(number)])
+
+
+def requeue() -> str:
+    """Ask SLURM to requeue this job. Returns a message; ``""`` where this is no job of srun."""
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if not job or not SLURMEnvironment.detect():
+        return ""
+    if "SLURM_ARRAY_JOB_ID" in os.environ:
+        job = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+    try:
+        done = subprocess.run(
+            ["scontrol", "requeue", job], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"job {job} could not be requeued: {error}"
+    return (
+        f"job {job} is requeued"
+        if not done.returncode
+        else f"job {job} could not be requeued: {done.stderr.strip()[:200]}"
+    )
