@@ -1,10 +1,9 @@
-"""Run one check in a process of its own, with some lines of tfzoo changed."""
+"""Run one check in a process of its own, with something in tfzoo changed."""
 
 from __future__ import annotations
 
-import inspect
+import ast
 import os
-import re
 import sys
 from functools import cache, partial
 
@@ -12,69 +11,37 @@ from tests import forked
 from tests.testing.patching import ROOT, apply
 
 SLOW = "compiled"
-TOKEN = re.compile(r'"""(?:.|\n)*?"""|"(?:\\.|[^"\n])*"|\'(?:\\.|[^\'\n])*\'|#.*|\w+|[^\w\s]')
 
 
-def tokens(source: str) -> list[re.Match[str]]:
-    """Tokens of source text, without comments and without the comma before a closing bracket, which
-    a formatter adds and removes.
-    """
-    found = [one for one in TOKEN.finditer(source) if not one[0].startswith("#")]
-    return [
-        one
-        for one, following in zip(found, [*found[1:], None], strict=True)
-        if not (one[0] == "," and following is not None and following[0] in ")]}")
-    ]
-
-
-def changed(source: str, fragment: str, replacement: str) -> str:
-    """``source`` with ``replacement`` in place of ``fragment``, compared token by token, so that
-    line breaks, indentation and comments make no difference.
-
-    Raises:
-        ValueError: the fragment does not stand in the source exactly once.
-    """
-    there, wanted = tokens(source), [one[0] for one in tokens(fragment)]
-    n = len(wanted)
-    texts = [one[0] for one in there]
-    places = [i for i in range(len(there) - n + 1) if texts[i : i + n] == wanted]
-    if len(places) != 1:
-        raise ValueError(f"{fragment!r} stands there {len(places)} times")
-    start, end = there[places[0]].start(), there[places[0] + n - 1].end()
-    column = start - (source.rfind("\n", 0, start) + 1)
-    block = inspect.cleandoc(replacement).replace("\n", "\n" + " " * column)
-    return source[:start] + block + source[end:]
-
-
-def passes(check: str, file: str | None = None, source: str = "") -> tuple[bool, str]:
-    """Whether a check passes, with ``source`` in place of a file's; and what it said.
+def passes(check: str, changed: tuple[str, ast.Module] | None = None) -> tuple[bool, str]:
+    """Whether a check passes, with a syntax tree in place of a file's; and what it said.
 
     A check is a pytest node (``tests/...::test_...``), a contract of a component (``norm rms
     the_state_dict_holds_all``, or ``norm rms *`` for all of them that are fast, and the example in
     its docstring), or of a stack or a classifier (``stack encoder-norm=rms the_source_is_read``,
     ``classifier plain ...``).
     """
-    return _unchanged(check) if file is None else _elsewhere(check, file, source)
+    return _unchanged(check) if changed is None else _elsewhere(check, changed)
 
 
 @cache
 def _unchanged(check: str) -> tuple[bool, str]:
-    return _elsewhere(check, None, "")
+    return _elsewhere(check, None)
 
 
-def _elsewhere(check: str, file: str | None, source: str) -> tuple[bool, str]:
-    passed, said = forked.call(_run, check, file, source)
+def _elsewhere(check: str, changed: tuple[str, ast.Module] | None) -> tuple[bool, str]:
+    passed, said = forked.call(_run, check, changed)
     if passed is None:
         raise RuntimeError(f"{check}: {said}")
     return passed, said
 
 
-def _run(check: str, file: str | None, source: str) -> tuple[bool | None, str]:
+def _run(check: str, changed: tuple[str, ast.Module] | None) -> tuple[bool | None, str]:
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
     try:
-        if file is not None:
-            apply(file, source)
+        if changed is not None:
+            apply(*changed)
         return _check(check)
     except Exception as error:  # a change that breaks an import is no bug that a test caught
         return None, f"{type(error).__name__}: {error}"
