@@ -450,7 +450,7 @@ BUGS = (
     Bug(
         "gate and value are exchanged",
         "feedforward._layers:Gated.forward",
-        replace("(gate, value)", "(value, gate)"),
+        replace("gate, value = _", "value, gate = _"),
         FORMULA + "[reglu-False]",
     ),
     Bug(
