@@ -88,7 +88,8 @@ def test_the_first_value_outside_a_range_is_refused(name: str, value: float) -> 
     ],
 )
 def test_the_last_value_inside_a_range_is_accepted(name: str, value: float) -> None:
-    ClassificationData(train="no/such/file", **{name: value})  # type: ignore[arg-type]
+    data = ClassificationData(train="no/such/file", **{name: value})  # type: ignore[arg-type]
+    assert getattr(data, name) == value
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf, -1, 1.5, 10**12, 10**400, True], ids=repr)

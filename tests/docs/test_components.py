@@ -44,4 +44,5 @@ def test_the_page_has_the_kinds_and_no_others() -> None:
 def test_a_spec_on_the_page_names_a_component_and_options_of_its(spec: str) -> None:
     given = yaml.safe_load(spec)
     (kind,) = (kind for kind, names in list_components().items() if given["name"] in names)
-    registry(kind).options(given)
+    options = registry(kind).options(given)[1]
+    assert options.items() >= {key: value for key, value in given.items() if key != "name"}.items()

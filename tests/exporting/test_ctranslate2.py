@@ -127,7 +127,8 @@ def test_a_classifier_is_refused_with_the_format_that_takes_it(tmp_path: Path) -
 def test_padding_and_bos_are_never_generated(tmp_path: Path) -> None:
     task = translator(tie="none")
     task.model.projection.data[0] = 100 * task.model.projection.data[4]
-    export(task, tmp_path / "model")
+    export(task, tmp_path / "model")  # which compares translations, and refuses those that differ
+    assert (tmp_path / "model" / "model.bin").exists()
 
 
 def test_the_command_writes_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,8 +118,9 @@ def test_workers_that_a_killed_process_left_do_not_keep_its_folder(tmp_path: Pat
     try:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+        began = time.monotonic()
         with holding(tmp_path):
-            pass
+            assert time.monotonic() - began < 0.5
     finally:
         os.kill(worker, signal.SIGKILL)
 
@@ -158,8 +159,9 @@ def test_a_file_server_that_keeps_the_lock_of_a_dead_host_is_waited_for(tmp_path
     kept = os.open(tmp_path / "lock", os.O_RDWR)
     fcntl.flock(kept, fcntl.LOCK_EX)
     threading.Timer(0.3, os.close, [kept]).start()
+    began = time.monotonic()
     with holding(tmp_path):
-        pass
+        assert time.monotonic() - began >= 0.3
 
 
 def test_a_process_that_the_holder_starts_is_let_in(

@@ -79,8 +79,12 @@ def test_threads_that_no_file_fixes_are_named_when_they_change(
     assert capsys.readouterr().err == ""
 
 
-def test_threads_do_not_count_on_a_gpu(plan: Plan, tmp_path: Path) -> None:
+def test_threads_do_not_count_on_a_gpu(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trained(plan, tmp_path, {"threads": 1, "gpus": ["H100"]})
     warn_of_other_threads(plan, tmp_path, 8)
+    assert capsys.readouterr().err == ""
     (tmp_path / "sweep.yaml").touch()
     create(replace(plan, threads=2), tmp_path, "tfzoo sweep")
+    assert "threads: 2" in (tmp_path / "sweep.yaml").read_text("utf-8")

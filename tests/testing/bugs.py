@@ -491,7 +491,7 @@ BUGS = (
     ),
     Bug(
         "auxiliary losses are logged and not trained",
-        "Learner.summed",
+        "Task.summed",
         always(),
         "tests/tasks/test_auxiliary_losses.py::test_the_loss_of_a_step_is_the_mean_and_the_weighted_auxiliary_losses",
     ),
