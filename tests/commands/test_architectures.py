@@ -14,7 +14,6 @@ from tfzoo.config.arguments import parse_arguments
 from tfzoo.config.resolve import load_recipe, resolve
 from tfzoo.errors import UnknownName
 from tfzoo.models import architectures
-from tfzoo.runs import config
 
 
 def test_the_command_lists_architectures_with_model_and_paper(
@@ -53,12 +52,9 @@ def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(
     assert (found["dim"], found["dropout"]) == (128, 0.0)
 
 
-def test_a_recipe_is_written_without_like_and_a_run_that_has_it_goes_on(tmp_path: Path) -> None:
-    """Earlier runs of 0.2 have ``like: null``."""
+def test_a_recipe_is_written_without_like(tmp_path: Path) -> None:
     found = resolved(tmp_path, "{like: t5}")
     assert "like" not in found
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"model": {**found, "like": None}}))
-    config.check(tmp_path, {"model": found})
     assert resolved(tmp_path, json.dumps({**found, "like": None})) == found
     assert "like" not in tfzoo.LanguageModel(8, 8, 2, 1, like="llama").config
 

@@ -111,7 +111,7 @@ def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(
     next(FOLDER.glob("*/*/timing.json")).unlink()
     assert sweep("--dry-run", axes=axes) == 0
     said = capsys.readouterr().out
-    assert "0:00:02 a run, the mean training time of 1 completed runs; start-up, which" in said
+    assert "0:00:02 a run, the mean of 1 completed runs" in said, "what fit recorded"
     assert trainings.trained == ["norm=layer seed 1"]
 
 

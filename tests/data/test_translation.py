@@ -260,7 +260,7 @@ def test_the_tokenizers_of_a_trained_translator_are_kept(root: Path) -> None:
     data = TranslationData(root=str(root), tokenizer=TOKENIZER)
     data.tokenizers = trained
     data.prepare_data()
-    assert data.tokenizers is data.languages is trained
+    assert data.tokenizers is trained
     [batch] = data.val_dataloader()
     assert texts(data, batch.source) == batch.source_text
 

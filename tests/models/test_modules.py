@@ -81,19 +81,6 @@ def test_the_stored_arguments_build_the_same_model(model: Any) -> None:
     assert other.config == one.config
 
 
-def test_the_arguments_in_checkpoints_of_0_1_are_known() -> None:
-    """A checkpoint of 0.1 holds these; what came later has a default."""
-    stack = {
-        *("attention", "norm", "position", "feedforward", "head_dim", "value_head_dim"),
-        *("kv_heads", "share_query_key", "temperature", "dropout", "attention_dropout"),
-        *("feedforward_dropout", "residual", "max_length", "heads", "layers", "dim"),
-        *("vocab_size", "scale_embeddings", "init_std", "allow"),
-    }
-    translation = {"tie", "source_vocab_size", "encoder", "decoder"}
-    assert translator().config.keys() >= stack | translation
-    assert classifier().config.keys() >= stack | {"classes", "pooling", "pooled_dropout"}
-
-
 PARTS = [
     {},
     {"norm": "rms", "position": "rotary"},

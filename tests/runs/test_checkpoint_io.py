@@ -21,7 +21,7 @@ from tfzoo.runs.checkpoints import newest, read
 
 
 def content(batches: int, value: float = 1.0) -> dict[str, Any]:
-    kept = {"format": 1, "task": "translation", "recipe": {}, "tokenizer": {}, "batches": batches}
+    kept = {"format": 2, "task": "translation", "recipe": {}, "tokenizer": {}, "batches": batches}
     state = {
         "state": {0: {"exp_avg": torch.zeros(5000), "step": torch.tensor(3.0)}},
         "param_groups": [{"lr": 1e-3}],

@@ -14,13 +14,11 @@ import torch
 
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
-from tfzoo.runs.checkpoints import folder_of, newest, read, resolve, unfit
-from tfzoo.training.last_checkpoint import LastCheckpoint
-from tfzoo.training.throughput import Throughput
+from tfzoo.runs.checkpoints import folder_of, newest, read, resolve
 
 
 def content(**changes: Any) -> dict[str, Any]:
-    kept = {"format": 1, "task": "translation", "recipe": {}, "tokenizer": {}, "batches": 3}
+    kept = {"format": 2, "task": "translation", "recipe": {}, "tokenizer": {}, "batches": 3}
     return {"state_dict": {"w": torch.arange(4096.0)}, "tfzoo": {**kept, **changes}}
 
 
@@ -120,6 +118,7 @@ def test_one_with_code_in_it_is_refused_and_the_code_not_run(
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"format": 1}, "format 1, this tfzoo reads 2: it was written by another version"),
         ({"format": 3}, "format 3"),
         ({"task": "sorting"}, "is of the task 'sorting'"),
         ({"recipe": None}, "incomplete"),
@@ -131,19 +130,6 @@ def test_one_that_is_not_for_this_is_told_apart(
     torch.save(content(**changes), checkpoint)
     with pytest.raises(BadRun, match=says):
         read(checkpoint, task="translation")
-
-
-@pytest.mark.parametrize(("written_by", "width"), [(1, 352), (2, 528)])
-def test_a_gated_layer_of_0_1_keeps_its_width(
-    checkpoint: Path, written_by: int, width: int
-) -> None:
-    """In 0.1, ``hidden`` of a gated layer was 3/2 of its width."""
-    gated, plain = {"name": "swiglu", "hidden": 528}, {"name": "relu", "hidden": 528}
-    model = {"feedforward": plain, "decoder": {"feedforward": gated}}
-    torch.save(content(format=written_by, recipe={"model": model}), checkpoint)
-    found = read(checkpoint)["tfzoo"]["recipe"]["model"]
-    assert found["feedforward"] == plain
-    assert found["decoder"]["feedforward"] == {"name": "swiglu", "hidden": width}
 
 
 def test_one_of_somebody_else_is_told_apart(checkpoint: Path) -> None:
@@ -194,23 +180,6 @@ def going(batches: int) -> dict[str, Any]:
         "optimizer_states": [{"state": {}}],
         "callbacks": {"LastCheckpoint": {"within_step": False}},
     }
-
-
-def test_callback_states_of_0_1_are_read_under_the_names_of_today(checkpoint: Path) -> None:
-    """Otherwise a run of 0.1 would go on with its tokens and seconds counted from 0."""
-    callbacks = (LastCheckpoint(checkpoint.parent), Throughput())
-    states = {"Finish": {"within_step": True}, "Meter": {"tokens": 7}, "Resume": {"rows": 3}}
-    torch.save({**going(3), "callbacks": states}, checkpoint)
-    found = read(checkpoint)
-    assert {
-        name: found["callbacks"][callback.state_key]
-        for name, callback in zip(states, callbacks, strict=False)
-    } == {
-        "Finish": {"within_step": True},
-        "Meter": {"tokens": 7},
-    }
-    assert found["callbacks"]["Resume"] == {"rows": 3}
-    assert unfit(found) == "was written in the middle of a step"
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def write(run: Path, summary: dict[str, Any]) -> None:
 def surroundings(run: Path) -> dict[str, Any]:
     return {
         "command": f"tfzoo fit translation/numbers --run {run.name}",
-        "versions": {"python": "3.11.7", "tfzoo": "0.1.0", "torch": "2.13.0+cpu"},
+        "versions": {"python": "3.11.7", "tfzoo": "0.2.0", "torch": "2.13.0+cpu"},
         "hardware": {"cpu": "AMD EPYC", "cores": 2, "threads": 1},
         "hostname": "maple",
     }

@@ -67,7 +67,7 @@ def test_one_line_has_all_that_a_quotation_needs(tmp_path: Path) -> None:
     assert re.fullmatch(
         r"position=rotary instead of sinusoidal: val/loss [12]\.\d+ -> 1\.\d+, "
         r"difference -0\.\d+ \(95 % CI -0\.\d+ to -0\.\d+\), better, 5 seeds, "
-        r"p < 0\.001 after Holm's correction for 5 comparisons, tfzoo 0\.1\.0, "
+        r"p < 0\.001 after Holm's correction for 5 comparisons, tfzoo 0\.2\.0, "
         r"recipe translation/numbers, 300 steps",
         quote(gather([made])),
     ), quote(gather([made]))

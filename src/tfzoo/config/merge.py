@@ -156,7 +156,6 @@ class Merged:
 
     def _add_key(self, section: str, key: str, value: Any, origin: str) -> None:
         known, values = self.sections[section], self.values.setdefault(section, {})
-        key = known.current_name(key, origin)
         if key not in known.hints:
             raise BadRecipe(f"{origin}: {misplaced(self.sections, key, section)}")
         self.origins[f"{section}.{key}"] = origin

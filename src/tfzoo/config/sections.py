@@ -12,9 +12,7 @@ from math import inf
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tfzoo.base.registry import Slot, registry
-from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRecipe, did_you_mean, listing
-from tfzoo.renamed import hint, renamed_keys
 
 TOP: dict[str, Any] = {
     "task": str,
@@ -73,14 +71,6 @@ class Section:
     slots: Mapping[str, str]
     supplied: frozenset[str] = frozenset()
 
-    def current_name(self, key: str, origin: str) -> str:
-        """Return the current name of a key. If the key was renamed, print a hint."""
-        new = renamed_keys(self.cls).get(key)
-        if new is None:
-            return key
-        print_hint(f"{origin}: {hint(key, new)}")
-        return new
-
     def is_nested(self, key: str) -> bool:
         """Whether the value of a key is a dict with keys of the same section, which override them
         for a part of the model, as in ``model: {norm: layer, encoder: {norm: batch}}``.
@@ -93,7 +83,6 @@ class Section:
         component, which the registry converts later; ``Any`` if it is not known.
         """
         key, *inner = keys or ("",)
-        key = renamed_keys(self.cls).get(key, key)
         if key not in self.hints or not inner:
             return self.hints.get(key, Any)
         if key in self.slots:
@@ -103,12 +92,6 @@ class Section:
         members = union_members(self.hints[key])
         values = [get_args(one)[1] for one in members if get_origin(one) is dict]
         return values[0] if values else Any
-
-
-@cache
-def print_hint(text: str) -> None:
-    """Print a hint on stderr, once per run."""
-    notify(f"tfzoo: {text}")
 
 
 def task_class(name: Any) -> Any:

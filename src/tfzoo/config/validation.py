@@ -14,7 +14,6 @@ from tfzoo.base.values import Single, convert, is_plain
 from tfzoo.config.merge import Merged, Origins, as_list, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
-from tfzoo.renamed import metric_name
 
 OPEN = ("explain/", "train/expert_share/")
 """Beginnings of the names of metrics that depend on the model."""
@@ -119,7 +118,7 @@ def check_monitors(task: Any, recipe: Mapping[str, Any], origins: Origins) -> No
             monitors.append(("checkpoint.filename", name))
     known = task.logged_names()
     for key, name in monitors:
-        if name and metric_name(name) not in known and not name.startswith(OPEN):
+        if name and name not in known and not name.startswith(OPEN):
             raise BadRecipe(
                 f"{origins.of(key)}: {key}: no metric {name!r}.{did_you_mean(name, known)} "
                 f"Known: {listing(known, 30)}"

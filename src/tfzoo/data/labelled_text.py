@@ -30,7 +30,6 @@ from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.validation_split import Division, ValidationSplit
 from tfzoo.errors import BadData, BadOption
-from tfzoo.renamed import renamed
 
 ONE_TEXT = Single(
     "takes one column. Pairs of texts are not supported: join them in one column, with a sign "
@@ -92,7 +91,6 @@ class LabelledText(TextData):
 
     unit = "example"
 
-    @renamed(word_dropout="token_dropout")
     def __init__(
         self,
         *,

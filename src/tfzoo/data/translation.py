@@ -14,7 +14,6 @@ from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadData, BadOption
-from tfzoo.renamed import renamed
 
 __all__ = ["ParallelBatch", "TranslationData"]
 
@@ -66,7 +65,6 @@ class TranslationData(TextData):
 
     unit = "pair"
 
-    @renamed(word_dropout="token_dropout")
     def __init__(
         self,
         *,
@@ -139,9 +137,6 @@ class TranslationData(TextData):
     def tokenizers(self, tokenizers: TokenizerPair) -> None:
         self._tokenizers = tokenizers
         self.sets = {}  # the ids of other tokenizers
-
-    languages = tokenizers
-    """The name of :attr:`tokenizers` in tfzoo 0.1."""
 
     def _prepare(self) -> None:
         self.splits = self._examples()

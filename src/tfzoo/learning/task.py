@@ -41,9 +41,6 @@ from tfzoo.models.initialise import initialise, seed_of
 from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.runs import bounds, checkpoints, hub, memory, pretrained, summary
 
-FORMAT = 2
-"""The version of the layout of the entry ``tfzoo`` in a checkpoint."""
-
 PLACEHOLDER_SIZE = 16
 """The vocabulary size with which a model is built before the tokenizer is known."""
 
@@ -702,7 +699,7 @@ class Task(L.LightningModule):
 
     def checkpoint_entry(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": checkpoints.FORMAT,
             "task": self.entry.name,
             "recipe": self.recipe,
             "tokenizer": self.tokenizer_state(),

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfzoo.errors import BadRun
-from tfzoo.renamed import metric_name
 from tfzoo.runs import config, summary
 from tfzoo.runs.folder import similar_runs
 from tfzoo.runs.logged import FILE, logged_values
@@ -89,7 +88,7 @@ def read_run(folder: Path, name: str = "") -> RunMetrics:
     return RunMetrics(
         name or "/".join(folder.absolute().parts[-2:]),
         read_curves(folder),
-        monitor and metric_name(monitor),
+        monitor,
         settings.get("mode", "max"),
     )
 

@@ -11,22 +11,18 @@ from typing import Any, Literal
 import torch
 
 from tfzoo.errors import BadRun, listing
-from tfzoo.renamed import with_gated_widths
 from tfzoo.runs import bounds, hub, pretrained, sharded_files
 from tfzoo.runs.folder import similar_runs
 
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
-FORMATS = {1, 2}
+FORMAT = 2
+"""The version of the layout of the entry ``tfzoo`` in a checkpoint."""
 KEPT: dict[str, type] = {
     **{"format": int, "task": str, "recipe": dict, "tokenizer": dict, "batches": int},
     **{"skipped": int, "text": str, "foreign": str, "results": dict},
 }
 """What the key ``tfzoo`` of a checkpoint holds."""
-RENAMED = {"Finish": "LastCheckpoint", "Meter": "Throughput"}
-"""Callbacks whose class had another name in tfzoo 0.1. Lightning keeps a callback's state under the
-name of its class.
-"""
 
 
 def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
@@ -172,9 +168,9 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
-    if not isinstance(kept.get("format"), int) or kept["format"] not in FORMATS:
+    if not isinstance(kept.get("format"), int) or kept["format"] != FORMAT:
         raise BadRun(
-            f"{path} has format {kept.get('format')!r}, this tfzoo reads {max(FORMATS)}: it was "
+            f"{path} has format {kept.get('format')!r}, this tfzoo reads {FORMAT}: it was "
             "written by another version"
         )
     missing = [key for key in ("task", "recipe", "tokenizer", "batches") if key not in kept]
@@ -193,22 +189,7 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
             f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something "
             "else"
         )
-    if kept["format"] == 1:
-        recipe = with_gated_widths(kept["recipe"])
-        checkpoint = {**checkpoint, "tfzoo": {**kept, "recipe": recipe}}
-    return with_current_names(checkpoint)
-
-
-def with_current_names(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """The checkpoint with the states of callbacks under the names that their classes have now."""
-    callbacks = checkpoint.get("callbacks")
-    if not isinstance(callbacks, Mapping):
-        return dict(checkpoint)
-    states = {
-        str(RENAMED.get(name, name)).replace("/exact'", "/exact_match'"): state
-        for name, state in callbacks.items()
-    }
-    return {**checkpoint, "callbacks": states}
+    return dict(checkpoint)
 
 
 def load(path: Path) -> Any:

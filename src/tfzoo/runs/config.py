@@ -9,12 +9,9 @@ from typing import Any
 import yaml
 
 from tfzoo.errors import BadRun
-from tfzoo.renamed import metric_name, with_gated_widths
 from tfzoo.runs.files import replace_text
 
 FILE = "config.yaml"
-FIRST_LINE = "# tfzoo configuration, format 2\n"
-"""Files of tfzoo 0.1 do not begin with it."""
 YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FREE = {
     *(f"trainer.{end}_{unit}" for end in ("max", "min") for unit in ("steps", "epochs", "time")),
@@ -41,40 +38,31 @@ have started. ``limit_train_batches`` may not change: it decides which batches a
 """
 
 SHOWN = 4
-MONITOR = "checkpoint.monitor"
 
 
 def write(folder: Path, recipe: Mapping[str, Any]) -> None:
     """Write the resolved recipe into the run's folder."""
     text = yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True)
-    replace_text(folder / FILE, FIRST_LINE + text)
+    replace_text(folder / FILE, text)
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The configuration that a run was started with, as this version means it; empty where it
-    cannot be read.
-    """
+    """The configuration that a run was started with; empty where it cannot be read."""
     try:
-        text = (folder / FILE).read_text("utf-8")
-        found = yaml.load(text, YAML_LOADER)
+        found = yaml.load((folder / FILE).read_text("utf-8"), YAML_LOADER)
     except (OSError, ValueError, yaml.YAMLError):
         return {}
-    if not isinstance(found, dict):
-        return {}
-    converted: dict[str, Any] = with_gated_widths(found)
-    return found if text.startswith(FIRST_LINE) else converted
+    return found if isinstance(found, dict) else {}
 
 
 def check(
     folder: Path,
     recipe: Mapping[str, Any],
-    renamed: Mapping[str, str] | None = None,
     defaults: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Check that a run can go on with this recipe.
 
-    The run may be of an older version: ``renamed`` has the present names of its keys
-    (``{"data.old": "data.new"}``), and ``defaults``, by section, the values of keys that it lacks.
+    The run may lack keys that came after it: ``defaults`` has their values, by section.
 
     Raises:
         BadRun: naming what differs from the run's own.
@@ -89,13 +77,8 @@ def check(
         kept = before.get(section)
         if isinstance(kept, dict):
             for key in values.keys() - kept.keys():
-                if f"{section}.{key}" not in (renamed or {}).values():
-                    kept[key] = plain(values[key])
-    old = {(renamed or {}).get(name, name): value for name, value in leaves(before).items()}
-    new = leaves(plain(dict(recipe)))
-    for values in (old, new):
-        if isinstance(monitor := values.get(MONITOR), str):
-            values[MONITOR] = metric_name(monitor)
+                kept[key] = plain(values[key])
+    old, new = leaves(before), leaves(plain(dict(recipe)))
     names = [
         name
         for name in sorted(old.keys() | new.keys())

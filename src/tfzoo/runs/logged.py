@@ -6,8 +6,6 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfzoo.renamed import metric_name
-
 FILE = "metrics.csv"
 
 
@@ -23,4 +21,4 @@ def logged_values(folder: Path) -> Iterator[tuple[str, int, float]]:
     for row in csv.DictReader(complete.decode("utf-8").splitlines()):
         for key, value in row.items():
             if key and value and key not in ("step", "epoch"):
-                yield metric_name(key), int(row["step"]), float(value)
+                yield key, int(row["step"]), float(value)

@@ -37,7 +37,9 @@ def seconds_left(
 
 
 def taken(folder: Path) -> float:
-    """Seconds that a run took, start-up included; of a run of 0.1 its training time."""
+    """Seconds that a run took, start-up included; its training time, if the sweep was killed
+    before it recorded them.
+    """
     wall = state.wall_seconds(folder)
     return state.training_seconds(folder) if wall is None else wall
 
@@ -54,13 +56,9 @@ def describe(completed: Sequence[Run], left: Sequence[Run], jobs: int, prunes: b
     if total is None:
         hint = "" if prunes else "; run --cell 0 alone to get one"
         return f"no estimate of the time: no run is completed yet{hint}"
-    recorded = all(state.wall_seconds(run.folder) is not None for run in completed)
-    source = (
-        f"the mean of {len(times)} completed runs, start-up included"
-        if recorded
-        else f"the mean training time of {len(times)} completed runs; start-up, which tfzoo 0.1 "
-        "did not record, comes on top"
-    )
     each = format_clock(fmean(seconds for _, seconds in times))
     less = ", less what is pruned" if prunes else ""
-    return f"about {format_clock(total)} with --jobs {jobs}{less}: {each} a run, {source}"
+    return (
+        f"about {format_clock(total)} with --jobs {jobs}{less}: {each} a run, the mean of "
+        f"{len(times)} completed runs, start-up included"
+    )

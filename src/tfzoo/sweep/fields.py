@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 from tfzoo.config.sections import TOP
 from tfzoo.errors import BadRecipe, did_you_mean, listing
-from tfzoo.renamed import metric_name
 from tfzoo.sweep import layout, sample, sequential
 from tfzoo.sweep.design import parse_margin
 from tfzoo.sweep.sequential import FIRST
@@ -174,7 +173,7 @@ class Fields:
                 parse_margin(margin := tree.get("margin"))
             except ValueError as error:
                 self.refuse(f"{where}: {tree['name']}: {error}")
-            found.append((metric_name(tree["name"], warn=True), tree["mode"], margin))
+            found.append((tree["name"], tree["mode"], margin))
         if len({name for name, _, _ in found}) < len(found):
             self.refuse("metric and also: each name once")
         return found

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.renamed import metric_name
 from tfzoo.runs import config
 from tfzoo.sweep import effects, looks
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
@@ -299,10 +298,8 @@ def metrics(file: Mapping[str, Any], rows: Sequence[Row], chosen: str | None) ->
     """
     judged = [file["metric"], *(file.get("also") or [])]
     own = {
-        (name := metric_name(str(one["name"]))): Metric(name, one["mode"], one.get("margin"))
-        for one in judged
+        (name := str(one["name"])): Metric(name, one["mode"], one.get("margin")) for one in judged
     }
-    chosen = chosen and metric_name(chosen, warn=True)
     if chosen is None:
         yield from own.values()
         return

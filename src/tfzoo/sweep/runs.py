@@ -14,7 +14,6 @@ from typing import Any
 import yaml
 
 from tfzoo.errors import BadRun
-from tfzoo.renamed import metric_name
 from tfzoo.runs import config, summary
 from tfzoo.runs.files import replacing
 from tfzoo.sweep import prune, state, tune
@@ -217,9 +216,7 @@ def read_csv(path: Path) -> list[Row]:
         axes = names[1 : names.index("seed")] if "seed" in names else []
         return [
             {
-                metric_name(key): text or None
-                if key in (*TEXT_COLUMNS, *axes)
-                else parse_value(text)
+                key: text or None if key in (*TEXT_COLUMNS, *axes) else parse_value(text)
                 for key, text in row.items()
             }
             for row in reader

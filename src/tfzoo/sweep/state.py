@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tfzoo.renamed import metric_name
 from tfzoo.runs import config, summary
 from tfzoo.runs.files import replace_text
 from tfzoo.runs.lock import Held, holding
@@ -100,8 +99,7 @@ def is_pruned(run: Run) -> bool:
 def scores(folder: Path) -> dict[str, float | None]:
     """All ``val/*`` and ``test/*`` scores of a run; None stands for one that was not finite."""
     found = summary.read(folder)
-    both = {**found.get("fit", {}).get("scores", {}), **found.get("test", {}).get("scores", {})}
-    return {metric_name(name): value for name, value in both.items()}
+    return {**found.get("fit", {}).get("scores", {}), **found.get("test", {}).get("scores", {})}
 
 
 def score(folder: Path, metric: str) -> float:
@@ -139,9 +137,7 @@ def add_wall_seconds(folder: Path, seconds: float) -> None:
 
 
 def wall_seconds(folder: Path) -> float | None:
-    """Wall-clock seconds that a run took, start-up included; None if a run of 0.1, which did not
-    record them.
-    """
+    """Wall-clock seconds that a run took, start-up included; None if none were recorded."""
     found = read_json(folder / TIMING).get("wall_seconds")
     return float(found) if isinstance(found, int | float) else None
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from tfzoo.config.sections import task_class
 from tfzoo.errors import BadRun
-from tfzoo.renamed import metric_name
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep import layout, state
 from tfzoo.sweep.plan import Metric, Plan
@@ -40,7 +39,7 @@ def metric(run: Run, plan: Plan) -> Metric:
     recipe = next(iter(run.cell.recipes.values()))
     checkpoint: dict[str, Any] = recipe["checkpoint"]
     task = task_class(recipe["task"])
-    monitor = metric_name(checkpoint.get("monitor") or task.monitor)
+    monitor = checkpoint.get("monitor") or task.monitor
     return Metric(monitor, checkpoint.get("mode") or task.mode(monitor))
 
 

@@ -82,7 +82,7 @@ class Sharded(ModelParallelStrategy):
             wrong = self.broadcast(damage(path) if self.is_global_zero else None)
             if wrong is not None:
                 raise wrong
-            return checkpoints.with_current_names(super().load_checkpoint(path, weights_only=True))
+            return super().load_checkpoint(path, weights_only=True)
         checkpoint = checkpoints.read(path)
         load_full_state(self._module, checkpoint.pop("state_dict"))
         for optimizer, state in zip(

@@ -15,7 +15,6 @@ from tfzoo.base.terminal import notify, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
 from tfzoo.config.sections import LIGHTNING
 from tfzoo.errors import BadRun, listing
-from tfzoo.renamed import renamed_keys
 from tfzoo.runs import checkpoints, summary
 from tfzoo.runs import config as run_config
 from tfzoo.runs.files import remove_leftovers
@@ -118,20 +117,15 @@ def find_checkpoint(folder: Path) -> Path | None:
 
 
 def check_config(folder: Path, config: Config) -> None:
-    """Check that the run in a folder has this configuration; it may be of an older version.
+    """Check that the run in a folder has this configuration; it may lack keys that came later.
 
     Raises:
         BadRun: it has another one.
     """
     # config.yaml holds only the values of Lightning's sections that are not defaults
     own = {name: section for name, section in config.sections.items() if name not in LIGHTNING}
-    renamed = {
-        f"{name}.{old}": f"{name}.{new}"
-        for name, section in own.items()
-        for old, new in renamed_keys(section.cls).items()
-    }
     defaults = {name: section.defaults for name, section in own.items()}
-    run_config.check(folder, config.recipe, renamed, defaults)
+    run_config.check(folder, config.recipe, defaults)
 
 
 def load_weights(task: Any, source: str) -> list[str]:

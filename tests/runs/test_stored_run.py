@@ -1,4 +1,4 @@
-"""A run of tfzoo 0.1 loads and goes on. Its folder was made by version 0.1.0 with
+"""A run that tfzoo 0.2.0 wrote loads and goes on. Its folder was made with
 
     tfzoo fit translation/numbers OPTIONS --trainer.max_steps 4 --run run
 
@@ -22,7 +22,8 @@ OPTIONS = (
     *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8"),
     *("--data.dataset.long", "4", "--data.tokenizer.vocab_size", "300", "--data.max_tokens", "256"),
     *("--model.dim", "8", "--model.layers", "1", "--model.heads", "2"),
-    *("--model.feedforward", "relu", "--search.max_length", "0.2"),
+    *("--model.feedforward", "swiglu", "--model.feedforward.hidden", "24"),
+    *("--search.max_length", "0.2"),
     *("--trainer.accelerator", "cpu", "--trainer.devices", "1"),
     *("--trainer.val_check_interval", "2"),
 )
@@ -32,7 +33,7 @@ OPTIONS = (
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
-    shutil.copytree(Path(__file__).with_name("run_0_1"), tmp_path / "run")
+    shutil.copytree(Path(__file__).with_name("stored_run"), tmp_path / "run")
     return tmp_path / "run"
 
 
