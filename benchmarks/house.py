@@ -28,7 +28,9 @@ def lines_of(source: Source, folder: Path) -> dict[str, int]:
     return found
 
 
-def places(floor_of: dict[str, int], lines: dict[str, int]) -> dict[str, tuple[float, float, float]]:
+def places(
+    floor_of: dict[str, int], lines: dict[str, int]
+) -> dict[str, tuple[float, float, float]]:
     """Left edge, floor and width of each room; the widest floor has width 1."""
     rows: dict[int, list[str]] = {}
     for name, floor in floor_of.items():
@@ -67,7 +69,7 @@ def draw(source: Source, folder: Path) -> None:
     axes.set_xlim(left - GAP, right + GAP)
     axes.set_ylim(0.8, max(floor_of.values()) + 1)
     axes.set_axis_off()
-    figure.savefig("/tmp/walk/house.png", dpi=110, bbox_inches="tight"); figure.savefig(PICTURE, bbox_inches="tight", metadata={"Date": None})
+    figure.savefig(PICTURE, bbox_inches="tight", metadata={"Date": None})
 
 
 if __name__ == "__main__":

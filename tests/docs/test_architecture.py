@@ -1,0 +1,149 @@
+"""docs/architecture.md names rooms and functions that there are, and calls them in its order."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import tfzoo
+from benchmarks.structure import Source
+from tests import forked
+from tests.docs.pages import ROOT
+
+pytestmark = forked.requires_fork
+PAGE = (ROOT / "docs/architecture.md").read_text("utf-8")
+HERE = Path(tfzoo.__file__).parent
+WALKS = {
+    section.partition("\n")[0]: re.findall(r"^\d+\. `([\w/]+\.py:[\w.]+)`", section, re.MULTILINE)
+    for section in PAGE.split("\n## ")[1:]
+}
+BATCH, OPTION, KILL, SWEEP, SERVE = [name for name, steps in WALKS.items() if steps]
+TRAIN = (
+    *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4"),
+    *("--data.dataset.long", "4", "--search.max_length", "0.1"),
+    *("--model.dim", "16", "--model.heads", "2", "--model.layers", "1", "--model.norm", "rms"),
+    *("--trainer.accelerator", "cpu", "--trainer.devices", "1", "--trainer.limit_val_batches", "0"),
+)
+CELLS = """
+recipe: classification/listops
+overrides:
+  trainer.max_steps: 2
+  trainer.accelerator: cpu
+  trainer.devices: 1
+  data.dataset: {name: listops, train: 64, val: 8, test: 8}
+  model.dim: 16
+  model.layers: 1
+  model.heads: 2
+axes: {model.norm: [layer, rms]}
+seeds: [1, 2, 3]
+metric: {name: test/loss, mode: min}
+"""
+
+
+def calls_of(work: Callable[[], Any]) -> list[str]:
+    """The functions of tfzoo that the work calls, as the page names them, by their first call."""
+    found: dict[str, None] = {}
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(HERE)):
+            file = Path(code.co_filename).relative_to(HERE).as_posix()
+            found.setdefault(f"{file}:{code.co_qualname}")
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return list(found)
+
+
+def training(folder: Path) -> list[str]:
+    """The calls of a training that gets SIGTERM in its second step."""
+    from tfzoo.commands.main import main
+    from tfzoo.tasks.translation import TranslationTask
+
+    os.chdir(folder)
+    step = TranslationTask.training_step
+
+    def killed(self: Any, batch: Any, batch_idx: int) -> Any:
+        if batch_idx == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, batch, batch_idx)
+
+    killed.__code__ = killed.__code__.replace(co_filename=str(folder / "killed.py"))
+    TranslationTask.training_step = killed  # type: ignore[method-assign]
+    command = ["fit", "translation/numbers", *TRAIN, "--trainer.max_steps", "9", "--run", "run"]
+    return calls_of(lambda: main(command))
+
+
+def resumed(folder: Path) -> list[str]:
+    """The calls of the training that goes on."""
+    from tfzoo.commands.main import main
+
+    os.chdir(folder)
+    command = ["fit", "translation/numbers", *TRAIN, "--trainer.max_steps", "3", "--run", "run"]
+    return calls_of(lambda: main(command))
+
+
+def served(folder: Path) -> list[str]:
+    """What the process that holds the model calls to answer a text."""
+    from tfzoo.serving.model_process import answer
+    from tfzoo.tasks.translation import TranslationTask
+
+    task = TranslationTask.load(folder / "run")
+    return calls_of(lambda: answer(task, ["two plus two"], None))
+
+
+def swept(folder: Path) -> list[str]:
+    """The calls of a sweep of two cells."""
+    from tfzoo.commands.main import main
+
+    os.chdir(folder)
+    (folder / "cells.yaml").write_text(CELLS, "utf-8")
+    return calls_of(lambda: main(["sweep", "cells.yaml", "--run", "sweep"]))
+
+
+def check(walk: str, called: list[str], steps: slice = slice(None)) -> None:
+    """The steps of a walk are called, in its order."""
+    wanted = WALKS[walk][steps]
+    assert [name for name in called if name in wanted] == wanted
+
+
+def test_every_function_of_a_walk_is_there() -> None:
+    known = {f"{file}:{name}" for file, name in Source(HERE).definitions}
+    assert [step for steps in WALKS.values() for step in steps if step not in known] == []
+    assert all(len(WALKS[walk]) >= 9 for walk in (BATCH, OPTION, KILL, SWEEP, SERVE))
+
+
+def test_the_page_and_its_picture_have_the_rooms_that_there_are() -> None:
+    rooms = {name for name in Source(HERE).rooms() if not name.startswith("__")}
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", PAGE, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == rooms
+    picture = (ROOT / "docs/images/house.svg").read_text("utf-8")
+    drawn = set(re.findall(r"<!-- (\w+) -->", picture))
+    assert drawn == rooms, "python -m benchmarks.house draws it again"
+
+
+def test_a_batch_an_option_a_kill_and_a_text_take_the_ways_of_the_page(tmp_path: Path) -> None:
+    called = forked.call(training, tmp_path, fresh=True)
+    check(OPTION, called)
+    check(BATCH, called)
+    check(KILL, called, slice(4))
+    check(KILL, forked.call(resumed, tmp_path, fresh=True), slice(4, None))
+    check(SERVE, forked.call(served, tmp_path, fresh=True), slice(3, None))
+
+
+@pytest.mark.nightly
+def test_a_sweep_takes_the_way_of_the_page(tmp_path: Path) -> None:
+    check(SWEEP, forked.call(swept, tmp_path, fresh=True))
