@@ -36,6 +36,8 @@ NEEDS = {
     "ablations": "sweeps that were run",
     "architectures": "nothing: models are compared in each run of the tests",
     "multi30k": "its text",
+    "dependencies": "an environment with nothing else in it",
+    "house": "the source alone, which it draws",
     "structure": "the source alone: it measures no time",
     "yarn": "a sweep that was run",
 }
