@@ -11,7 +11,7 @@ says of a component is in :mod:`tfzoo.base.kinds`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -219,6 +219,8 @@ class Norm(Component):
     ``valid`` is False at padding, None without padding; only a norm that mixes tokens reads it.
     """
 
+    __call__: Callable[..., Tensor]  # what torch leaves open
+
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         raise NotImplementedError
 
@@ -239,6 +241,8 @@ class Residual(Component):
 
     alone: ClassVar[Mapping[str, Any]] = {"cross": False, "decoder_layers": 0}
     """What :func:`tfzoo.create` supplies where its caller does not."""
+
+    __call__: Callable[..., Tensor]  # what torch leaves open
 
     def __init__(self, inner: nn.Module, dropout: float) -> None:
         super().__init__()
@@ -290,6 +294,8 @@ class FeedForward(Component):
     expert_share: Tensor | None = None
     """The share of the tokens that each expert took in that call: ``(experts)``."""
 
+    __call__: Callable[..., Tensor]  # what torch leaves open
+
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
         raise NotImplementedError
 
@@ -300,6 +306,8 @@ class Pooling(Component):
     ``valid`` is False at padding, None without padding. Sums in fp32 or better; the output has the
     input's dtype.
     """
+
+    __call__: Callable[..., Tensor]  # what torch leaves open
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         raise NotImplementedError

@@ -52,7 +52,7 @@ class Average(Mixer):
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         mean = self.ffn(self.mean(x, context, layer).to(x.dtype)).expand_as(x)
         keep, take = self.gate(torch.cat([x, mean], -1)).sigmoid().chunk(2, -1)
-        return keep * x + take * mean  # type: ignore[no-any-return]
+        return keep * x + take * mean
 
     def mean(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """The mean of all tokens, or in a decoder of all up to each: ``(b n d) -> (b 1|n d)``."""

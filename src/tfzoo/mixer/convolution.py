@@ -83,7 +83,7 @@ class Convolution(Mixer):
             earlier = kept.get("inputs", earlier)
             kept["inputs"] = packing.last(torch.cat([earlier, x], 1), self.earlier)
         x = F.pad(torch.cat([earlier, x], 1), (0, 0, 0, self.later))
-        return self.output(packing.unpack(self.convolve(x)))  # type: ignore[no-any-return]
+        return self.output(packing.unpack(self.convolve(x)))
 
     def convolve(self, x: Tensor) -> Tensor:
         """``(b n+kernel_size-1 d) -> (b n d)``"""

@@ -56,7 +56,7 @@ class LinearAttention(Mixer):
         )
         with torch.autocast(x.device.type, enabled=False):
             y = self.attend(feature_map(q), feature_map(k), v, context, layer)
-        return self.output(rearrange(y, "b h n e -> b n (h e)").to(x.dtype))  # type: ignore[no-any-return]
+        return self.output(rearrange(y, "b h n e -> b n (h e)").to(x.dtype))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: Context, layer: int) -> Tensor:
         """``(b h n c), (b h n c), (b h n e) -> (b h n e)``; queries and keys are positive."""

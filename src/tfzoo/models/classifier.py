@@ -119,14 +119,14 @@ class TransformerClassifier(nn.Module):
         side. ``types`` ``(b n)`` are the tokens' types, by default 0.
         """
         pooled = self.pooling(self.encode(text, types, padding=padding), self.valid(text, padding))
-        return self.head(dropout(pooled, self.pooled_dropout if self.training else 0.0))  # type: ignore[no-any-return]
+        return self.head(dropout(pooled, self.pooled_dropout if self.training else 0.0))
 
     def encode(
         self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
     ) -> Tensor:
         """The last hidden states: ``(b n) -> (b n d)``."""
         mask = Mask(keys=self.valid(text, padding))
-        return self.encoder(self.embedding(text, types), mask=mask, padding=padding)  # type: ignore[no-any-return]
+        return self.encoder(self.embedding(text, types), mask=mask, padding=padding)
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""

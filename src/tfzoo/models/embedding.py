@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from torch import Tensor, nn
 
@@ -21,6 +22,8 @@ class Embedding(nn.Embedding):
     Raises:
         BadOption: ``vocab_size`` or ``dim`` under 1, ``token_types`` under 0; ``std`` not over 0.
     """
+
+    __call__: Callable[..., Tensor]  # what torch leaves open
 
     def __init__(
         self,

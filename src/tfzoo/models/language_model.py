@@ -173,7 +173,7 @@ class LanguageModel(nn.Module):
         if mask.keys is None and text is not None and padding != "none":
             mask = Mask(mask.causal, text != self.pad, mask.start, mask.allowed)
             side = padding
-        return self.decoder(  # type: ignore[no-any-return]
+        return self.decoder(
             self.embedding(text) if embeddings is None else embeddings,
             mask=mask,
             positions=positions,

@@ -128,7 +128,7 @@ class MaskedLanguageModel(nn.Module):
     ) -> Tensor:
         """The encoder's last hidden states: ``(b n) -> (b n d)``."""
         mask = Mask(keys=self.valid(text, padding))
-        return self.encoder(self.embedding(text, types), mask=mask, padding=padding)  # type: ignore[no-any-return]
+        return self.encoder(self.embedding(text, types), mask=mask, padding=padding)
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""

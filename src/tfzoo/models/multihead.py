@@ -140,7 +140,7 @@ class SelfOrCrossAttention(nn.Module):
         y = rearrange(y, "b h q e -> b q (h e)")
         if self.gate is not None:
             y = y * self.gate(x).sigmoid()
-        return self.output(y)  # type: ignore[no-any-return]
+        return self.output(y)
 
 
 class HeadNorm(nn.Module):

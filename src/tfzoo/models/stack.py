@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import torch
 from torch import Tensor, nn
@@ -115,6 +115,8 @@ class Stack(WithCache):
         Clash: components that cannot work together.
         BadOption, UnknownName: an option that does not exist or has a wrong value.
     """
+
+    __call__: Callable[..., Tensor]  # what torch leaves open
 
     def __init__(
         self,

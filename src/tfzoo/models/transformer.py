@@ -174,7 +174,7 @@ class Transformer(nn.Module):
     def encode(self, source: Tensor, *, padding: Padding = "right") -> Tensor:
         """The encoder's last hidden states: ``(b k) -> (b k d)``."""
         mask = Mask(keys=self.valid(source, padding))
-        return self.encoder(self.source_embedding(source), mask=mask, padding=padding)  # type: ignore[no-any-return]
+        return self.encoder(self.source_embedding(source), mask=mask, padding=padding)
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""

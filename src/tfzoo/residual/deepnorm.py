@@ -75,7 +75,7 @@ class DeepNorm(Residual):
             matrix.mul_(self.beta)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
-        return self.norm(self.alpha * x + self.branch(x, *args), valid)  # type: ignore[no-any-return]
+        return self.norm(self.alpha * x + self.branch(x, *args), valid)
 
 
 def alpha_and_beta(layers: int, cross: bool, decoder_layers: int) -> tuple[float, float]:

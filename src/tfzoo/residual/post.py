@@ -29,4 +29,4 @@ class Post(Residual):
         self.norm: Norm = create("norm", norm, dim=dim)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
-        return self.norm(x + self.branch(x, *args), valid)  # type: ignore[no-any-return]
+        return self.norm(x + self.branch(x, *args), valid)

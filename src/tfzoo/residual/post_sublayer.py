@@ -30,4 +30,4 @@ class PostSublayer(Residual):
         self.norm: Norm = create("norm", norm, dim=dim)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
-        return x + self.norm(self.branch(x, *args), valid)  # type: ignore[no-any-return]
+        return x + self.norm(self.branch(x, *args), valid)

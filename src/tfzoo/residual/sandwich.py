@@ -31,4 +31,4 @@ class Sandwich(Residual):
         self.output_norm: Norm = create("norm", norm, dim=dim)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
-        return x + self.output_norm(self.branch(self.norm(x, valid), *args), valid)  # type: ignore[no-any-return]
+        return x + self.output_norm(self.branch(self.norm(x, valid), *args), valid)

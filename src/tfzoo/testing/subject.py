@@ -108,7 +108,7 @@ class Subject:
         """
         if isinstance(self.module, Stack):
             mask = Mask(keys=None if padding == "none" else ids != 0)
-            return self.module(self.embedding[ids], mask=mask, padding=padding)  # type: ignore[no-any-return]
+            return self.module(self.embedding[ids], mask=mask, padding=padding)
         if isinstance(self.module, TransformerClassifier):
             return self.module(ids, padding=padding)  # type: ignore[no-any-return]
         return self.module.hidden(
@@ -126,8 +126,8 @@ class Subject:
     def decode_step(self, ids: Tensor, cache: DecoderCache) -> Tensor:
         """Hidden states of the next tokens: ``(b n) -> (b n d)``."""
         if not isinstance(self.module, Transformer):
-            return self.stacks[0](self.embedding[ids], cache=cache)  # type: ignore[no-any-return]
-        return self.module.decoder(self.module.target_embedding(ids), cache=cache)  # type: ignore[no-any-return]
+            return self.stacks[0](self.embedding[ids], cache=cache)
+        return self.module.decoder(self.module.target_embedding(ids), cache=cache)
 
     def soften(self) -> None:
         """Set each block's temperature so that its scores have a standard deviation of about 1.5,
