@@ -63,7 +63,10 @@ def test_a_metric_that_a_callback_of_ones_own_may_log_is_missed_at_the_first_val
     own = ("--trust", "--trainer.callbacks+=own_callback.Mine", *STOPPING, "val/los")
     assert main([*SMALL, *STEPS, *own, "--trainer.val_check_interval", "1"]) == 1
     error = capsys.readouterr().err
-    assert "training failed after step 1: Early stopping conditioned on metric `val/los`" in error
+    assert (
+        "training failed after step 1: a callback monitors 'val/los', which is not logged." in error
+    )
+    assert "Did you mean 'val/loss'?" in error
     assert "Traceback" not in error
 
 

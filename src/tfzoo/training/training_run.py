@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from contextlib import suppress
@@ -15,7 +16,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from tfzoo.base.ranks import rank
 from tfzoo.base.terminal import notify, print_error
 from tfzoo.config.resolve import Config
-from tfzoo.errors import TfzooError
+from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.runs import checkpoints, summary
@@ -32,9 +33,9 @@ from tfzoo.training.signals import INTERRUPTED, STOPPED, Signals, requeue
 from tfzoo.training.throughput import Throughput
 from tfzoo.training.watchdog import Watchdog
 
-UNKNOWN_METRIC = "conditioned on metric"
-"""In the error with which Lightning's ``EarlyStopping`` ends a training that does not log what it
-monitors. Its other callbacks raise ``MisconfigurationException``, its word for bad input.
+UNKNOWN_METRIC = re.compile(r"conditioned on metric `([^`]+)`|monitor='([^']+)'")
+"""In the errors with which Lightning's callbacks end a training that does not log what they
+monitor. All but ``EarlyStopping`` raise ``MisconfigurationException``, its word for bad input.
 """
 AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
@@ -181,7 +182,12 @@ class TrainingRun:
             message = advice(self.memory_context.shape, self.data.max_tokens)
         elif cause := self.watchdog.cause(error):
             message = cause
-        elif isinstance(error, MisconfigurationException) or UNKNOWN_METRIC in str(error):
+        elif unknown := UNKNOWN_METRIC.search(str(error)):
+            logged = [str(name) for name in self.trainer.callback_metrics]
+            name = unknown[1] or unknown[2]
+            message = f"a callback monitors {name!r}, which is not logged."
+            message += f"{did_you_mean(name, logged)} Logged: {listing(logged, 30)}"
+        elif isinstance(error, MisconfigurationException):
             message = " ".join(str(error).split())
         else:
             message = f"{type(error).__name__}: {error}"
