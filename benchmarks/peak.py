@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tfzoo.tasks.compute import Compute
 from tfzoo.tasks.cross_entropy import cross_entropy
 from torch import Tensor
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
 from tfzoo.costs.peak import KEPT, step_peak
+from tfzoo.learning.compute import Compute
 
 HERE = Path(__file__)
 VOCABULARY = 8000

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from tfzoo.tasks.compute import Compute
 from torch.profiler import ProfilerActivity, profile
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
 from tfzoo.commands.main import main
 from tfzoo.costs.peak import Unknown, step_peak
 from tfzoo.costs.step import Counter, Sizes, loss
+from tfzoo.learning.compute import Compute
 from tfzoo.runs import memory
 
 ADDITIVE = {"attention": "additive"}

@@ -330,7 +330,7 @@ def test_rows_in_a_recipe_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     ("key", "words"),
     [
         ("text_column", "Pairs of texts are not supported: join them in one column"),
-        ("label_column", "Several labels of a text are not supported: train one classifier"),
+        ("label_column", "Several labels of a text are not supported: train one model"),
     ],
 )
 def test_two_columns_where_there_is_one_are_refused_with_what_to_do(

@@ -76,7 +76,7 @@ def test_dropout_on_the_pooled_vector_acts_in_training_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"classes": 1}, "classes=1 must be a whole number at least 2"),
+        ({"classes": 0}, "classes=0 must be a whole number at least 1"),
         (
             {"pooled_dropout": 1.0},
             "pooled_dropout=1.0 must be a finite number at least 0 and under 1",

@@ -159,6 +159,8 @@ def test_a_process_of_the_model_that_ends_is_started_again() -> None:
 def test_what_is_printed_cannot_fill_a_disk(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    now = 1000.0  # however long this takes
+    monkeypatch.setattr(log.time, "monotonic", lambda: now)
     monkeypatch.setattr(log, "note", log.Log())
     with log.bounded():
         for number in range(20_000):
