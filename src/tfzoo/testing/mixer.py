@@ -27,14 +27,21 @@ from tfzoo.testing.contract import (
     first_line,
 )
 from tfzoo.testing.gradients import assert_gradients
-from tfzoo.testing.samples import SIZES, build_randomized, lengths_to_valid, randomize
+from tfzoo.testing.samples import (
+    LEFT,
+    RIGHT,
+    SIZES,
+    B,
+    D,
+    N,
+    build_randomized,
+    lengths_to_valid,
+    randomize,
+)
 from tfzoo.testing.subject import pass_padding
 
-B, N, D = 3, 6, SIZES["dim"]
 LONG = 100
 """Tokens of a text in which a mixer that reaches only near tokens misses some."""
-RIGHT = lengths_to_valid([6, 4, 2], N)
-LEFT = lengths_to_valid([6, 4, 2], N, left=True)
 BETWEEN = torch.tensor([[1, 0, 1, 1, 0, 1], [0, 1, 0, 0, 1, 1], [1, 1, 1, 0, 0, 0]]).bool()
 
 

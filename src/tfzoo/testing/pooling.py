@@ -10,11 +10,7 @@ from torch.nn.functional import pad
 from tfzoo.base.registry import Entry
 from tfzoo.testing.contract import Violation, assert_differs, assert_finite, assert_same, contract
 from tfzoo.testing.gradients import assert_gradients
-from tfzoo.testing.samples import SIZES, build_randomized, lengths_to_valid
-
-B, N, D = 3, 6, SIZES["dim"]
-RIGHT = lengths_to_valid([6, 4, 2], N)
-LEFT = lengths_to_valid([6, 4, 2], N, left=True)
+from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
 
 
 @contract("pooling")

@@ -12,9 +12,16 @@ from tfzoo.base.registry import Entry
 from tfzoo.contracts import Norm, Residual
 from tfzoo.testing.contract import EXACT, Violation, assert_differs, assert_same, contract
 from tfzoo.testing.gradients import assert_gradients
-from tfzoo.testing.samples import SIZES, build, build_randomized, lengths_to_valid, randomize
+from tfzoo.testing.samples import (
+    B,
+    D,
+    N,
+    build,
+    build_randomized,
+    lengths_to_valid,
+    randomize,
+)
 
-B, N, D = 3, 6, SIZES["dim"]
 LARGE = 1e4
 
 

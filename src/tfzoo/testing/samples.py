@@ -99,3 +99,9 @@ def lengths_to_valid(lengths: list[int], n: int, left: bool = False) -> Tensor:
     place = torch.arange(n)[None]
     count = torch.tensor(lengths)[:, None]
     return place >= n - count if left else place < count
+
+
+B, N, D = 3, 6, SIZES["dim"]
+"""A batch of sequences with which parts are tested."""
+RIGHT, LEFT = (lengths_to_valid([6, 4, 2], N, left=left) for left in (False, True))
+"""True at real tokens, with padding on the right and on the left: ``(b n)``."""
