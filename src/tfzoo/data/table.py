@@ -240,7 +240,8 @@ def check_line(line: str, where: str) -> None:
 def check_delimiter(names: Sequence[str], table: Table) -> None:
     """Refuse a ``.csv`` whose first row is one name, made of the columns and another delimiter."""
     for sign in ";|\t,":
-        if len(names) == 1 and set(table.columns) <= set(names[0].split(sign)):
+        columns = names[0].split(sign)
+        if len(names) == 1 < len(columns) and set(table.columns) <= set(columns):
             raise BadData(
                 f"{table.path}: the columns are not separated by {table.delimiter!r} but by "
                 f"{sign!r}; set data.delimiter to it"

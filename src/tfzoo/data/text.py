@@ -1,4 +1,4 @@
-"""Two parallel files of lines, and finding the files or the table of a split."""
+"""Files of lines, one or two parallel ones, and finding the files or the table of a split."""
 
 from __future__ import annotations
 
@@ -66,6 +66,30 @@ class ParallelText:
         return f"{self.path}, line {row + 1:,}"
 
 
+@dataclass(frozen=True)
+class PlainText:
+    """The lines of one file, as a table of one column has them: each as both cells of a row. It can
+    be iterated several times.
+
+    Raises (while iterating):
+        BadData: the file is missing, damaged or not UTF-8.
+    """
+
+    path: Path
+    limits: Limits = LIMITS
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return ((line, line) for line in read_lines(self.path, self.limits))
+
+    def stat_fingerprint(self) -> str | None:
+        """See :func:`tfzoo.data.lines.stat_fingerprint`."""
+        return stat_fingerprint(self.path)
+
+    def location(self, row: int) -> str:
+        """File and line, for an error message."""
+        return f"{self.path}, line {row + 1:,}"
+
+
 def find_text(
     path: Path,
     first: str,
@@ -75,9 +99,10 @@ def find_text(
     header: bool = False,
     delimiter: str = ",",
     limits: Limits = LIMITS,
-) -> ParallelText | Table:
+) -> ParallelText | PlainText | Table:
     """The text of a split: ``corpus/train`` means the files ``train.en`` and ``train.de``, or a
-    table such as ``train.tsv``.
+    table such as ``train.tsv``. Where ``first`` and ``second`` are one, it means the lines of one
+    file: ``train.txt``, or ``train`` itself.
 
     ``first`` and ``second`` are the endings of the two files. ``columns`` are the columns of a
     table (``.tsv``, ``.csv``, ``.jsonl``, ``.parquet``), by default the endings; its path may also
@@ -95,6 +120,10 @@ def find_text(
         return Table(
             table, columns or (first, second), header=header, delimiter=delimiter, limits=limits
         )
+    if first == second:
+        lines = find_file(path, path.with_name(f"{path.name}.{first}"))
+        if lines is not None:
+            return PlainText(lines, limits)
     names = [f"{path.name}.{ending}" for ending in (first, second)]
     found = [find_file(path.parent / name) for name in names]
     if found[0] is not None and found[1] is not None:
@@ -126,7 +155,7 @@ def find_text(
 class JoinedText:
     """The rows of several texts, one text after the other."""
 
-    parts: tuple[ParallelText | Table, ...]
+    parts: tuple[ParallelText | PlainText | Table, ...]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return chain.from_iterable(self.parts)
@@ -162,7 +191,7 @@ def find_texts(
     header: bool = False,
     delimiter: str = ",",
     limits: Limits = LIMITS,
-) -> ParallelText | Table | JoinedText:
+) -> ParallelText | PlainText | Table | JoinedText:
     """The text of a split that is given by paths, relative to ``root``: each as for
     :func:`find_text`, an address, or a pattern such as ``part*.tsv`` or ``part*`` (for
     ``part1.en``, ``part1.de`` and so on), whose files are taken in the order of their names.
@@ -170,12 +199,12 @@ def find_texts(
     Raises:
         BadData: there is no such file.
     """
-    texts: list[ParallelText | Table] = []
+    texts: list[ParallelText | PlainText | Table] = []
     for path in paths:
         if is_address(path):
             texts.append(remote_text(path, first, second, columns, header, delimiter, limits))
             continue
-        for found in matching(root, path, first):
+        for found in matching(root, path, "" if first == second else first):
             text = find_text(
                 root / found,
                 first,
@@ -197,7 +226,7 @@ def remote_text(
     header: bool,
     delimiter: str,
     limits: Limits,
-) -> ParallelText | Table:
+) -> ParallelText | PlainText | Table:
     """The text at an address, as for :func:`find_text`; only the file that is named is looked for.
 
     Raises:
@@ -207,6 +236,8 @@ def remote_text(
     if Path(name).suffix in FORMS:
         wanted = columns or (first, second)
         return Table(local_copy(address), wanted, header=header, delimiter=delimiter, limits=limits)
+    if first == second:
+        return PlainText(local_copy(address), limits)
     path, chain, archive = address.partition("::")
     source, target = (f"{path}.{ending}{chain}{archive}" for ending in (first, second))
     return ParallelText(local_copy(source), local_copy(target), limits)
@@ -214,7 +245,8 @@ def remote_text(
 
 def matching(root: Path, path: str, ending: str) -> list[str]:
     """The paths that a pattern stands for: of tables, or of pairs of files without their endings,
-    of which ``ending`` is the first. A path without ``*`` stands for itself.
+    of which ``ending`` is the first; without an ``ending``, of all files. A path without ``*``
+    stands for itself.
 
     Raises:
         BadData: no file matches.
@@ -224,6 +256,8 @@ def matching(root: Path, path: str, ending: str) -> list[str]:
     pattern = re.sub(r"[\[?]", r"[\g<0>]", str(Path(path).expanduser()))  # * alone is special
     files = {one.removesuffix(".gz") for one in glob(pattern, root_dir=root)}
     files |= {one.removesuffix(".gz") for one in glob(f"{pattern}.gz", root_dir=root)}
+    if not ending and (plain := {one for one in files if find_file(root / one)}):
+        return sorted(plain)
     pairs = {one.removesuffix(".gz") for one in glob(f"{pattern}.{ending}*", root_dir=root)}
     found = {one for one in files if Path(one).suffix in FORMS}
     found |= {one.removesuffix(f".{ending}") for one in files | pairs if one.endswith(f".{ending}")}
@@ -246,7 +280,7 @@ def find_tests(
     header: bool = False,
     delimiter: str = ",",
     limits: Limits = LIMITS,
-) -> dict[str, ParallelText | Table]:
+) -> dict[str, ParallelText | PlainText | Table]:
     """The test sets in a folder, by name: each ``test*`` that is a pair of files or a table."""
     names = set()
     for path in folder.glob("test*"):

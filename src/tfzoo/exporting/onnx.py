@@ -2,6 +2,9 @@
 
 A classifier is ``model.onnx``: ``tokens`` ``(b n)`` to ``logits`` ``(b classes)``.
 
+A language model is ``model.onnx``: ``tokens`` ``(b n)`` to ``logits`` ``(b n v)`` of the next token
+after each, without a cache.
+
 A translator is two files. ``encoder.onnx`` reads ``source`` ``(b k)``, and the decoder takes its
 first step, from BOS: it gives ``logits`` ``(b v)`` of the first token, and the cache, one output
 ``present.*`` for each tensor in it. ``decoder_step.onnx`` reads ``source``, all ``tokens``
@@ -81,15 +84,15 @@ class NextStep(nn.Module):
         return logits, *(value for name, value in named(cache).items() if changes(name))
 
 
-class Classify(nn.Module):
-    """``model.onnx`` of a classifier."""
+class Logits(nn.Module):
+    """``model.onnx`` of a classifier, or of a language model."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
-        """``(b n)`` to ``(b classes)``"""
+        """``(b n)`` to ``(b classes)``, or ``(b n v)``"""
         return (self.model(tokens),)
 
 
@@ -124,16 +127,16 @@ def export(task: Task, folder: Path) -> None:
                 "--to safetensors exports all parts"
             )
     with new_folder(folder) as place, torch.no_grad():
-        if hasattr(model, "init_cache"):
+        if hasattr(model, "encoder") and hasattr(model, "decoder"):
             translator(model, task.max_positions(), place)
         else:
-            classifier(model, task.max_positions()[0], place)
+            one_file(model, task.max_positions()[1], place)
         write_tokenizer(task, place)
 
 
-def classifier(model: nn.Module, limit: int | None, place: Path) -> None:
+def one_file(model: nn.Module, limit: int | None, place: Path) -> None:
     """Write and compare ``model.onnx``."""
-    module = Classify(model)
+    module = Logits(model)
     write(module, (sample(2, 5),), [(0, 1)], ["tokens"], ["logits"], place / "model.onnx")
     session = Session(place / "model.onnx")
     for n in lengths(limit):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -52,22 +54,51 @@ def generate(
             model's positions, or a prefix that is longer than its prompt.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
+    new = next_tokens(
+        model,
+        prompt,
+        max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        stop=stop,
+        prefix=prefix,
+        generator=generator,
+    )
+    return torch.stack([*new], 1)
+
+
+@torch.no_grad()
+def next_tokens(
+    model: LanguageModel,
+    prompt: Tensor,
+    max_new_tokens: int,
+    *,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    stop: int | None = None,
+    prefix: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Iterator[Tensor]:
+    """The columns of :func:`generate` as they come: ``(b)`` for each new token. Arguments and
+    errors are those of :func:`generate`.
+    """
     check_options(max_new_tokens, temperature, top_k, top_p)
     cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
     padding: Padding = "right" if bool((prompt == model.pad).any()) else "none"
     hidden = model.hidden(prompt, padding=padding, prefix=prefix, cache=cache)
     logits = model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
     finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
-    new: list[Tensor] = []
-    while True:
+    for count in range(1, max_new_tokens + 1):
         logits[:, model.pad] = float("-inf")
         token = _next_token(logits, temperature, top_k, top_p, generator)
         token = token.masked_fill(finished, model.pad)
-        new.append(token)
+        yield token
         if stop is not None:
             finished |= token == stop
-        if len(new) == max_new_tokens or (stop is not None and bool(finished.all())):
-            return torch.stack(new, 1)
+        if count == max_new_tokens or (stop is not None and bool(finished.all())):
+            return
         logits = model.decode_step(token, cache)
 
 

@@ -1,0 +1,435 @@
+"""Documents to model as sequences of tokens: where they come from, and their batches, in which
+several documents may share a row.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tfzoo.base.registry import DatasetSpec, TokenizerSpec
+from tfzoo.base.special_ids import BOS, EOS
+from tfzoo.base.values import check_range
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.encoded import Sentences
+from tfzoo.data.inference_batches import OnTruncated, encoded, warn_truncated
+from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.lines import LIMITS, Limits
+from tfzoo.data.module import TextData
+from tfzoo.data.parallel_batch import checked_lines, epoch_of
+from tfzoo.data.prepare import (
+    Examples,
+    SplitFingerprint,
+    encode_lines,
+    fingerprint_split,
+    generated,
+    identity,
+    train_tokenizer,
+)
+from tfzoo.data.rows import Split
+from tfzoo.data.text_source import TextSource
+from tfzoo.data.token_dropout import TokenDropout
+from tfzoo.data.validation_split import Division, ValidationSplit
+from tfzoo.errors import BadData, BadOption
+from tfzoo.masks import Mask
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass
+class DocumentBatch:
+    """A batch of documents, or of parts of them. A document of the ids ``x_1 .. x_n`` is read as
+    ``BOS x_1 .. x_n``, and ``x_1 .. x_n EOS`` is predicted.
+
+    - ``tokens`` ``(b n)``: the ids that are read, padded with 0 on the right
+    - ``non_padding`` ``(t)``: the places in ``tokens.flatten()`` that are no padding
+    - ``labels`` ``(t)``: the id after each of them
+    - ``owner`` ``(t)``: the place of its document in ``index``
+    - ``part`` ``(b n)``: which part of its row a token is in, from 1, and 0 at padding; None where
+      each row is one part
+    - ``positions`` ``(b n)``: the place of each token in its part
+    - ``padding``: whether any row is padded; known on the host
+    - ``index``: the rows of the documents in their split
+    - ``source_text``: the documents; [] in training
+    """
+
+    tokens: Tensor
+    non_padding: Tensor
+    labels: Tensor
+    owner: Tensor
+    part: Tensor | None
+    positions: Tensor
+    padding: bool
+    index: list[int]
+    source_text: list[str]
+
+    def __len__(self) -> int:
+        return self.tokens.size(0)
+
+    def mask(self) -> Mask | None:
+        """A token sees its own part, up to itself; None where each row is one part."""
+        if self.part is None:
+            return None
+        same = self.part[:, None, :, None] == self.part[:, None, None, :]
+        return Mask(causal=True, allowed=same)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> DocumentBatch:
+        """The same batch on a device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> DocumentBatch:
+        """The same batch in pinned memory, which is copied to a GPU asynchronously."""
+        return self._map(Tensor.pin_memory)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> DocumentBatch:
+        changed: dict[str, Any] = {
+            name: change(one) for name, one in vars(self).items() if isinstance(one, Tensor)
+        }
+        return replace(self, **changed)
+
+
+class DocumentDataset(Dataset[DocumentBatch]):
+    """The documents of one split in items, indexed by batches: ``dataset[[4, 7, 1]]`` is a
+    :class:`DocumentBatch` of three items.
+
+    A document is read in parts of at most ``max_length`` tokens, BOS included. An item is a
+    ``document``, whose parts have a row each; or one ``part``, a row; or, ``packed``, a row of
+    ``max_length`` tokens with as many parts as fit (:func:`pack`). ``lines`` is the text of the
+    split, where it is needed. A document without a token is left out, unless ``empty``.
+    """
+
+    def __init__(
+        self,
+        sequences: Sentences,
+        max_length: int,
+        lines: Sequence[str] = (),
+        *,
+        items: Literal["document", "part", "packed"] = "document",
+        empty: bool = False,
+        dropout: TokenDropout | None = None,
+    ) -> None:
+        self.sequences, self.lines, self.dropout = sequences, lines, dropout
+        self.packed = items == "packed"
+        rows = np.flatnonzero(sequences.lengths >= (0 if empty else 1))
+        self.documents = len(rows)
+        tokens = sequences.lengths[rows] + 1
+        counts = -(-tokens // max_length)
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        # Of each part: its document, its place in it, and its number of tokens.
+        self.document = np.repeat(rows, counts)
+        self.start = number * max_length
+        self.size = np.minimum(max_length, np.repeat(tokens, counts) - self.start)
+        if self.packed:
+            self.parts = pack(self.size, max_length)
+            """The parts of each item."""
+        else:
+            ends = np.cumsum(counts) if items == "document" else np.arange(len(self.size)) + 1
+            self.parts = np.split(np.arange(len(self.size)), ends[:-1])
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def lengths(self) -> tuple[Numbers, Numbers]:
+        """``(items,)``: tokens of each item, and of its longest row; one less, as of texts that are
+        counted without EOS.
+        """
+        total = np.array([self.size[parts].sum() for parts in self.parts], np.int64)
+        if self.packed:
+            return total - 1, total - 1
+        longest = np.array([self.size[parts].max() for parts in self.parts], np.int64)
+        return total - 1, longest - 1
+
+    def __getitem__(self, batch: Sequence[int]) -> DocumentBatch:
+        items = [self.parts[item] for item in batch]
+        parts = np.concatenate(items)
+        size, document = self.size[parts], self.document[parts]
+        total = int(size.sum())
+        position = np.arange(total) - np.repeat(np.cumsum(size) - size, size)
+        # Where each token that is predicted stands among the ids; the token before it is read.
+        place = position + np.repeat(self.start[parts], size)
+        end = place == np.repeat(self.sequences.lengths[document], size)
+        at = place + np.repeat(self.sequences.offsets[document], size)
+        ids = self.sequences.ids if len(self.sequences.ids) else np.full(1, EOS)
+        inputs = np.where(place == 0, BOS, ids[at - 1])
+        labels = np.where(end, EOS, ids.take(at, mode="clip"))
+        row = np.repeat(np.arange(len(items)), [len(one) for one in items])
+        row = row if self.packed else np.arange(len(parts))
+        widths = np.bincount(row, size).astype(np.int64)
+        n = int(widths.max())
+        column = np.arange(total) - np.repeat(np.cumsum(widths) - widths, widths)
+        non_padding = np.repeat(row, size) * n + column
+        # The documents in the order in which they come.
+        known, first, which = np.unique(document, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        index, owner = known[order], np.argsort(order)[which]
+
+        def laid_out(values: Numbers) -> Numbers:
+            matrix = np.zeros(len(widths) * n, np.int64)
+            matrix[non_padding] = values
+            return matrix.reshape(-1, n)
+
+        tokens = laid_out(inputs)
+        if self.dropout is not None:
+            tokens = self.dropout(tokens, np.asarray(batch), epoch_of(batch))
+        part = laid_out(np.repeat(np.arange(1, len(parts) + 1), size)) if self.packed else None
+        return DocumentBatch(
+            torch.from_numpy(tokens),
+            torch.from_numpy(non_padding),
+            torch.from_numpy(labels.astype(np.int64)),
+            torch.from_numpy(np.repeat(owner, size)),
+            None if part is None else torch.from_numpy(part),
+            torch.from_numpy(laid_out(position)),
+            total < tokens.size,
+            index.tolist(),
+            [self.lines[row] for row in index] if self.lines else [],
+        )
+
+    def __getitems__(self, batch: Sequence[int]) -> DocumentBatch:
+        """The batch that a DataLoader asks for. Its ``collate_fn`` is
+        :func:`tfzoo.data.parallel_batch.as_is`.
+        """
+        return self[batch]
+
+
+def pack(sizes: Numbers, length: int) -> list[Numbers]:
+    """Rows of at most ``length`` tokens from parts of these sizes, each whole: the longest part
+    first, each in the row with the least space that is enough (best fit decreasing).
+    """
+    rows: list[list[int]] = []
+    with_space: dict[int, list[int]] = {}  # rows by the tokens that fit in
+    spaces: list[int] = []  # those of `with_space`, ascending
+    for part in np.argsort(-sizes, kind="stable").tolist():
+        size = int(sizes[part])
+        found = bisect_left(spaces, size)
+        if found == len(spaces):
+            row, space = len(rows), length
+            rows.append([])
+        else:
+            space = spaces[found]
+            row = with_space[space].pop()
+            if not with_space[space]:
+                del with_space[space], spaces[found]
+        rows[row].append(part)
+        if space > size:
+            if space - size not in with_space:
+                with_space[space - size] = []
+                insort(spaces, space - size)
+            with_space[space - size].append(row)
+    return [np.array(row, np.int64) for row in rows]
+
+
+def prompt_batches(
+    lines: Iterable[str],
+    vocabulary: Vocabulary,
+    max_tokens: int = 4096,
+    max_length: int | None = None,
+    on_truncated: OnTruncated | None = None,
+) -> Iterator[DocumentBatch]:
+    """Batches of texts to continue, of similar length, each of at most ``max_tokens`` tokens; one
+    without a token is BOS alone. Of a text with more than ``max_length`` tokens, BOS included, the
+    last ones are read; ``on_truncated`` is then called, by default
+    :func:`~tfzoo.data.inference_batches.warn_truncated`.
+    """
+    lines = checked_lines(lines)
+    if not lines:
+        return
+    ids = encoded(lines, vocabulary.tokenizer)
+    if max_length is not None:
+        read = max_length - 1
+        if rows := [row for row, one in enumerate(ids) if len(one) > read]:
+            (on_truncated or warn_truncated)(rows, read)
+        ids = [one[len(one) - read :] if len(one) > read else one for one in ids]
+    sequences = Sentences.of(ids)
+    longest = int(sequences.lengths.max()) + 1
+    dataset = DocumentDataset(sequences, longest, lines, empty=True)
+    for batch in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
+        yield dataset[batch]
+
+
+class DocumentData(TextData):
+    """Batches of documents without labels. A document is a line of a file, or a cell of a table; a
+    blank one holds no token and is left out.
+
+    The text is one of
+
+    - ``dataset``: a built-in data set by name, such as ``"agreement"``, of which only the texts are
+      used; or a ``datasets.DatasetDict``, of which ``train``, ``val`` and ``test`` name splits;
+    - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``;
+      ``train``, ``val`` and ``test`` are then names of its splits;
+    - ``root``: a folder with ``train``, perhaps ``val``, and any number of ``test*``, each a file
+      of lines (``train.txt``) or a table whose first row names the columns (``train.tsv``,
+      ``.csv``, ``.jsonl``, ``.parquet``), plain or ``.gz``;
+    - ``train``, ``val``, ``test``: paths of such files with any ending, relative to ``root`` if
+      that is given, a list of them, or a pattern such as ``texts/*.txt``; or rows: a list or
+      another sequence of dicts, a pandas table, a ``datasets.Dataset``. Several test sets:
+      ``{name: ...}``.
+
+    Without ``val``, a fraction of training is held out for it, chosen by the seed and the texts;
+    equal documents stay together. The tokenizer and the ids are cached.
+
+    A document of more tokens than a row has is read in parts, none of which sees another.
+    Validation and test are never packed: a batch holds documents of similar length.
+
+    Args:
+        text_column: the column of a table, or key of rows.
+        tokenizer: name and options of the tokenizer.
+        packed: rows of training hold as many documents as fit, none of which sees another: of a
+            mixer that reads no such mask, such as ``gru``, say False. Then each has its own row.
+        max_tokens: maximum number of tokens of a batch, with padding.
+        max_length: the tokens of a row, BOS included.
+        token_dropout: fraction of the tokens that training reads as the unknown token.
+        val_fraction: fraction of training that is held out if there is no ``val``.
+        seed: determines the order of batches, what is held out, and the texts of a built-in data
+            set.
+        workers: processes that make batches; 0: the main process does.
+        max_line: the most characters of a line or a cell in a file.
+        max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
+
+    Raises:
+        BadOption: a number out of its range, or options that exclude each other.
+        BadData: in ``prepare_data`` and ``setup``: text that is missing or malformed; the message
+            names file and line.
+    """
+
+    unit = "row"
+
+    def __init__(
+        self,
+        *,
+        dataset: DatasetSpec | None = None,
+        name: str | None = None,
+        root: str | None = None,
+        train: Split | None = None,
+        val: Split | None = None,
+        test: Split | dict[str, Split] | None = None,
+        delimiter: str = ",",
+        text_column: str = "text",
+        tokenizer: TokenizerSpec = "bpe",
+        packed: bool = True,
+        max_tokens: int = 4096,
+        max_length: int = 256,
+        token_dropout: float = 0.0,
+        val_fraction: float = 0.1,
+        seed: int = 0,
+        workers: int = 0,
+        max_line: int = LIMITS.line,
+        max_ratio: int = LIMITS.ratio,
+    ) -> None:
+        super().__init__(
+            tokenizer=tokenizer,
+            max_tokens=max_tokens,
+            max_length=max_length,
+            token_dropout=token_dropout,
+            seed=seed,
+            workers=workers,
+        )
+        check_range("data.val_fraction", val_fraction, gt=0, lt=1)
+        limits = Limits(max_line, max_ratio)
+        self.text = TextSource(
+            dataset,
+            name,
+            root,
+            train,
+            val,
+            test,
+            delimiter,
+            limits,
+            header=True,
+            val_required=False,
+        )
+        self.dataset, self.built_in = dataset or "", self.text.built_in
+        self.text_column, self.packed, self.val_fraction = text_column, packed, val_fraction
+        self._vocabulary: Vocabulary | None = None
+        self.sets: dict[str, DocumentDataset] = {}
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokenizer, after ``prepare_data`` or ``setup``. That of a trained model can be set
+        before, and is then used.
+
+        Raises:
+            BadOption: there is none yet.
+        """
+        if self._vocabulary is None:
+            raise BadOption("data.vocabulary is known after data.prepare_data()")
+        return self._vocabulary
+
+    @vocabulary.setter
+    def vocabulary(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self.sets = {}  # the ids of another tokenizer
+
+    def describe(self) -> str:
+        """The size of each split."""
+        train = self.sets["train"]
+        tokens = int(train.size.sum())
+        lines = [super().describe(), f"train has {train.documents:,} documents, {tokens:,} tokens"]
+        if isinstance(self.splits["val"], ValidationSplit):
+            lines.append(f"val is held out of training (data.val_fraction {self.val_fraction:g})")
+        return "\n".join(lines)
+
+    def _prepare(self) -> None:
+        self.splits = self._documents()
+        held = {
+            name: [text for text, _ in rows]
+            for name, rows in self.splits.items()
+            if name != "train"
+        }
+        tested = frozenset(text for name in self.test_names for text in held[name])
+        read = {
+            name: fingerprint_split(rows, name, tested if name == "train" else frozenset())
+            for name, rows in self.splits.items()
+        }
+        self.content = read["train"].source
+        self.carriage_returns = {name: one.carriage_returns for name, one in read.items()}
+        self.overlap = {
+            name: sum(text in read["train"].known for text in held[name])
+            for name in self.test_names
+        }
+        if self._vocabulary is None:
+            lines = (text for text, _ in self.splits["train"])
+            tokenizer = train_tokenizer(lines, self.content, self.tokenizer, read["train"].examples)
+            self._vocabulary = Vocabulary(tokenizer, [], self.tokenizer)
+        sets = {name: self._encode(name, held.get(name, []), read[name]) for name in self.splits}
+        for name, one in sets.items():
+            if not one.documents:
+                raise BadData(f"{name}: no document has a token")
+        blank = read["train"].examples - sets["train"].documents
+        self.skipped = {"without a token": blank} if blank else {}
+        self.sets = sets
+
+    def _encode(self, name: str, held: list[str], read: SplitFingerprint) -> DocumentDataset:
+        """The ids of a split."""
+        tokenizer, made_by = self.vocabulary.tokenizer, identity("tokenizer", self.vocabulary.spec)
+        texts = (text for text, _ in self.splits[name])
+        ids = encode_lines(texts, read.source, tokenizer, made_by, name, read.examples)
+        if name != "train":
+            return DocumentDataset(ids, self.max_length, held)
+        dropout = TokenDropout(self.token_dropout, self.seed)
+        items: Literal["part", "packed"] = "packed" if self.packed else "part"
+        return DocumentDataset(ids, self.max_length, items=items, dropout=dropout)
+
+    def _remarks(self) -> list[str]:
+        return super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
+
+    def _documents(self) -> dict[str, Examples]:
+        """The rows of each split, with the document first. Finds files, or copies those at an
+        address; reads none.
+        """
+        if self.built_in is not None:
+            return dict(generated(self.dataset, self.seed, ("text", "label")))
+        splits = self.text.external((self.text_column, self.text_column), ("txt", "txt"))
+        if "val" in splits:
+            return splits
+        division = Division(splits["train"], self.val_fraction, self.seed)
+        return splits | {
+            name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
+        }

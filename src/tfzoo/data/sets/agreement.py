@@ -1,0 +1,142 @@
+"""Sentences of a small grammar in which verbs agree with distant nouns: a generated data set whose
+entropy is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from itertools import chain
+from random import Random
+
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
+from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+
+NOUNS = (
+    *("dog", "cat", "bird", "duck", "horse", "girl"),
+    *("boy", "king", "queen", "baker", "sailor", "poet"),
+)
+ALONE = ("sleep", "run", "sing", "fall", "laugh", "wait")
+WITH_OBJECT = ("see", "hear", "like", "chase", "follow", "know")
+RELATIVE = 0.3
+"""The probability of a relative clause after a noun, while the depth allows one."""
+DEEPEST = 10
+
+Next = Mapping[str, float]
+"""The probability of each word that may be next."""
+
+
+@register("dataset", "agreement")
+class Agreement:
+    """Documents of sentences such as ``the dogs that the cat hears sleep .``: the verb of a noun
+    agrees with it, however much stands between them.
+
+    A document has 2 to ``sentences`` sentences, each number with the same probability. A noun is
+    one of 12 in the singular or plural, with equal probability. It is followed by a relative clause
+    with probability 0.3, down to ``depth`` of them inside each other. The verb of a relative clause
+    takes an object; that of the sentence is one of 12, of which 6 do, with equal probability. The
+    label of a document is the depth of its deepest relative clause. Everything is a function of the
+    seed.
+
+    ``train``, ``val``, ``test`` are the sizes of the splits. No document is in two splits, and only
+    training repeats one.
+
+    Raises:
+        BadOption: a number is out of its range; in ``splits``: there are too few different texts.
+
+    >>> from tfzoo.base.registry import create
+    >>> create("dataset", "agreement").splits(seed=3)["test"][0]
+    ('the cats that the girl knows sleep . the king laughs . the girl likes the queens .', '1')
+    """
+
+    def __init__(
+        self,
+        *,
+        sentences: int = 4,
+        depth: int = 2,
+        train: int = 20_000,
+        val: int = 1000,
+        test: int = 1000,
+    ) -> None:
+        self.sentences, self.depth = sentences, depth
+        self.sizes = {"train": train, "val": val, "test": test}
+        option = "dataset 'agreement', option"
+        check_range(f"{option} 'sentences'", sentences, ge=2, le=1000, whole=True)
+        check_range(f"{option} 'depth'", depth, ge=0, le=DEEPEST, whole=True)
+        check_sizes(option, train=train, val=val, test=test)
+
+    @property
+    def labels(self) -> list[str]:
+        """The depths."""
+        return [str(depth) for depth in range(self.depth + 1)]
+
+    def splits(self, seed: int) -> dict[str, list[Row]]:
+        """Documents and their depths by split: train, val, test."""
+        return draw_splits("agreement", self.sizes, seed, self._draw)
+
+    def bits_per_byte(self, rows: Iterable[Row]) -> Mapping[str, float]:
+        """What the grammar itself gives for documents: the least that a model can reach. The end of
+        a document counts as one byte.
+        """
+        documents = [text for text, _ in rows]
+        bits = sum(self.bits(text) for text in documents)
+        return {"grammar": bits / sum(len(text.encode()) + 1 for text in documents)}
+
+    def bits(self, document: str) -> float:
+        """``-log2 p`` of a document, its end included."""
+        words, bits = self._document(), 0.0
+        following = next(words)
+        for word in document.split(" "):
+            bits -= math.log2(following[word])
+            following = words.send(word)
+        return bits - math.log2(following[""])
+
+    def _draw(self, split: str, random: Random) -> Row:
+        words, text = self._document(), []
+        deepest = depth = 0
+        following = next(words)
+        while word := random.choices(list(following), [*following.values()])[0]:
+            text.append(word)
+            depth = 0 if word == "." else depth + (word == "that")
+            deepest = max(deepest, depth)
+            following = words.send(word)
+        return " ".join(text), str(deepest)
+
+    def _document(self) -> Generator[Next, str, None]:
+        """Yields what may be next, and is sent what it is; the end of the document is ``""``."""
+        for done in range(self.sentences):
+            end = 1 / (self.sentences - done + 1) if done > 1 else 0.0
+            yield from self._sentence({"the": 1 - end, "": end})
+        yield {"": 1.0}
+
+    def _sentence(self, first: Next) -> Generator[Next, str, None]:
+        verb = yield from self._clause(first, ALONE + WITH_OBJECT, self.depth)
+        if verb in forms(WITH_OBJECT):
+            yield {"the": 1.0}
+            yield likely(forms(NOUNS))
+        yield {".": 1.0}
+
+    def _clause(self, first: Next, verbs: Sequence[str], depth: int) -> Generator[Next, str, str]:
+        """``the NOUN [that CLAUSE] VERB``; returns the verb."""
+        yield first
+        noun = yield likely(forms(NOUNS))
+        # A noun takes -s in the plural, and a verb in the singular.
+        agreeing = verbs if noun.endswith("s") else [f"{verb}s" for verb in verbs]
+        relative = RELATIVE if depth else 0.0
+        following = likely(agreeing, 1 - relative)
+        word = yield {**following, "that": relative}
+        if word == "that":
+            yield from self._clause({"the": 1.0}, WITH_OBJECT, depth - 1)
+            word = yield likely(agreeing)
+        return word
+
+
+def forms(words: Sequence[str]) -> tuple[str, ...]:
+    """Words with and without -s."""
+    return tuple(chain.from_iterable((word, f"{word}s") for word in words))
+
+
+def likely(words: Sequence[str], together: float = 1.0) -> dict[str, float]:
+    """Words of equal probability, and their sum."""
+    return dict.fromkeys(words, together / len(words))

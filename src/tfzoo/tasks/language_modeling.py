@@ -1,0 +1,424 @@
+"""Causal language modelling: the probability of each token given those before it."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torchmetrics import MeanMetric
+
+from tfzoo.base.registry import register
+from tfzoo.base.special_ids import EOS, PAD
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
+from tfzoo.data.inference_batches import OnTruncated
+from tfzoo.errors import BadOption
+from tfzoo.learning import attention, foreign
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.task import PLACEHOLDER_SIZE, LineFunction, OnProgress, Task, rows_of
+from tfzoo.models.generation import check_options, next_tokens
+from tfzoo.models.language_model import LanguageModel
+from tfzoo.plots.pages.attention import AttentionMaps
+
+EPILOG = """\
+For each input line, also an empty one, one line is written, in the same order: its continuation
+alone, with its first space. Line breaks in it are written as \\n. Without --temperature it is the
+most probable token each time.
+"""
+
+
+@dataclass(frozen=True)
+class Continue:
+    """How a text is continued.
+
+    Args:
+        max_new_tokens: the most tokens that are appended.
+        temperature: divides the logits; 0: the most probable token.
+        top_k, top_p: sample from the most probable tokens alone (:func:`tfzoo.generate`).
+        stop: a text that ends the continuation, and is no part of it.
+        seed: of sampling.
+
+    Raises:
+        BadOption: a number out of its range, or without effect; an empty ``stop``.
+    """
+
+    max_new_tokens: int = 64
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    stop: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_options(self.max_new_tokens, self.temperature, self.top_k, self.top_p)
+        if self.stop == "":
+            raise BadOption("stop is an empty text, which would end every continuation at once")
+
+
+class LanguageModelingScores(nn.Module):
+    """The scores of one data set: the mean ``loss`` of a token in nats; ``perplexity``, ``exp`` of
+    the mean cross entropy; and ``bits_per_byte``, the sum of all cross entropies in bits over the
+    bytes of the documents in UTF-8, each with its line end, which EOS stands for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss, self.nll, self.bits = MeanMetric(), MeanMetric(), MeanMetric()
+
+    def update(self, loss: Tensor, nll: Tensor, tokens: int, size: int) -> None:
+        """Add a batch: sums over tokens, the number of tokens and that of bytes."""
+        self.loss.update(loss / tokens, weight=tokens)
+        self.nll.update(nll / tokens, weight=tokens)
+        self.bits.update(nll / math.log(2) / size, weight=size)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The scores, over all processes."""
+        return {
+            "loss": self.loss.compute(),
+            "perplexity": self.nll.compute().exp(),
+            "bits_per_byte": self.bits.compute(),
+        }
+
+
+@dataclass
+class LanguageModelingAnswer:
+    """The most probable continuation of a text, and whether only the last tokens of the text were
+    read because it is longer than the model reads.
+    """
+
+    continuation: str
+    truncated: bool = False
+
+
+@register("task", "language_modeling")
+class LanguageModelingTask(Task):
+    """Training, evaluation and inference of a model that gives the probability of the next token.
+
+    A batch is a :class:`~tfzoo.data.documents.DocumentBatch`.
+
+    Args:
+        model: a :class:`~tfzoo.LanguageModel` with the tokenizer's vocabulary size, or any module
+            that maps ``tokens`` ``(b n)``, padded on the right, to logits ``(b n v)`` of the next
+            token. One of another class than tfzoo's takes ``data.packed: false`` and continues no
+            texts.
+        tokenizer: ``DocumentData.vocabulary``: the tokenizer; it has no labels.
+        optim: learning rate, schedule and label smoothing.
+        compute: compilation of layers, activation checkpointing.
+        seed: the random state of each training batch is derived from it.
+    """
+
+    Model: ClassVar[type[nn.Module]] = LanguageModel
+    Data = DocumentData
+    example: ClassVar[Mapping[str, Any]] = {
+        "data": {
+            "dataset": {"name": "agreement", "train": 64, "val": 16, "test": 16},
+            "tokenizer": {"name": "word", "cut": "spaces"},
+            "max_length": 64,
+            "max_tokens": 256,
+        },
+    }
+    tokenizer_of_data = "vocabulary"
+    command = "generate"
+    command_help = "continue each line of text"
+    Answer = LanguageModelingAnswer
+    pipeline_tag = "text-generation"
+    monitor = "val/loss"
+    higher_is_better: ClassVar[Mapping[str, bool]] = {
+        "loss": False,
+        "perplexity": False,
+        "bits_per_byte": False,
+    }
+    training_names = (*Task.training_names, "perplexity")
+    model: Any
+    tokenizer: Vocabulary
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Vocabulary,
+        *,
+        optim: Optim | None = None,
+        compute: Compute | None = None,
+        seed: int = 0,
+    ) -> None:
+        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
+        super().__init__(model, tokenizer, settings, seed)
+
+    @property
+    def untrained_loss(self) -> float:
+        return math.log(len(self.tokenizer.tokenizer))
+
+    @classmethod
+    def model_arguments(
+        cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
+        return {"vocab_size": size}
+
+    @classmethod
+    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
+        return Vocabulary.restore(state)
+
+    def max_positions(self) -> tuple[int | None, int | None]:
+        # Of a document and of a row: a long document is read in parts.
+        return None, getattr(self.model, "max_positions", None)
+
+    def check(self, data: Any) -> None:
+        """Check that the model can read the data.
+
+        Raises:
+            BadOption: as :meth:`Task.check`; or rows of training are packed, and a part of the
+                model would let documents see each other.
+        """
+        super().check(data)
+        if not getattr(data, "packed", False):
+            return
+        reads = None if self.foreign else self.model.decoder
+        if reads is None or not reads.takes_any_mask or reads.leaky_norm is not None:
+            what = self.foreign or "a part of this model"
+            raise BadOption(
+                f"{what} reads no mask that keeps documents in one row apart: set data.packed to "
+                "false, so that each has its own row"
+            )
+
+    def hidden(self, batch: DocumentBatch) -> Tensor:
+        """The last hidden state of each token that is no padding: ``(t d)``."""
+        hidden = self.model.hidden(
+            batch.tokens,
+            mask=batch.mask(),
+            positions=None if batch.part is None else batch.positions,
+            padding="right" if batch.padding else "none",
+        )
+        return hidden.flatten(0, 1).index_select(0, batch.non_padding)  # type: ignore[no-any-return]
+
+    def logits(self, batch: DocumentBatch) -> Tensor:
+        """The logits of each of ``batch.labels``: ``(t v)``."""
+        if not self.foreign:
+            return self.model.logits(self.hidden(batch))  # type: ignore[no-any-return]
+        shape = (*batch.tokens.shape, len(self.tokenizer.tokenizer))
+        logits = foreign.check_logits(self.model, self.model(batch.tokens), shape, "b n v")
+        return logits.flatten(0, 1).index_select(0, batch.non_padding)
+
+    def loss(self, batch: DocumentBatch) -> tuple[Tensor, Tensor, int]:
+        """The label-smoothed loss and the cross entropy, each summed over tokens, in nats; and the
+        number of tokens.
+        """
+        labels, smoothing, model = batch.labels, self.optim.label_smoothing, self.model
+        if self.foreign or model.output_bias is not None or model.logit_cap is not None:
+            loss = cross_entropy_of_logits(self.logits(batch), labels, smoothing, PAD)
+        else:
+            loss = cross_entropy(self.hidden(batch), model.output_weight, labels, smoothing, PAD)
+        return *loss, len(labels)
+
+    def forward_batch(self, batch: DocumentBatch) -> object:
+        return self.loss(batch)
+
+    def training_step(self, batch: DocumentBatch, batch_idx: int) -> Tensor:
+        loss, nll, tokens = self.loss(batch)
+        self.log_training({"train/perplexity": (nll / tokens).exp()}, tokens)
+        return self.summed(loss, tokens)
+
+    def new_scores(self) -> LanguageModelingScores:
+        return LanguageModelingScores()
+
+    def score(self, batch: DocumentBatch, scores: LanguageModelingScores) -> None:
+        with self.throughput.timed(self.device):
+            loss, nll, tokens = self.loss(batch)
+        self.throughput.items += tokens
+        scores.update(loss, nll, tokens, sum(map(size_of, batch.source_text)))
+
+    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
+        """Bits per byte of the test set in a line: of the frequencies of tokens in training, of the
+        data set's baselines, of the model.
+        """
+        if "test/bits_per_byte" not in scores:
+            return ""
+        name = "test" if "test" in data.test_names else data.test_names[0]
+        v, sets = len(self.tokenizer.tokenizer), data.sets
+        train, test = (np.bincount(sets[one].sequences.ids, minlength=v) for one in ("train", name))
+        train[EOS], test[EOS] = sets["train"].documents, sets[name].documents
+        p = (train + 1) / (train + 1).sum()
+        size = sum(map(size_of, (sets[name].lines[row] for row in set(sets[name].document))))
+        found = {"unigram": float(-(test * np.log2(p)).sum()) / size}
+        if hasattr(data.built_in, "bits_per_byte"):
+            found |= data.built_in.bits_per_byte(data.splits[name])
+        found["bits_per_byte"] = scores["test/bits_per_byte"]
+        return "  ".join(f"{who} {bits:.4f}" for who, bits in found.items())
+
+    def prediction_rows(self, batch: DocumentBatch) -> list[dict[str, Any]]:
+        logits = self.logits(batch)
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        nll = F.cross_entropy(logits.to(dtype), batch.labels, reduction="none")
+        each = nll.new_zeros(len(batch.index)).index_add_(0, batch.owner, nll) / math.log(2)
+        bits = [
+            one / size_of(text) for one, text in zip(each.tolist(), batch.source_text, strict=True)
+        ]
+        return rows_of({"text": batch.source_text, "bits_per_byte": bits})
+
+    def continuations(
+        self,
+        prompts: Sequence[str],
+        options: Continue | None = None,
+        *,
+        max_tokens: int = 4096,
+        progress: OnProgress | None = None,
+        on_truncated: OnTruncated | None = None,
+        **changes: Any,
+    ) -> list[str]:
+        """What follows each text, in order::
+
+            task.continuations(["the dogs that the cat"], temperature=0.8, top_p=0.9)
+
+        Args:
+            prompts: texts; one without a token is continued from the beginning of a document. Where
+                a text and its continuation have more tokens than the model's positions, the last
+                tokens of the text are read.
+            options: how; ``changes`` replace some of them.
+            max_tokens: maximum number of tokens of prompts in a batch.
+            progress: called with the number of texts of each finished batch.
+            on_truncated: called with the indices of truncated texts, if there are any, and the
+                number of tokens that are read of each; None: a ``UserWarning`` counts them.
+
+        Raises:
+            BadOption: an option out of range; the model is not tfzoo's.
+            BadData: ``prompts`` is one string.
+        """
+        options = replace(options or Continue(), **changes)
+        if self.foreign:
+            raise BadOption(f"{self.foreign}, which is not tfzoo's, continues no texts")
+        limit = self.max_positions()[1]
+        room = None if limit is None else limit - options.max_new_tokens + 1
+        if room is not None and room < 1:
+            raise BadOption(
+                f"max_new_tokens {options.max_new_tokens:,}, but the model has {limit:,} positions"
+            )
+        batches = prompt_batches(prompts, self.tokenizer, max_tokens, room, on_truncated)
+        random = torch.Generator(self.device).manual_seed(options.seed)
+        return self.in_order(batches, lambda one: self._continue(one, options, random), progress)
+
+    def _continue(
+        self, batch: DocumentBatch, options: Continue, random: torch.Generator
+    ) -> list[str]:
+        read = [[one for one in row if one != PAD] for row in batch.tokens.tolist()]
+        new: list[list[int]] = [[] for _ in read]
+        open_rows = {*range(len(read))}
+        columns = next_tokens(
+            self.model,
+            batch.tokens,
+            options.max_new_tokens,
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            stop=EOS,
+            generator=random,
+        )
+        for column in columns:
+            tokens = column.tolist()
+            for row in open_rows:
+                new[row].append(tokens[row])
+            open_rows -= {row for row in open_rows if tokens[row] == EOS}
+            if options.stop is not None:
+                rows = sorted(open_rows)
+                texts = self._texts([read[row] for row in rows], [new[row] for row in rows])
+                open_rows -= {
+                    row for row, text in zip(rows, texts, strict=True) if options.stop in text
+                }
+            if not open_rows:
+                break
+        texts = self._texts(read, new)
+        return texts if options.stop is None else [one.split(options.stop)[0] for one in texts]
+
+    def _texts(self, read: list[list[int]], new: list[list[int]]) -> list[str]:
+        """The text that new tokens add."""
+        decode = self.tokenizer.tokenizer.decode
+        before, after = decode(read), decode([a + b for a, b in zip(read, new, strict=True)])
+        return [added(*texts) for texts in zip(before, after, strict=True)]
+
+    def answers(self, texts: Sequence[str]) -> list[LanguageModelingAnswer]:
+        truncated: set[int] = set()
+        found = self.continuations(texts, on_truncated=lambda rows, _: truncated.update(rows))
+        return [LanguageModelingAnswer(text, row in truncated) for row, text in enumerate(found)]
+
+    def facts(self, answer: LanguageModelingAnswer) -> dict[str, str]:
+        return {"continuation": answer.continuation}
+
+    def attention(self, text: str) -> AttentionMaps:
+        """The attention maps of one text, layer by layer, as :meth:`TextTask.attention`; of a text
+        that is longer than the model's positions, of its last tokens.
+        """
+        attention.check(self, text)
+        notes: list[str] = []
+
+        def maps(batch: DocumentBatch) -> list[AttentionMaps]:
+            tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
+            sides: attention.Tokens = {"decoder": (tokens, tokens)}
+            found, _ = attention.record(self.model, lambda: self.hidden(batch), sides)
+            return [attention.page_of(self, found, text, {}, notes)]
+
+        limit, on_truncated = self.max_positions()[1], attention.add_note(notes)
+        batches = prompt_batches(
+            [text], self.tokenizer, max_length=limit, on_truncated=on_truncated
+        )
+        return self.in_order(batches, maps)[0]
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        parser.epilog = EPILOG
+        default = Continue()
+        for name, kind, metavar, text in (
+            ("max-new-tokens", int, "N", "most tokens of a continuation (default: %(default)s)"),
+            ("temperature", float, "T", "sample from logits / T; 0: the most probable token"),
+            ("top-k", int, "K", "sample from the K most probable tokens"),
+            ("top-p", float, "P", "sample from the fewest tokens of probability P together"),
+            ("stop", str, "TEXT", "end a continuation before this text"),
+            ("seed", int, "N", "of sampling (default: %(default)s)"),
+        ):
+            value = getattr(default, name.replace("-", "_"))
+            parser.add_argument(f"--{name}", type=kind, metavar=metavar, default=value, help=text)
+
+    @classmethod
+    def check_arguments(cls, given: Namespace) -> None:
+        options_of(given)
+
+    def line_function(
+        self, given: Namespace, on_truncated: OnTruncated
+    ) -> tuple[str | None, LineFunction]:
+        def generate(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
+            for text in self.continuations(
+                lines,
+                options_of(given),
+                max_tokens=given.max_tokens,
+                progress=progress,
+                on_truncated=on_truncated,
+            ):
+                yield text.replace("\r", "\\r").replace("\n", "\\n")
+
+        return None, generate
+
+
+def options_of(given: Namespace) -> Continue:
+    """The options of ``tfzoo generate``."""
+    return Continue(**{name: getattr(given, name) for name in vars(Continue())})
+
+
+def added(before: str, after: str) -> str:
+    """What a longer text has that a shorter one does not. A character of several tokens may begin
+    in ``before``, where it is decoded to another one.
+    """
+    pairs = zip(before, after, strict=False)
+    return after[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
+
+
+def size_of(document: str) -> int:
+    """The bytes of a document in UTF-8, with its line end."""
+    return len(document.encode()) + 1

@@ -1,0 +1,281 @@
+"""Language modelling: what is read of documents, rows of several of them, scores, continuations."""
+
+import gzip
+import math
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch import Trainer, seed_everything
+
+from tfzoo.base.registry import create, registry
+from tfzoo.base.special_ids import BOS, EOS
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.documents import DocumentData, DocumentDataset, pack
+from tfzoo.data.encoded import Sentences
+from tfzoo.errors import BadOption, Clash
+from tfzoo.models.generation import generate
+from tfzoo.models.language_model import LanguageModel
+from tfzoo.tasks.language_modeling import LanguageModelingTask
+
+V = 30
+WORDS = {"name": "word", "cut": "spaces"}
+
+
+def documents(count=12, longest=9, seed=0):
+    """Random ids, of which some are longer than a row of 8 tokens."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, longest + 1, count)
+    return [random.integers(4, V, n).tolist() for n in lengths]
+
+
+def tokenizer(lines=("a b c d e f g h",)):
+    made = create("tokenizer", WORDS)
+    made.train([*lines])
+    return Vocabulary(made, [], WORDS)
+
+
+def small(vocab_size, **options):
+    seed_everything(3, verbose=False)
+    given = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.0, **options}
+    return LanguageModel(vocab_size, **given).double().eval()
+
+
+class Counted:
+    """A tokenizer of which only the number of ids is asked."""
+
+    def __len__(self):
+        return V
+
+    def state(self):
+        return ""
+
+
+def total(model, batches):
+    task = LanguageModelingTask(model, Vocabulary(Counted(), []))
+    with torch.no_grad():
+        return float(sum(task.loss(batch)[1] for batch in batches))
+
+
+COMPONENTS = [
+    *(("attention", name) for name in registry("attention").names()),
+    *(("position", name) for name in registry("position").names()),
+    *(("weighting", name) for name in registry("weighting").names()),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), COMPONENTS)
+def test_documents_in_one_row_have_the_loss_that_they_have_alone(kind, name):
+    try:
+        model = small(V, **{"position": "rotary", kind: name}, max_length=8)
+    except (Clash, BadOption):
+        pytest.skip(f"{kind} {name} is in no plain decoder")
+    sequences = Sentences.of(documents())
+    packed = DocumentDataset(sequences, 8, items="packed")
+    assert len(packed) < len(sequences)  # some rows hold several
+    alone = DocumentDataset(sequences, 8, items="part")
+    together = total(model, [packed[[*range(len(packed))]]])
+    each = total(model, [alone[[item]] for item in range(len(alone))])
+    assert together == pytest.approx(each, abs=1e-9)
+
+
+@pytest.mark.parametrize("items", ["document", "part", "packed"])
+def test_each_token_is_predicted_once_from_the_one_before(items):
+    ids = documents()
+    dataset = DocumentDataset(Sentences.of(ids), 4, items=items)
+    pairs = []
+    for item in range(len(dataset)):
+        batch = dataset[[item]]
+        read = batch.tokens.flatten()[batch.non_padding]
+        rows = [batch.index[place] for place in batch.owner]
+        pairs += zip(rows, read.tolist(), batch.labels.tolist(), strict=True)
+    wanted = [
+        (row, before, after)
+        for row, one in enumerate(ids)
+        for before, after in zip([BOS, *one], [*one, EOS], strict=True)
+    ]
+    assert sorted(pairs) == sorted(wanted)
+
+
+def test_rows_are_full():
+    sizes = np.random.default_rng(0).integers(1, 17, 500)
+    rows = pack(sizes, 32)
+    filled = sorted(int(sizes[row].sum()) for row in rows)
+    assert filled[-1] <= 32
+    assert sorted(np.concatenate(rows).tolist()) == list(range(500))
+    assert filled[0] + filled[1] > 32  # no two rows would fit in one
+    assert len(rows) <= math.ceil(sizes.sum() / 32) * 1.01
+
+
+def test_a_mixer_that_reads_no_mask_takes_a_row_for_each_document():
+    data = DocumentData(dataset="agreement", tokenizer=WORDS)
+    task = LanguageModelingTask(small(V, mixer="gru", position="none"), Vocabulary(Counted(), []))
+    data.vocabulary = task.tokenizer
+    with pytest.raises(BadOption, match=r"set data\.packed to false"):
+        task.check(data)
+    data.packed = False
+    task.check(data)
+
+
+def rows_of(data):
+    data.prepare_data()
+    return {name: [text for text, _ in rows] for name, rows in data.splits.items()}
+
+
+def test_any_files_of_lines_are_documents(tmp_path):
+    (tmp_path / "one.md").write_text("a b\n\n \nc d\n")
+    with gzip.open(tmp_path / "two.txt.gz", "wt") as stream:
+        stream.write("e f\n")
+    (tmp_path / "held").write_text("g h\n")
+    data = DocumentData(root=str(tmp_path), train=["*.md", "two.txt"], val="held", tokenizer=WORDS)
+    splits = rows_of(data)
+    assert splits == {"train": ["a b", "", " ", "c d", "e f"], "val": ["g h"]}
+    assert data.sets["train"].documents == 3
+    assert data.skipped == {"without a token": 2}
+
+
+def test_a_folder_a_table_and_rows_are_read_alike(tmp_path):
+    lines = [f"a {word}" for word in ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k"]]
+    (tmp_path / "train.txt").write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "test.txt").write_text("a c\n")
+    (tmp_path / "table.csv").write_text("body\n" + "".join(f"{line}\n" for line in lines))
+    options = {"tokenizer": WORDS, "seed": 1}
+    folder = rows_of(DocumentData(root=str(tmp_path), **options))
+    table = rows_of(DocumentData(train=str(tmp_path / "table.csv"), text_column="body", **options))
+    given = rows_of(DocumentData(train=[{"text": line} for line in lines], **options))
+    assert folder.pop("test") == ["a c"]
+    assert folder == table == given
+    assert len(given["val"]) == 1
+    assert sorted(given["train"] + given["val"]) == lines
+
+
+def test_perplexity_and_bits_per_byte_are_those_of_the_documents():
+    vocabulary = tokenizer()
+    lines = ["a b c d e f g h a b", "c", "äö d"]
+    model = small(len(vocabulary.tokenizer))
+    task = LanguageModelingTask(model, vocabulary)
+    ids = vocabulary.tokenizer.encode(lines)
+    dataset = DocumentDataset(Sentences.of(ids), 4, lines)
+    scores = task.new_scores().double()
+    task.score(dataset[[0, 1, 2]], scores)
+    found = scores.compute()
+    bits = []
+    for one in ids:
+        read, labels = [BOS, *one], [*one, EOS]
+        for first in range(0, len(read), 4):  # parts of four tokens
+            log_p = model(torch.tensor([read[first : first + 4]]))[0].log_softmax(-1).detach()
+            part = labels[first : first + 4]
+            bits += [-float(row[k]) / math.log(2) for row, k in zip(log_p, part, strict=True)]
+    size = sum(len(line.encode()) + 1 for line in lines)
+    assert float(found["bits_per_byte"]) == pytest.approx(sum(bits) / size)
+    assert float(found["perplexity"]) == pytest.approx(2 ** (sum(bits) / len(bits)))
+    by_row = [row["bits_per_byte"] for row in task.prediction_rows(dataset[[0, 1, 2]])]
+    weights = [len(line.encode()) + 1 for line in lines]
+    assert np.average(by_row, weights=weights) == pytest.approx(sum(bits) / size)
+
+
+@pytest.mark.parametrize("part", [{}, {"mixer": "gru", "position": "none"}, {"window": 3}])
+def test_a_continuation_is_what_the_model_says_without_a_cache(part):
+    vocabulary = tokenizer()
+    task = LanguageModelingTask(small(len(vocabulary.tokenizer), **part), vocabulary)
+    lines = ["a b c d e f", "", "g", "b a h"]
+    found = task.continuations(lines, max_new_tokens=6)
+    for line, text in zip(lines, found, strict=True):
+        tokens = [BOS, *vocabulary.tokenizer.encode([line])[0]]
+        for _ in range(6):
+            logits = task.model(torch.tensor([tokens]))[0, -1]
+            logits[0] = float("-inf")
+            tokens.append(int(logits.argmax()))
+            if tokens[-1] == EOS:
+                break
+        assert line + text == vocabulary.tokenizer.decode([tokens])[0]
+
+
+def test_a_stop_text_ends_a_continuation_and_is_no_part_of_it():
+    vocabulary = tokenizer()
+    task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
+    options = {"temperature": 1.5, "seed": 5, "max_new_tokens": 20}
+    (whole,) = task.continuations(["a"], **options)
+    stop = whole[len(whole) // 2 :][:3]
+    (found,) = task.continuations(["a"], stop=stop, **options)
+    assert whole.partition(stop)[0] == found
+    assert task.continuations(["a"], **options) == [whole]
+    assert task.continuations(["a"], **{**options, "seed": 6}) != [whole]
+
+
+def test_a_prompt_beyond_the_positions_is_continued_from_its_last_tokens():
+    vocabulary = tokenizer()
+    model = small(len(vocabulary.tokenizer), position="learned", max_length=8)
+    task = LanguageModelingTask(model, vocabulary)
+    cut = []
+    found = task.continuations(
+        ["a b c d e f g h", "g h"], max_new_tokens=6, on_truncated=lambda *one: cut.append(one)
+    )
+    assert cut == [([0], 2)]
+    assert found[0] == found[1]
+    with pytest.raises(BadOption, match="max_new_tokens 9, but the model has 8 positions"):
+        task.continuations(["a"], max_new_tokens=9)
+
+
+def test_the_command_writes_one_line_for_each(monkeypatch):
+    task = LanguageModelingTask(small(V), Vocabulary(Counted(), []))
+    monkeypatch.setattr(task, "continuations", lambda lines, *_, **__: [" b\nc\rd"])
+    from argparse import ArgumentParser
+
+    parser = ArgumentParser()
+    task.add_arguments(parser)
+    given = parser.parse_args([])
+    given.max_tokens = 10
+    _, function = task.line_function(given, lambda *_: None)
+    assert list(function(["a"], None)) == [" b\\nc\\rd"]
+
+
+def test_the_probabilities_of_the_grammar_are_those_of_its_choices():
+    grammar = create("dataset", {"name": "agreement", "sentences": 4, "depth": 1})
+    plain, nested = "the dogs sleep .", "the dogs that the cat sees hear the king ."
+    of_plain = math.log2(24 * 12 / 0.7)
+    of_nested = math.log2(24 / 0.3 * 24 * 6 * 12 * 24)  # no further clause: the depth is 1
+    end = math.log2(3)  # 2, 3 or 4 sentences
+    assert grammar.bits(f"{plain} {plain}") == pytest.approx(2 * of_plain + end)
+    assert grammar.bits(f"{plain} {nested}") == pytest.approx(of_plain + of_nested + end)
+    assert grammar.bits(" ".join([plain] * 4)) == pytest.approx(4 * of_plain + end)
+    with pytest.raises(KeyError):
+        grammar.bits(f"{plain} the dogs sleeps .")
+
+
+@pytest.mark.nightly
+def test_training_reaches_the_entropy_of_the_grammar(tmp_path):
+    data = DocumentData(
+        dataset={"name": "agreement", "train": 5000, "val": 200, "test": 200},
+        tokenizer=WORDS,
+        max_length=128,
+        max_tokens=2048,
+    )
+    data.prepare_data()
+    recipe = {
+        "task": "language_modeling",
+        "model": {"dim": 64, "heads": 4, "layers": 2, "dropout": 0.0, "position": "rotary"},
+        "optim": {"lr": 3e-3, "label_smoothing": 0.0, "schedule": {"name": "cosine", "warmup": 20}},
+    }
+    task = LanguageModelingTask.build(recipe, data.vocabulary)
+    trainer = Trainer(
+        max_steps=300,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        default_root_dir=tmp_path,
+        gradient_clip_val=1.0,
+    )
+    trainer.fit(task, datamodule=data)
+    (scores,) = trainer.test(task, datamodule=data, verbose=False)
+    least = data.built_in.bits_per_byte(data.splits["test"])["grammar"]
+    assert least - 0.01 < scores["test/bits_per_byte"] < least + 0.04
+
+
+def test_generate_gives_the_tokens_as_they_come():
+    from tfzoo.models.generation import next_tokens
+
+    model, prompt = small(V), torch.tensor([[5, 6, 7], [8, 9, 0]])
+    columns = [*next_tokens(model, prompt, 5)]
+    assert torch.equal(torch.stack(columns, 1), generate(model, prompt, 5))
