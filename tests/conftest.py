@@ -28,6 +28,7 @@ TOGETHER = (
     "tests/docs/test_pages.py",
     "tests/commands/test_imports.py",
     "tests/plugin/test_plugin.py",
+    "tests/test_allocator.py",
     "tests/test_platforms.py",
     "tests/serving/test_connections.py",
     "tests/serving/test_serving.py",

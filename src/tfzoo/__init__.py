@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfzoo import errors, testing
+    from tfzoo.base.allocator import keep_freed_memory
     from tfzoo.base.registry import create, describe, list_components, register
     from tfzoo.data.classification import ClassificationData
     from tfzoo.data.classification_batch import ClassificationBatch
@@ -60,6 +61,7 @@ _WHERE = {
     "create": "tfzoo.base.registry",
     "describe": "tfzoo.base.registry",
     "generate": "tfzoo.models.generation",
+    "keep_freed_memory": "tfzoo.base.allocator",
     "list_components": "tfzoo.base.registry",
     "register": "tfzoo.base.registry",
     "swap": "tfzoo.swapping.swap",
@@ -92,6 +94,7 @@ __all__ = [
     "describe",
     "errors",
     "generate",
+    "keep_freed_memory",
     "list_components",
     "register",
     "swap",

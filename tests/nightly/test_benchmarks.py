@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LITTLE = {
     "additive": ["--lengths", "16", "--pairs", "2"],
+    "allocator": ["step, dim 256", "--dim", "64", "--rounds", "2"],
     "decoding": ["--dim", "64", "--layers", "1", "--pairs", "2"],
     "explain": ["--pairs", "2"],
     "faults": ["not finite"],

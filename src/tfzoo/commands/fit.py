@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result, print_verbatim
 from tfzoo.config.arguments import FLAGS, parse_arguments
 from tfzoo.config.loader import as_yaml
@@ -74,6 +75,7 @@ def run(args: Sequence[str]) -> int:
         print_verbatim(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
         return 0
     config = resolve(recipe, arguments, trust)
+    keep_freed_memory()
     if "dry-run" in own:
         from tfzoo.training.dry_run import dry_run
 

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
@@ -95,6 +96,7 @@ def load_task(given: Any, name: str, command: str) -> Any:
 def task_of(path: Path, device: str | None, name: str | None = None) -> Any:
     """Load the task of a checkpoint on a device. It must be the task ``name`` if one is given."""
     place = find_device(device)
+    keep_freed_memory()
     notify(f"checkpoint: {relative_path(path)}")  # before imports that take seconds
     checkpoint = checkpoints.read(path, task=name)
     task: Any = registry("task").entry(checkpoint["tfzoo"]["task"]).cls

@@ -21,6 +21,7 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from tfzoo.base import adapters
+from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import notify, print_error, silence_lightning
 from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.runs import config, summary
@@ -89,6 +90,7 @@ def train(
     folder: Path, settings: dict[str, Any], module: str, data: str, metrics: Sequence[str]
 ) -> dict[str, Any]:
     """Train one module; return the entry ``fit`` of the run's summary."""
+    keep_freed_memory()
     silence_lightning()
     warnings.filterwarnings("ignore", ".*Experiment logs directory.*")  # the sweep made it
     L.seed_everything(settings["seed"], workers=True, verbose=False)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores
 from tfzoo.base.terminal import notify, print_result, print_table, relative_path
@@ -86,6 +87,7 @@ def open_run(
             f"tfzoo {command} runs/numbers/1"
         )
     path = checkpoints.resolve(arguments.positional[0])
+    keep_freed_memory()
     notify(f"checkpoint: {relative_path(path)}")
     checkpoint = checkpoints.read(path)
     check_overrides(arguments, checkpoint["tfzoo"]["task"])

@@ -1,0 +1,244 @@
+"""Freed memory stays in the process where a command or a script asks for it, and only there."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+import tfzoo
+from tests import forked
+from tests.commands.test_attention import here  # noqa: F401
+from tfzoo.base import allocator
+from tfzoo.commands import serve
+from tfzoo.commands.main import main
+from tfzoo.errors import BadOption
+from tfzoo.sweep import train_module
+
+LIBRARY, VERSION = platform.libc_ver()
+HAS_LIMIT = LIBRARY != "glibc" or tuple(map(int, VERSION.split("."))) < (2, 35)
+requires_glibc = pytest.mark.skipif(LIBRARY != "glibc", reason="no glibc")
+maps_no_tensor = pytest.mark.skipif(HAS_LIMIT, reason="maps tensors from 32 MiB on")
+
+
+@pytest.fixture(autouse=True)
+def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*os.environ]:
+        if name.startswith("MALLOC_") or name in ("GLIBC_TUNABLES", allocator.VARIABLE):
+            monkeypatch.delenv(name)
+
+
+def faults(in_a_thread: bool = False, keep: bool = True) -> tuple[bool, int]:
+    """Whether memory is kept, and the page faults of using a tensor of 80 MiB, ten times."""
+    kept = keep and tfzoo.keep_freed_memory()
+    if not in_a_thread:
+        return kept, use_memory()
+    with ThreadPoolExecutor(1) as pool:
+        return kept, pool.submit(use_memory).result()
+
+
+def use_memory() -> int:
+    import resource
+
+    before = 0
+    for turn in range(20):
+        if turn == 10:  # the heap has grown
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(80 * 2**18)  # larger than an arena's heap
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def training(keep: bool = True) -> tuple[bool, int, list[float]]:
+    """As :func:`faults`, and the losses of three steps."""
+    return *faults(keep=keep), list(steps(32, 16, [5, 30, 12]))
+
+
+def steps(dim: int, texts: int, lengths: Iterable[int]) -> Iterator[float]:
+    """The loss of each training step, on texts of these lengths."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = tfzoo.LanguageModel(1000, dim, 4, 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for length in lengths:
+        ids = torch.randint(4, 1000, (texts, length))
+        loss = cross_entropy(model(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        yield loss.item()
+
+
+def peak_of_fifty_steps(keep: bool) -> int:
+    """Bytes that steps of 50 lengths take at most, beside what was there before."""
+    import resource
+
+    if keep:
+        tfzoo.keep_freed_memory()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    lengths = torch.randperm(50, generator=torch.Generator().manual_seed(1)) * 5 + 10
+    deque(steps(128, 16, lengths.tolist()), maxlen=0)
+    return 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
+PAGES = 10 * 80 * 2**20 // 4096
+
+
+@maps_no_tensor
+def test_memory_is_used_again_without_page_faults() -> None:
+    """And changes no number."""
+    kept, after, numbers = forked.call(training)
+    _, before, same = forked.call(training, False)
+    assert kept
+    assert before > 0.9 * PAGES
+    assert after < 0.3 * PAGES
+    assert numbers == same
+
+
+@maps_no_tensor
+@pytest.mark.nightly
+def test_memory_is_used_again_in_threads() -> None:
+    """In a process of its own: threads of processes that were forked may find an arena there."""
+    for keep in (True, False):
+        said = f"from tests.test_allocator import faults; print(*faults(True, {keep}))"
+        command = [sys.executable, "-c", said]
+        kept, found = subprocess.check_output(command, text=True).split()
+        assert kept == str(keep)
+        assert int(found) < 0.3 * PAGES if keep else int(found) > 0.9 * PAGES
+
+
+@requires_glibc
+@pytest.mark.nightly
+def test_batches_of_all_lengths_take_no_more_than_a_tenth_more_memory() -> None:
+    kept, default = forked.together(peak_of_fifty_steps, [(True,), (False,)])
+    assert kept <= 1.1 * default
+
+
+@requires_glibc
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"TFZOO_KEEP_FREED_MEMORY": "0"},
+        {"MALLOC_TRIM_THRESHOLD_": "131072"},
+        {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=65536"},
+    ],
+)
+def test_what_the_user_has_chosen_stays(
+    chosen: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+    kept, found = forked.call(faults)
+    assert not kept
+    assert found > 0.9 * PAGES
+
+
+def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(allocator.VARIABLE, "no")
+    with pytest.raises(BadOption, match="TFZOO_KEEP_FREED_MEMORY=no: set it to 0"):
+        tfzoo.keep_freed_memory()
+
+
+@requires_glibc
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_another_allocator_is_left_alone(tmp_path: Path) -> None:
+    """A library with a malloc of its own takes the place of jemalloc, which few machines have."""
+    source, library = tmp_path / "other.c", tmp_path / "other.so"
+    source.write_text(
+        "#include <stddef.h>\n"
+        "void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    said = "import tfzoo; print(tfzoo.keep_freed_memory())"
+    for preloaded, answer in ((str(library), "False\n"), ("", "True\n")):
+        environment = {**os.environ, "LD_PRELOAD": preloaded}
+        done = subprocess.run(
+            [sys.executable, "-c", said], env=environment, capture_output=True, text=True
+        )
+        assert done.stdout == answer, done.stderr
+
+
+class FakeLibrary:
+    """A C library that refuses an mmap threshold above 32 MiB, as glibc before 2.35."""
+
+    def __init__(self) -> None:
+        self.chosen: dict[int, int] = {}
+
+    def mallopt(self, parameter: int, value: int) -> int:
+        if parameter == allocator.MMAP_THRESHOLD and value > 2**25:
+            return 0
+        self.chosen[parameter] = value
+        return 1
+
+
+def test_an_older_glibc_gets_the_largest_value_that_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = FakeLibrary()
+    monkeypatch.setattr(allocator, "glibc", lambda: library)
+    assert tfzoo.keep_freed_memory()
+    assert library.chosen[allocator.MMAP_THRESHOLD] == 2**25
+
+
+def test_without_glibc_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: object())  # musl
+    assert not tfzoo.keep_freed_memory()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(allocator.ctypes, "CDLL", None)
+    assert not tfzoo.keep_freed_memory()
+
+
+class Asked(Exception):
+    """Memory was asked to be kept."""
+
+
+def of_a_module(folder: Path) -> object:
+    return train_module.train(folder, {}, "", "", ())
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda _: main(["fit", "translation/numbers"]),
+        lambda _: main(["fit", "translation/numbers", "--dry-run"]),
+        of_a_module,
+        *(
+            lambda _, word=word: main([word, "numbers.ckpt"])
+            for word in ("validate", "test", "predict", "translate")
+        ),
+        lambda _: main(["classify", "toy.ckpt"]),
+        lambda _: serve.load("numbers.ckpt", None),
+    ],
+    ids=[
+        "fit",
+        "dry-run",
+        "module",
+        "validate",
+        "test",
+        "predict",
+        "translate",
+        "classify",
+        "serve",
+    ],
+)
+def test_training_and_inference_begin_with_it(
+    begin: Callable[[Path], Any],
+    here: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def asked() -> bool:
+        raise Asked
+
+    monkeypatch.setattr(allocator, "is_wanted", asked)
+    with pytest.raises(Asked):
+        begin(here)
