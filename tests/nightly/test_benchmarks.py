@@ -20,6 +20,7 @@ LITTLE = {
     "gpu": ["--device", "cpu", "--small"],
     "judging": ["--sweeps", "200"],
     "kill": ["--processes", "1", "--kills", "1", "--events", "1", "--no-borders", "--steps", "10"],
+    "language_modeling": ["--steps", "3", "--documents", "300"],
     "large": ["--pairs", "20000"],
     "overhead": ["--pairs", "3"],
     "peak": ["classifier, small"],

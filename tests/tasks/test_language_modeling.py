@@ -2,6 +2,7 @@
 
 import gzip
 import math
+from argparse import ArgumentParser
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentData, DocumentDataset, pack
 from tfzoo.data.encoded import Sentences
 from tfzoo.errors import BadOption, Clash
-from tfzoo.models.generation import generate
+from tfzoo.models.generation import generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 
@@ -220,8 +221,6 @@ def test_a_prompt_beyond_the_positions_is_continued_from_its_last_tokens():
 def test_the_command_writes_one_line_for_each(monkeypatch):
     task = LanguageModelingTask(small(V), Vocabulary(Counted(), []))
     monkeypatch.setattr(task, "continuations", lambda lines, *_, **__: [" b\nc\rd"])
-    from argparse import ArgumentParser
-
     parser = ArgumentParser()
     task.add_arguments(parser)
     given = parser.parse_args([])
@@ -274,8 +273,52 @@ def test_training_reaches_the_entropy_of_the_grammar(tmp_path):
 
 
 def test_generate_gives_the_tokens_as_they_come():
-    from tfzoo.models.generation import next_tokens
-
     model, prompt = small(V), torch.tensor([[5, 6, 7], [8, 9, 0]])
     columns = [*next_tokens(model, prompt, 5)]
     assert torch.equal(torch.stack(columns, 1), generate(model, prompt, 5))
+
+
+def test_a_model_of_another_class_is_trained_on_padded_rows_alone():
+    own = small(V)
+
+    class Other(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = own
+
+        def forward(self, tokens):
+            return self.inner(tokens)
+
+    vocabulary = Vocabulary(Counted(), [])
+    task = LanguageModelingTask(Other(), vocabulary)
+    batch = DocumentDataset(Sentences.of(documents()), 8)[[0, 1, 2]]
+    assert float(task.loss(batch)[1]) == pytest.approx(total(own, [batch]), abs=1e-9)
+    data = DocumentData(dataset="agreement", tokenizer=WORDS)
+    data.vocabulary = vocabulary
+    with pytest.raises(BadOption, match=r"Other reads no mask .* set data\.packed to false"):
+        task.check(data)
+    with pytest.raises(BadOption, match="continues no texts"):
+        task.continuations(["a"])
+
+
+def test_the_attention_page_has_a_map_of_each_layer_over_the_text():
+    vocabulary = tokenizer()
+    task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
+    maps = [*task.attention("a b c")]
+    assert [(one.side, one.layer) for one in maps] == [("decoder", 0), ("decoder", 1)]
+    for one in maps:
+        assert one.keys == one.queries
+        assert one.keys == ["<bos>", " a", " b", " c"]
+        assert torch.equal(one.weights, one.weights.tril())
+
+
+@pytest.mark.nightly
+def test_an_exported_model_gives_the_same_logits(tmp_path):
+    from tfzoo.exporting.onnx import Session, export, sample
+
+    vocabulary = tokenizer(["a b c d e f g h i j k l m n o p"])
+    task = LanguageModelingTask(small(20, position="rotary"), vocabulary)
+    export(task, tmp_path / "model")
+    tokens = sample(3, 11)
+    found = Session(tmp_path / "model" / "model.onnx")(tokens)["logits"]
+    torch.testing.assert_close(found, task.model.float()(tokens), rtol=1e-4, atol=1e-4)

@@ -17,6 +17,7 @@ from torchmetrics import MeanMetric
 
 from tfzoo.base.registry import register
 from tfzoo.base.special_ids import EOS, PAD
+from tfzoo.base.values import check_range
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
 from tfzoo.data.inference_batches import OnTruncated
@@ -61,6 +62,7 @@ class Continue:
 
     def __post_init__(self) -> None:
         check_options(self.max_new_tokens, self.temperature, self.top_k, self.top_p)
+        check_range("seed", self.seed, ge=0, lt=2**63, whole=True)
         if self.stop == "":
             raise BadOption("stop is an empty text, which would end every continuation at once")
 

@@ -1,0 +1,135 @@
+"""A language model of a million parameters on 5 MB of generated text: tfzoo's training beside a
+plain PyTorch loop of the same model over the same batches, and packed rows beside padded ones.
+
+    OMP_NUM_THREADS=1 python benchmarks/language_modeling.py      # about 8 minutes
+
+Each line has the bits per byte of the test set after the steps, and the tokens that are no padding
+per second of training. The plain loop has the same first weights, AdamW, clipping and schedule; its
+loss is ``F.cross_entropy`` of all logits, and it scores one document at a time. Packed and padded
+rows hold the same tokens a batch at most, so that a step of packed rows sees more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import math
+import time
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+import torch.nn.functional as F
+
+from tfzoo.base.terminal import silence_lightning
+from tfzoo.data.documents import DocumentData
+from tfzoo.tasks.language_modeling import LanguageModelingTask, size_of
+
+WARMUP = 100
+
+
+def data_of(packed: bool, documents: int) -> DocumentData:
+    data = DocumentData(
+        dataset={"name": "agreement", "train": documents, "val": 100, "test": 300},
+        tokenizer={"name": "word", "cut": "spaces"},
+        packed=packed,
+        max_tokens=2048,
+        max_length=256,
+    )
+    data.prepare_data()
+    return data
+
+
+def task_of(data: DocumentData) -> LanguageModelingTask:
+    recipe = {
+        "task": "language_modeling",
+        "model": {
+            **{"dim": 160, "heads": 4, "layers": 3, "dropout": 0.0},
+            **{"position": "rotary", "feedforward": "gelu"},
+        },
+        "optim": {
+            "lr": 1e-3,
+            "label_smoothing": 0.0,
+            "schedule": {"name": "constant", "warmup": WARMUP},
+        },
+    }
+    return LanguageModelingTask.build(recipe, data.vocabulary)
+
+
+def ours(task: LanguageModelingTask, data: DocumentData, steps: int) -> float:
+    """Train; return the seconds."""
+    trainer = L.Trainer(
+        **{"max_steps": steps, "accelerator": "cpu", "devices": 1, "gradient_clip_val": 1.0},
+        **{"logger": False, "enable_checkpointing": False, "enable_progress_bar": False},
+        **{"limit_val_batches": 0, "enable_model_summary": False},
+    )
+    begun = time.perf_counter()
+    trainer.fit(task.train(), datamodule=data)
+    return time.perf_counter() - begun
+
+
+def plain(task: LanguageModelingTask, batches: list[Any]) -> float:
+    """Train the task's model in a loop without tfzoo and Lightning; return the seconds."""
+    model, optim = task.model.train(), task.optim
+    optimizer = torch.optim.AdamW(model.parameters(), optim.lr, (0.9, 0.98), 1e-9, weight_decay=0.0)
+    begun = time.perf_counter()
+    for step, batch in enumerate(batches, 1):
+        for group in optimizer.param_groups:
+            group["lr"] = optim.lr * min(step / WARMUP, 1)
+        positions = None if batch.part is None else batch.positions
+        logits = model(batch.tokens, mask=batch.mask(), positions=positions).flatten(0, 1)
+        F.cross_entropy(logits[batch.non_padding], batch.labels).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    return time.perf_counter() - begun
+
+
+@torch.no_grad()
+def bits_per_byte(task: LanguageModelingTask, data: DocumentData) -> float:
+    """Of the test set, one document at a time, without tfzoo's scores."""
+    model, rows = task.model.eval(), data.sets["test"]
+    bits = size = 0.0
+    for item in range(len(rows)):
+        batch = rows[[item]]
+        nll = F.cross_entropy(model(batch.tokens).flatten(0, 1), batch.labels, reduction="sum")
+        bits += float(nll) / math.log(2)
+        size += size_of(batch.source_text[0])
+    return bits / size
+
+
+def batches_of(data: DocumentData, steps: int) -> list[Any]:
+    """The batches that training takes, epoch by epoch."""
+    loader, found, epoch = data.train_dataloader(), [], 0
+    while len(found) < steps:
+        loader.batch_sampler.set_epoch(epoch)
+        found += loader
+        epoch += 1
+    return found[:steps]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--documents", type=int, default=55_000)
+    given = parser.parse_args()
+    silence_lightning()
+    for packed in (True, False):
+        data = data_of(packed, given.documents)
+        start = task_of(data)
+        batches = batches_of(data, given.steps)
+        tokens = sum(len(batch.labels) for batch in batches)
+        if packed:
+            text = sum(size_of(text) for text, _ in data.splits["train"])
+            count = sum(one.numel() for one in start.model.parameters())
+            print(f"{count:,} parameters, {text:,} bytes, {given.steps:,} steps")
+        for name, train in (("tfzoo", ours), ("plain", plain)):
+            task = copy.deepcopy(start)
+            seconds = ours(task, data, given.steps) if train is ours else plain(task, batches)
+            bits = bits_per_byte(task, data)
+            rows = "packed" if packed else "padded"
+            print(f"{rows} {name}: {bits:.4f} bits per byte, {tokens / seconds:,.0f} tokens/s")
+
+
+if __name__ == "__main__":
+    main()
