@@ -189,17 +189,20 @@ def test_numbers_of_numpy_and_torch_are_labels() -> None:
             r"data.train\[0\]: no column 'label'. Did you mean 'lable'",
         ),
         ([("a", None)], r"data.train\[0\]: 'label' is empty"),
-        ([("a", 0.5)], r"'label' is not text but a float, 0.5.*regression is not supported: turn"),
-        ([("a", np.float32(2))], "regression is not supported"),
-        ([("a", ["x", "y"])], r"'label' is not text but a list.*one classifier for each label"),
-        ([("a", np.array([0, 1]))], "one classifier for each label"),
+        ([("a", 0.5)], r"'label' is not text but a float, 0.5.*For numbers, set task: regression"),
+        ([("a", np.float32(2))], "set task: regression"),
+        (
+            [("a", ["x", "y"])],
+            r"'label' is not text but a list.*set task: multilabel_classification",
+        ),
+        ([("a", np.array([0, 1]))], "set task: multilabel_classification"),
         (
             pd.DataFrame({"text": ["a", "b"], "label": ["x", None]}),
             r"data.train\[1\]: 'label' is em",
         ),
         (pd.DataFrame({"text": ["a"], "lable": ["b"]}), "data.train: no column 'label'. Did you"),
         (datasets.Dataset.from_dict({"text": ["a"], "label": [0.5]}), r"data.train\[0\].*regress"),
-        (datasets.Dataset.from_dict({"text": ["a"], "label": [["x"]]}), "one classifier for each"),
+        (datasets.Dataset.from_dict({"text": ["a"], "label": [["x"]]}), "set task: multilabel"),
         ([], "train: no text"),
     ],
 )
@@ -330,7 +333,11 @@ def test_rows_in_a_recipe_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     ("key", "words"),
     [
         ("text_column", "Pairs of texts are not supported: join them in one column"),
+<<<<<<< HEAD
         ("label_column", "Several labels of a text are not supported: train one model"),
+=======
+        ("label_column", "For several labels of a text in it, set task: multilabel_classification"),
+>>>>>>> 4589fba (A fifth task, several labels for a text: F1, AUROC, a threshold chosen on validation)
     ],
 )
 def test_two_columns_where_there_is_one_are_refused_with_what_to_do(
@@ -343,7 +350,7 @@ def test_two_columns_where_there_is_one_are_refused_with_what_to_do(
 
 
 def test_numbers_with_fractions_are_no_labels() -> None:
-    with pytest.raises(BadData, match=r"the labels are 30 numbers .* regression is not supported"):
+    with pytest.raises(BadData, match=r"the labels are 30 numbers .* set task: regression"):
         ClassificationData(
             train=[(f"text {n}", f"{n / 7}") for n in range(30)], val=TUPLES
         ).prepare_data()

@@ -10,7 +10,11 @@ def format_number(value: float) -> str:
     return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1000 else f"{value:.4g}"
 
 
-PERCENT = {"accuracy": 100, "macro_f1": 100, "calibration_error": 100, "exact_match": 1}
+PERCENT = {
+    **dict.fromkeys(("accuracy", "subset_accuracy", "micro_f1", "macro_f1"), 100),
+    "calibration_error": 100,
+    "exact_match": 1,
+}
 """The scores that are printed as a percentage, and the factor that makes them one."""
 
 

@@ -163,7 +163,11 @@ def silence_lightning() -> None:
 
 
 def tsv_cell(value: object) -> str:
-    """Format a value for tab-separated text: tabs and line breaks become spaces."""
+    """Format a value for tab-separated text: tabs and line breaks become spaces, and commas stand
+    between the items of a list.
+    """
+    if isinstance(value, list):
+        return ",".join(map(tsv_cell, value))
     text = f"{value:.4f}" if isinstance(value, float) else str(value)
     return text.translate(str.maketrans("\t\r\n", "   "))
 

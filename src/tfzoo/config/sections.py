@@ -131,11 +131,21 @@ def lightning_sections() -> dict[str, Section]:
 
 
 def make_section(cls: type, supplied: frozenset[str]) -> Section:
-    """Return the section whose keys are the arguments of ``cls``, except ``supplied``."""
-    constructor = cls.__init__  # type: ignore[misc]  # of a class, not an instance
-    hints = get_type_hints(inspect.unwrap(constructor), include_extras=True)
-    _, *arguments = inspect.signature(constructor).parameters.items()
-    parameters = {key: value for key, value in arguments if key not in supplied}
+    """Return the section whose keys are the arguments of ``cls``, except ``supplied``. A
+    constructor with ``**kwargs`` passes them to that of the parent class.
+    """
+    hints: dict[str, Any] = {}
+    parameters: dict[str, inspect.Parameter] = {}
+    for constructor in [
+        vars(owner)["__init__"] for owner in cls.__mro__ if "__init__" in vars(owner)
+    ]:
+        _, *arguments = inspect.signature(constructor).parameters.items()
+        hints = {**get_type_hints(inspect.unwrap(constructor), include_extras=True), **hints}
+        rest = [key for key, value in arguments if value.kind is value.VAR_KEYWORD]
+        found = {key: value for key, value in arguments if key not in (*supplied, *rest)}
+        parameters = {**found, **parameters}
+        if not rest:
+            break
     slots = {
         key: slot.kind
         for key in parameters

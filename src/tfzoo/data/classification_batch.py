@@ -28,7 +28,8 @@ class ClassificationBatch:
     ``source_text`` is empty in training batches. :meth:`collate` makes one from lists of ids.
 
     - ``tokens`` ``(b n)``: ids and EOS, padded with 0 on the right
-    - ``label`` ``(b)``: classes, int64, or numbers, fp32; ``(0)`` if the labels are not known
+    - ``label`` ``(b)``: classes, int64, or numbers, fp32; ``(b labels)``: 0 and 1, int64, where a
+      text has several; ``(0)`` if the labels are not known
     - ``padding``: whether any row is padded; known on the host, so that the model does not have to
       wait for the device
     - ``index``: the row of each sequence in its split, to restore its order
@@ -90,8 +91,9 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
     """The sequences of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`ClassificationBatch` of three sequences.
 
-    ``labels`` ``(rows of the split)``, classes or numbers, is empty if the labels are not known;
-    ``rows`` are the rows of the split that are used, and ``lines`` is its text, where it is needed.
+    ``labels`` ``(rows of the split)``, classes or numbers, or ``(rows labels)`` flags, is empty if
+    the labels are not known; ``rows`` are the rows of the split that are used, and ``lines`` is its
+    text, where it is needed.
     Of a sequence with more than ``max_length`` tokens, the first ones are used; EOS follows them.
     """
 

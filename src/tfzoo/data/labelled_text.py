@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +36,33 @@ ONE_TEXT = Single(
     "between them that occurs nowhere else"
 )
 ONE_LABEL = Single(
-    "takes one column. Several labels of a text are not supported: train one model for each"
+    "takes one column. For several labels of a text in it, set task: multilabel_classification"
 )
 UNSEEN = "_unseen"
 """Appended to the name of a test set: the part of it whose sequences are not in training."""
+
+
+class TextKeywords(TypedDict, total=False):
+    """The options of :class:`LabelledText`, for the constructor of a subclass that has more."""
+
+    dataset: DatasetSpec | None
+    name: str | None
+    root: str | None
+    train: Split | None
+    val: Split | None
+    test: Split | dict[str, Split] | None
+    delimiter: str
+    text_column: str
+    label_column: str
+    tokenizer: TokenizerSpec
+    max_tokens: int
+    max_length: int
+    token_dropout: float
+    val_fraction: float
+    seed: int
+    workers: int
+    max_line: int
+    max_ratio: int
 
 
 class LabelledText(TextData):
@@ -90,6 +113,8 @@ class LabelledText(TextData):
     """
 
     unit = "example"
+    label_cells: ClassVar[type[str]] = str
+    """What the column of labels may hold besides text: a class of :mod:`tfzoo.data.table`."""
 
     def __init__(
         self,
@@ -146,7 +171,7 @@ class LabelledText(TextData):
         self.dataset, self.built_in = dataset or "", self.text.built_in
         if self.built_in is not None and not hasattr(self.built_in, "labels"):
             raise BadOption(f"dataset {self.built_in.entry.name!r} is for translation; no labels")
-        self.columns = text_column, label_column
+        self.columns = text_column, self.label_cells(label_column)
         self.val_fraction = val_fraction
         self._vocabulary: Vocabulary | None = None
         self.sets: dict[str, ClassificationDataset] = {}

@@ -36,7 +36,7 @@ def labels_of(splits: Mapping[str, Examples], content: str) -> list[str]:
     if len(labels) > MOST_NUMBERS and all(NUMBER.fullmatch(label) for label in labels):
         raise BadData(
             f"{getattr(splits['train'], 'path', 'train')}: the labels are {len(labels):,} numbers "
-            "with fractions, and regression is not supported: turn ranges of numbers into classes"
+            "with fractions; set task: regression, or turn ranges of numbers into classes"
         )
     return labels
 

@@ -277,11 +277,31 @@ def cell(row: Mapping[str, Any], column: str, where: str) -> str:
     return text_of(row[column], column, where)
 
 
+class Numbers(str):
+    """The name of a column whose cells may be numbers with fractions."""
+
+    __slots__ = ()
+
+
+class Lists(str):
+    """The name of a column whose cells may be lists of texts, which are given as JSON."""
+
+    __slots__ = ()
+
+
 def text_of(value: Any, column: str, where: str) -> str:
-    """A cell's value as text. Whole numbers and booleans are written as in JSON."""
+    """A cell's value as text. Whole numbers and booleans are written as in JSON, and so is what
+    the column may hold besides: :class:`Numbers`, :class:`Lists`.
+    """
     if getattr(value, "ndim", None) == 0:  # a number of NumPy, or a tensor without dimensions
         value = value.item()
-    if isinstance(value, bool):
+    if isinstance(column, Lists):
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if isinstance(value, list | tuple | set):
+            texts = [text_of(item, str(column), where) for item in value]
+            return json.dumps(texts, ensure_ascii=False)
+    if isinstance(value, bool) or (isinstance(value, float) and isinstance(column, Numbers)):
         return json.dumps(value)
     if isinstance(value, str | int):
         return check_unicode(str(value), where)
@@ -296,10 +316,10 @@ def text_of(value: Any, column: str, where: str) -> str:
 
 
 FLOAT = (
-    ". A label is text or a whole number; regression is not supported: "
-    "turn ranges of numbers into classes, such as low and high"
+    ". A label is text or a whole number. For numbers, set task: regression; or turn ranges of "
+    "numbers into classes, such as low and high"
 )
 SEVERAL = (
-    ". A cell is one text or one label: join words with spaces; for texts of several labels, "
-    "train one classifier for each label"
+    ". A cell is one text or one label: join words with spaces; for several labels of a text, set "
+    "task: multilabel_classification"
 )

@@ -15,6 +15,9 @@ from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Task
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.plots.pages.attention import AttentionMaps
 
+SHOWN = 5
+"""The most labels of which a page shows the probability."""
+
 T = TypeVar("T")
 
 
@@ -137,3 +140,14 @@ class TextTask(Task):
         attention.check(self, text)
         (page,) = self.for_lines([text], maps, on_truncated=attention.add_note(notes))
         return page
+
+
+def most_probable(probabilities: Mapping[str, float]) -> str:
+    """The first labels with their probabilities, for a page.
+
+    >>> most_probable({"a": 0.5, "b": 0.25})
+    'a 0.500 · b 0.250'
+    """
+    shown = [f"{label} {p:.3f}" for label, p in [*probabilities.items()][:SHOWN]]
+    more = len(probabilities) - SHOWN
+    return " · ".join(shown) + (f" and {more} more" if more > 0 else "")

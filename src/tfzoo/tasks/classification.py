@@ -33,13 +33,10 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import LineFunction, OnProgress, rows_of
-from tfzoo.learning.text_task import TextTask
+from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.confusion import confusion_figure
 from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.style import save
-
-SHOWN = 5
-"""The most labels of which a page shows the probability."""
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order: the label as in the
@@ -345,11 +342,7 @@ class ClassificationTask(TextTask):
         ]
 
     def facts(self, answer: ClassificationAnswer) -> dict[str, str]:
-        shown, more = [*answer.probabilities.items()], ""
-        if len(shown) > SHOWN:
-            shown, more = shown[:SHOWN], f" and {len(shown) - SHOWN} more"
-        written = " · ".join(f"{label} {p:.3f}" for label, p in shown)
-        return {"label": answer.label, "probabilities": written + more}
+        return {"label": answer.label, "probabilities": most_probable(answer.probabilities)}
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledText
 from tfzoo.data.prepare import SplitFingerprint
+from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.optim import Optim
@@ -32,6 +33,8 @@ class RegressionData(LabelledText):
     Raises:
         BadData: a label that is no finite number; the message names split and row.
     """
+
+    label_cells = Numbers
 
     def encode_labels(self, name: str, read: SplitFingerprint) -> NDArray[np.float32]:
         """The number of each example of a split."""

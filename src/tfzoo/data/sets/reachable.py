@@ -1,0 +1,75 @@
+"""All names that arrows lead to: a generated data set whose texts have several labels."""
+
+from __future__ import annotations
+
+from random import Random
+from string import ascii_lowercase
+
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
+from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+
+
+@register("dataset", "reachable")
+class Reachable:
+    """All names that at most ``steps`` arrows lead to: ``a? c>d a>c b>a a>e -> c,d,e``.
+
+    The question comes first, a name that an arrow leaves. Then come ``arrows`` different pairs of
+    two of the ``names`` in random order. The labels are the names that can be reached from the one
+    in the question, other than itself, in the order of the alphabet, with commas between them.
+    Everything is a function of the seed.
+
+    ``train``, ``val``, ``test`` are the sizes of the splits. No text is in two splits, and only
+    training repeats one.
+
+    Raises:
+        BadOption: a number is out of its range, or there are not as many different arrows; in
+            ``splits``: there are too few different texts.
+
+    >>> from tfzoo.base.registry import create
+    >>> made = create("dataset", {"name": "reachable", "names": 5, "arrows": 4, "train": 9})
+    >>> made.splits(seed=1)["val"][0]
+    ('a? e>c a>b b>e b>d', 'b,d,e')
+    """
+
+    def __init__(
+        self,
+        *,
+        names: int = 7,
+        arrows: int = 8,
+        steps: int = 2,
+        train: int = 20_000,
+        val: int = 1000,
+        test: int = 1000,
+    ) -> None:
+        option = "dataset 'reachable', option"
+        check_range(f"{option} 'names'", names, ge=2, le=len(ascii_lowercase), whole=True)
+        check_range(f"{option} 'arrows'", arrows, ge=1, le=names * (names - 1), whole=True)
+        check_range(f"{option} 'steps'", steps, ge=1, le=names - 1, whole=True)
+        check_sizes(option, train=train, val=val, test=test)
+        self.names, self.arrows, self.steps = ascii_lowercase[:names], arrows, steps
+        self.pairs = [(a, b) for a in self.names for b in self.names if a != b]
+        self.sizes = {"train": train, "val": val, "test": test}
+
+    @property
+    def labels(self) -> list[str]:
+        """The names, letters from a."""
+        return list(self.names)
+
+    def splits(self, seed: int) -> dict[str, list[Row]]:
+        """Texts and their labels by split: train, val, test."""
+        return draw_splits("reachable", self.sizes, seed, self._draw)
+
+    def _draw(self, split: str, random: Random) -> Row:
+        arrows = random.sample(self.pairs, self.arrows)
+        start = random.choice(sorted({name for name, _ in arrows}))
+        text = " ".join([f"{start}?", *(f"{a}>{b}" for a, b in arrows)])
+        return text, ",".join(sorted(reached(start, arrows, self.steps)))
+
+
+def reached(start: str, arrows: list[tuple[str, str]], steps: int) -> set[str]:
+    """The names that at most so many arrows lead to from ``start``, without itself."""
+    found = {start}
+    for _ in range(steps):
+        found |= {end for begin, end in arrows if begin in found}
+    return found - {start}

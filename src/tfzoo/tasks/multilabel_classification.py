@@ -1,0 +1,400 @@
+"""Multi-label classification: any number of labels for each text."""
+
+from __future__ import annotations
+
+import json
+import math
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torchmetrics import CatMetric, MeanMetric
+from torchmetrics.functional.classification import (
+    binary_auroc,
+    multilabel_exact_match,
+    multilabel_f1_score,
+)
+
+from tfzoo.base.registry import register
+from tfzoo.base.terminal import tsv_cell
+from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
+from tfzoo.data.inference_batches import OnTruncated
+from tfzoo.data.labelled_text import LabelledText, TextKeywords
+from tfzoo.data.prepare import SplitFingerprint, distinct, encode_lines, location
+from tfzoo.data.table import Lists
+from tfzoo.errors import BadData, BadOption, listing
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of
+from tfzoo.learning.text_task import TextTask, most_probable
+
+EPILOG = """\
+For each input line, also an empty one, one line is written, in the same order: its labels as in the
+training data, separated by tabs; an empty line where a text has none. With --probabilities the
+first line has all labels, and each line after it the probabilities of an input line, in the same
+order, separated by tabs.
+"""
+
+
+class MultilabelData(LabelledText):
+    """Batches of texts for :class:`MultilabelClassificationTask`; any number of labels belong to a
+    text. Where the text comes from and how it is read:
+    :class:`~tfzoo.data.labelled_text.LabelledText`.
+
+    The labels of a text are in one column, ``"sports,politics"``, with or without spaces after the
+    delimiter; in JSON, Parquet and Python also a list, ``["sports", "politics"]``. An empty cell is
+    a text without labels.
+
+    Args:
+        label_delimiter: what separates the labels of a text.
+
+    Raises:
+        BadOption: the delimiter is empty.
+        BadData: no example of training has a label; a label of another split is none of training's.
+    """
+
+    label_cells = Lists
+
+    def __init__(self, *, label_delimiter: str = ",", **text: Unpack[TextKeywords]) -> None:
+        super().__init__(**text)
+        if not label_delimiter:
+            raise BadOption("data.label_delimiter is empty; give what separates two labels")
+        self.label_delimiter = label_delimiter
+
+    def describe(self) -> str:
+        """The size of each split, and the labels."""
+        train = self.sets["train"]
+        labels, each = self.vocabulary.labels, train.labels[train.rows].sum(1).mean()
+        return f"{super().describe()}\n{len(labels):,} labels, {each:.2g} a text: {listing(labels)}"
+
+    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+        """The labels of training, with those that only the held-out part has."""
+        parts = ("train", "val") if self.holds_out else ("train",)
+        cells = (cell for part in parts for _, cell in self.splits[part])
+        contents = " ".join(read[part].target for part in parts)
+        every = (label for cell in cells for label in labels_of_cell(cell, self.label_delimiter))
+        found = distinct(every, f"{contents} labels by {self.label_delimiter!r}")
+        if not found:
+            raise BadData("train: no example has a label")
+        return found
+
+    def encode_labels(self, name: str, read: SplitFingerprint) -> NDArray[np.bool_]:
+        """Whether each example of a split has each label: ``(examples, labels)``."""
+        encoder = LabelSetEncoder(self.vocabulary.labels, self.label_delimiter)
+        cells = (cell for _, cell in self.splits[name])
+        try:
+            found = encode_lines(cells, read.target, encoder, "label sets", name, read.examples)
+        except KeyError:
+            raise self._unknown(name) from None
+        flags = np.zeros((len(found), len(self.vocabulary.labels)), np.bool_)
+        flags[np.repeat(np.arange(len(found)), found.lengths), found.ids] = True
+        return flags
+
+    def _unknown(self, name: str) -> BadData:
+        """The error for the first label of a split that training does not have."""
+        known, rows = set(self.vocabulary.labels), self.splits[name]
+        row, label = next(
+            (row, label)
+            for row, (_, cell) in enumerate(rows)
+            for label in labels_of_cell(cell, self.label_delimiter)
+            if label not in known
+        )
+        return BadData(
+            f"{location(rows, row, name)}: the label {label!r} is not one of the labels of "
+            f"training: {listing(self.vocabulary.labels)}"
+        )
+
+
+def labels_of_cell(cell: str, delimiter: str) -> list[str]:
+    """The labels in a cell: what a delimiter separates, or a list in JSON.
+
+    >>> labels_of_cell("b, a", ","), labels_of_cell('["x, y"]', ","), labels_of_cell("", ",")
+    (['b', 'a'], ['x, y'], [])
+    """
+    parts: list[Any] = cell.split(delimiter)
+    if cell.startswith("["):
+        with suppress(ValueError):  # a label that begins with a bracket
+            parts = json.loads(cell)
+    return [label for label in (str(part).strip() for part in parts) if label]
+
+
+class LabelSetEncoder:
+    """The labels of a cell as numbers, in the form of a tokenizer, so that they are cached.
+
+    Raises (while encoding):
+        KeyError: an unknown label.
+    """
+
+    def __init__(self, labels: Sequence[str], delimiter: str) -> None:
+        self.number, self.delimiter = {label: k for k, label in enumerate(labels)}, delimiter
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [
+            [self.number[label] for label in labels_of_cell(cell, self.delimiter)] for cell in texts
+        ]
+
+    def state(self) -> str:
+        return "\n".join([self.delimiter, *self.number])
+
+
+class MultilabelScores(nn.Module):
+    """The scores of one data set. A label is predicted where its probability is over ``threshold``.
+
+    ``loss`` is the mean binary cross entropy over texts and labels. With the true positives TP,
+    false positives FP and false negatives FN of a label, ``micro_f1`` is ``2 TP / (2 TP + FP +
+    FN)`` of their sums over labels, and ``macro_f1`` the mean over the labels, 0 for one that
+    neither occurs nor is predicted. ``auroc`` is the mean of the labels' areas under the ROC curve,
+    over those that some texts have and others have not (0.5 if there is none). ``subset_accuracy``
+    is the share of texts whose predicted labels are all the right ones and no others.
+
+    >>> scores = MultilabelScores(2, torch.tensor(0.5))
+    >>> logits = torch.tensor([[2.0, -1.0], [1.0, 3.0], [-2.0, -3.0]])
+    >>> scores.update(logits, torch.tensor([[1, 0], [0, 1], [0, 0]]))
+    >>> {name: round(float(value), 2) for name, value in scores.compute().items()}
+    {'loss': 0.33, 'micro_f1': 0.8, 'macro_f1': 0.83, 'auroc': 1.0, 'subset_accuracy': 0.67}
+    >>> round(scores.best_threshold(), 2)
+    0.81
+    """
+
+    def __init__(self, labels: int, threshold: Tensor) -> None:
+        super().__init__()
+        self.labels, self.threshold = labels, threshold
+        self.loss = MeanMetric()
+        self.probability, self.label = CatMetric(), CatMetric()
+
+    def update(self, logits: Tensor, label: Tensor) -> None:
+        """Add a batch: logits, and labels as 0 and 1, ``(b labels)``."""
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        self.loss.update(label_losses(logits, label))
+        self.probability.update(logits.sigmoid())
+        self.label.update(label)
+
+    def found(self) -> tuple[Tensor, Tensor]:
+        """The probabilities and the labels ``(texts, labels)`` of all processes."""
+        probability, label = self.probability.compute(), self.label.compute()
+        return probability.view(-1, self.labels), label.view(-1, self.labels).int()
+
+    def best_threshold(self) -> float:
+        """The threshold with the largest ``micro_f1`` on these texts: between the probability of
+        the last decision that is taken as positive and that of the next one. 0.5 if no text has a
+        label.
+        """
+        probability, label = (values.flatten() for values in self.found())
+        if not label.any():
+            return 0.5
+        probability, order = probability.sort(descending=True)
+        right = label[order].cumsum(0)
+        taken = torch.arange(1, len(right) + 1, device=right.device)
+        f1 = 2 * right / (taken + right[-1])
+        following = torch.cat([probability[1:], probability.new_zeros(1)])
+        # equal probabilities are on one side of every threshold
+        best = f1.where(probability > following, 0.0).argmax()
+        return float((probability[best] + following[best]) / 2)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The scores, over all processes."""
+        probability, label = self.found()
+        labels, threshold = self.labels, float(self.threshold)
+        options: dict[str, Any] = {"threshold": threshold, "validate_args": False}
+        some = label.any(0) & ~label.all(0)
+        columns = zip(probability.T[some], label.T[some], strict=True)
+        areas = [binary_auroc(p, y) for p, y in columns] or [probability.new_tensor(0.5)]
+        return {
+            "loss": self.loss.compute(),
+            "micro_f1": multilabel_f1_score(probability, label, labels, average="micro", **options),
+            "macro_f1": multilabel_f1_score(probability, label, labels, average="macro", **options),
+            "auroc": torch.stack(areas).mean(),
+            "subset_accuracy": multilabel_exact_match(probability, label, labels, **options),
+        }
+
+
+def label_losses(logits: Tensor, label: Tensor) -> Tensor:
+    """``-y log(p) - (1 - y) log(1 - p)``, ``p = sigmoid(logit)``: ``(b l), (b l) -> (b l)``."""
+    return binary_cross_entropy_with_logits(logits, label.to(logits.dtype), reduction="none")
+
+
+@dataclass
+class MultilabelAnswer:
+    """The labels of a text, the most probable first; the probabilities of all labels, the largest
+    first; and whether the text was truncated because it is longer than the model reads.
+    """
+
+    labels: list[str]
+    probabilities: dict[str, float]
+    truncated: bool = False
+
+
+@register("task", "multilabel_classification")
+class MultilabelClassificationTask(TextTask):
+    """Training, evaluation and inference of a model that gives any number of labels to a text.
+
+    Each label has a probability of its own, ``sigmoid(logit)``, and is learnt by the binary cross
+    entropy. A label is predicted where its probability is over :attr:`threshold`. Each validation
+    of a training sets it to the one with the largest micro F1 there, and scores with it; it is a
+    part of every checkpoint.
+
+    A batch is a :class:`~tfzoo.ClassificationBatch` whose ``label`` ``(b labels)`` is 0 or 1.
+
+    Args:
+        model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size and
+            number of labels, or any module that maps ``tokens`` to logits ``(b labels)``.
+        tokenizer: ``MultilabelData.vocabulary``: the tokenizer and the labels.
+        optim: learning rate and schedule.
+        compute: compilation of layers, activation checkpointing.
+        seed: the random state of each training batch is derived from it.
+    """
+
+    Data = MultilabelData
+    example: ClassVar[Mapping[str, Any]] = {
+        "data": {"dataset": {"name": "reachable", "train": 64, "val": 16, "test": 16}},
+    }
+    command = "tag"
+    command_help = "find the labels of each line of text"
+    Answer = MultilabelAnswer
+    pipeline_tag = "text-classification"
+    monitor = "val/micro_f1"
+    higher_is_better: ClassVar[Mapping[str, bool]] = {
+        "loss": False,
+        "micro_f1": True,
+        "macro_f1": True,
+        "auroc": True,
+        "subset_accuracy": True,
+    }
+    threshold: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Vocabulary,
+        *,
+        optim: Optim | None = None,
+        compute: Compute | None = None,
+        seed: int = 0,
+    ) -> None:
+        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
+        super().__init__(model, tokenizer, settings, seed)
+        self.register_buffer("threshold", torch.tensor(0.5))
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels, in the order of the logits."""
+        return list(self.tokenizer.labels)
+
+    @property
+    def untrained_loss(self) -> float:
+        return math.log(2)
+
+    @classmethod
+    def outputs(cls, vocabulary: Vocabulary | None) -> int:
+        return 2 if vocabulary is None else len(vocabulary.labels)
+
+    def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
+        losses = label_losses(self.logits(batch), batch.label)
+        self.log_training({}, self.tokens_in(batch))
+        return self.summed(losses.sum(), losses.numel())
+
+    def new_scores(self) -> MultilabelScores:
+        return MultilabelScores(len(self.labels), self.threshold)
+
+    def score(self, batch: ClassificationBatch, scores: MultilabelScores) -> None:
+        with self.throughput.timed(self.device):
+            logits = self.logits(batch)
+        self.throughput.items += len(logits)
+        scores.update(logits, batch.label)
+
+    def on_validation_epoch_end(self) -> None:
+        """While training, choose the threshold; log the scores with it."""
+        scores: Any = self.scores[0]
+        if self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
+            self.threshold.fill_(scores.best_threshold())
+        super().on_validation_epoch_end()
+
+    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
+        """Micro F1 on the test set in a line: of always predicting the training set's most frequent
+        labels, as many as are best there; of the model.
+        """
+        if "test/micro_f1" not in scores:
+            return ""
+        name = "test" if "test" in data.test_names else data.test_names[0]
+        train, test = data.sets["train"], data.sets[name].labels
+        counts = train.labels[train.rows].sum(0)
+        order = np.argsort(-counts, kind="stable")
+        taken = np.arange(1, len(order) + 1)
+        f1 = 2 * counts[order].cumsum() / (taken * len(train) + counts.sum())
+        frequent = order[: f1.argmax() + 1]
+        constant = 2 * test[:, frequent].sum() / (len(frequent) * len(test) + test.sum())
+        return f"frequent labels {constant:.3f}  micro F1 {scores['test/micro_f1']:.3f}"
+
+    def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
+        labels, probability = self.labels, self.probabilities(batch)
+        columns = {
+            "text": batch.source_text,
+            "labels": [chosen(labels, flags) for flags in batch.label.tolist()],
+            "prediction": [
+                chosen(labels, flags) for flags in (probability > self.threshold).tolist()
+            ],
+        }
+        columns |= {
+            f"p({label})": one.tolist() for label, one in zip(labels, probability.T, strict=True)
+        }
+        return rows_of(columns)
+
+    def probabilities(self, batch: ClassificationBatch) -> Tensor:
+        """The probability of each label of each text: ``(b labels)``, in at least fp32."""
+        logits = self.logits(batch)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
+
+    def answers_of(self, batch: ClassificationBatch) -> list[MultilabelAnswer]:
+        answers = []
+        for row in self.probabilities(batch):
+            found, order = row.sort(descending=True)
+            ranked = [self.tokenizer.labels[index] for index in order.tolist()]
+            taken = int((found > self.threshold).sum())
+            probabilities = dict(zip(ranked, found.tolist(), strict=True))
+            answers.append(MultilabelAnswer(ranked[:taken], probabilities))
+        return answers
+
+    def facts(self, answer: MultilabelAnswer) -> dict[str, str]:
+        return {
+            "labels": ", ".join(answer.labels) or "none",
+            "probabilities": most_probable(answer.probabilities),
+        }
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        parser.epilog = EPILOG
+        parser.add_argument(
+            "--probabilities",
+            action="store_true",
+            help="write a table of the probabilities of all labels",
+        )
+
+    def line_function(
+        self, given: Namespace, on_truncated: OnTruncated
+    ) -> tuple[str | None, LineFunction]:
+        def tag(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
+            for answer in self.for_lines(
+                lines,
+                self.answers_of,
+                max_tokens=given.max_tokens,
+                progress=progress,
+                on_truncated=on_truncated,
+            ):
+                if given.probabilities:
+                    yield "\t".join(f"{answer.probabilities[label]:.4f}" for label in self.labels)
+                else:
+                    yield "\t".join(map(tsv_cell, answer.labels))
+
+        return "\t".join(map(tsv_cell, self.labels)) if given.probabilities else None, tag
+
+
+def chosen(labels: Sequence[str], flags: Sequence[int | bool]) -> list[str]:
+    """The labels whose flag is set."""
+    return [label for label, flag in zip(labels, flags, strict=True) if flag]

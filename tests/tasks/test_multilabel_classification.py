@@ -1,0 +1,160 @@
+"""Several labels: scores against formulas in numpy, the threshold, labels as files have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from tfzoo.errors import BadData
+from tfzoo.tasks.multilabel_classification import (
+    MultilabelClassificationTask,
+    MultilabelData,
+    MultilabelScores,
+)
+
+Array = NDArray[Any]
+NEWS = [
+    ("rates fall", ["economy"]),
+    ("minister resigns over budget", ["politics", "economy"]),
+    ("rain tomorrow", []),
+    ("vote on sunday", "politics"),
+]
+
+
+def f1(taken: Array, label: Array) -> Array:
+    """``2 TP / (2 TP + FP + FN)`` along the first axis, 0 where that is 0 / 0."""
+    both, either = (taken & label).sum(0), taken.sum(0) + label.sum(0)
+    return np.asarray(2 * both / np.maximum(either, 1))
+
+
+def reference(probability: Array, label: Array, threshold: float) -> dict[str, float]:
+    """The scores by their definitions, as sklearn documents them."""
+    taken = probability > threshold
+    areas = []
+    for p, y in zip(probability.T, label.T, strict=True):
+        if (
+            y.any() and not y.all()
+        ):  # share of ordered pairs (Mann and Whitney), half for equal ones
+            above = p[y][:, None] - p[~y][None]
+            areas.append(((above > 0) + 0.5 * (above == 0)).mean())
+    log = np.log(np.where(label, probability, 1 - probability))
+    return {
+        "loss": -log.mean(),
+        "micro_f1": float(f1(taken.reshape(-1), label.reshape(-1))),
+        "macro_f1": f1(taken, label).mean(),
+        "auroc": float(np.mean(areas)) if areas else 0.5,
+        "subset_accuracy": (taken == label).all(1).mean(),
+    }
+
+
+def cases(count: int) -> list[tuple[Array, Array, float]]:
+    """Probabilities, among them equal ones, labels and a threshold."""
+    random = np.random.default_rng(0)
+    found = []
+    for _ in range(count):
+        shape = random.integers(1, 12), random.integers(1, 5)
+        probability = random.choice([0.1, 0.25, 0.3, 0.55, 0.8, 0.95], shape)
+        probability = np.where(random.random(shape) < 0.5, probability, random.random(shape))
+        found.append((probability, random.random(shape) < 0.4, float(random.choice([0.2, 0.5]))))
+    return found
+
+
+def scores_of(probability: Array, label: Array, threshold: float) -> MultilabelScores:
+    scores = MultilabelScores(label.shape[1], torch.tensor(threshold)).double()
+    logits = torch.tensor(probability).logit()
+    half = len(logits) // 2
+    for part in (slice(0, half), slice(half, None)):
+        scores.update(logits[part], torch.tensor(label[part]).long())
+    return scores
+
+
+def test_scores_are_those_of_their_formulas_on_1000_random_cases() -> None:
+    for probability, label, threshold in cases(1000):
+        found = scores_of(probability, label, threshold).compute()
+        wanted = reference(probability, label, threshold)
+        assert {name: float(value) for name, value in found.items()} == pytest.approx(
+            wanted, abs=1e-6
+        )
+
+
+def test_no_threshold_has_a_larger_micro_f1_than_the_chosen_one() -> None:
+    for probability, label, _ in cases(300):
+        chosen = scores_of(probability, label, 0.5).best_threshold()
+        p, y = probability.reshape(-1), label.reshape(-1)
+        best = max(float(f1(p > threshold, y)) for threshold in [0.0, *p])
+        assert float(f1(p > chosen, y)) == (pytest.approx(best) if label.any() else 0)
+
+
+def fitted(data: MultilabelData, **trainer: Any) -> tuple[MultilabelClassificationTask, L.Trainer]:
+    data.prepare_data()
+    recipe = {"model": {"dim": 16, "heads": 2, "layers": 1}, "optim": {"lr": 0.01}}
+    task = MultilabelClassificationTask.build(recipe, data.vocabulary)
+    one = L.Trainer(
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        **trainer,
+    )
+    one.fit(task, datamodule=data)
+    return task, one
+
+
+def test_a_checkpoint_has_the_threshold_that_its_validation_chose(tmp_path: Path) -> None:
+    reach = {"name": "reachable", "train": 64, "val": 64, "test": 16}
+    data = MultilabelData(dataset=reach, tokenizer={"name": "word", "cut": "spaces"})
+    task, trainer = fitted(data, max_steps=20)
+    logged = trainer.callback_metrics["val/micro_f1"]
+    assert task.threshold != 0.5
+    trainer.save_checkpoint(tmp_path / "one.ckpt")
+    again = MultilabelClassificationTask.load(tmp_path / "one.ckpt")
+    assert again.threshold == task.threshold
+    (scores,) = trainer.validate(again, data, verbose=False)
+    assert scores["val/micro_f1"] == pytest.approx(float(logged))
+    task.threshold.fill_(0.01)  # every label
+    answers, rows = task.answers(["a? a>b", "b?"]), task.predictions(data, "test")
+    assert [sorted(answer.labels) for answer in answers] == [data.vocabulary.labels] * 2
+    assert [row["prediction"] for row in rows] == [data.vocabulary.labels] * 16
+    assert [",".join(row["labels"]) for row in rows] == [label for _, label in data.splits["test"]]
+
+
+def labels(data: MultilabelData, name: str) -> list[list[str]]:
+    data.prepare_data()
+    known = np.array(data.vocabulary.labels)
+    return [known[flags].tolist() for flags in data.sets[name].labels]
+
+
+def test_labels_are_lists_or_separated_by_the_delimiter(tmp_path: Path) -> None:
+    wanted = [["economy"], ["economy", "politics"], [], ["politics"]]
+    assert labels(MultilabelData(train=NEWS, val=NEWS, tokenizer="bytes"), "val") == wanted
+    cells = "a,economy\nb,politics; economy\nc,\nd,politics;\n"
+    (tmp_path / "news.csv").write_text(f"text,label\n{cells}", "utf-8")
+    path = str(tmp_path / "news.csv")
+    data = MultilabelData(train=path, val=path, label_delimiter=";", tokenizer="bytes")
+    assert labels(data, "val") == wanted
+
+
+def test_a_label_that_training_does_not_have_is_named_with_its_row() -> None:
+    data = MultilabelData(
+        train=NEWS, val=NEWS, test=[NEWS[0], ("x", ["economy", "sports"])], tokenizer="bytes"
+    )
+    with pytest.raises(BadData, match=r"data.test\[1\]: the label 'sports' is not one of the lab"):
+        data.prepare_data()
+    with pytest.raises(BadData, match="no example has a label"):
+        MultilabelData(train=[("a", ""), ("b", [])], val=NEWS, tokenizer="bytes").prepare_data()
+
+
+def test_the_option_of_labels_is_a_key_of_the_recipe_beside_those_of_all_texts() -> None:
+    from tfzoo.config.sections import sections
+
+    keys = sections(MultilabelClassificationTask)["data"].hints
+    assert {"label_delimiter", "text_column", "tokenizer"} <= keys.keys()
+    assert not {"text", "seed", "self"} & keys.keys()
