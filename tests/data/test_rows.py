@@ -333,11 +333,7 @@ def test_rows_in_a_recipe_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     ("key", "words"),
     [
         ("text_column", "Pairs of texts are not supported: join them in one column"),
-<<<<<<< HEAD
-        ("label_column", "Several labels of a text are not supported: train one model"),
-=======
         ("label_column", "For several labels of a text in it, set task: multilabel_classification"),
->>>>>>> 4589fba (A fifth task, several labels for a text: F1, AUROC, a threshold chosen on validation)
     ],
 )
 def test_two_columns_where_there_is_one_are_refused_with_what_to_do(
