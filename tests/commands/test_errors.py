@@ -309,9 +309,7 @@ def test_an_unknown_recipe_is_told_the_known_ones(
 
 def test_a_recipe_must_have_a_task(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("model: {dim: 8}\n", "utf-8")
-    assert "begin with task: classification, language_modeling" in refused(
-        "fit", "empty.yaml"
-    )
+    assert "begin with task: classification, language_modeling" in refused("fit", "empty.yaml")
     (tmp_path / "list.yaml").write_text("- 1\n", "utf-8")
     assert "a recipe is a mapping" in refused("fit", "list.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"task: \xe9\n")
