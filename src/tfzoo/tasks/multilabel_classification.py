@@ -334,7 +334,7 @@ class MultilabelClassificationTask(TextTask):
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         labels, probability = self.labels, self.probabilities(batch)
-        columns = {
+        columns: dict[str, Sequence[Any]] = {
             "text": batch.source_text,
             "labels": [chosen(labels, flags) for flags in batch.label.tolist()],
             "prediction": [
