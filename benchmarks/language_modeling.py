@@ -48,9 +48,8 @@ def task_of(data: DocumentData) -> LanguageModelingTask:
             **{"position": "rotary", "feedforward": "gelu"},
         },
         "optim": {
-            "lr": 1e-3,
-            "label_smoothing": 0.0,
-            "schedule": {"name": "constant", "warmup": WARMUP},
+            **{"lr": 1e-3, "label_smoothing": 0.0},
+            "schedule": {"name": "cosine", "warmup": WARMUP},
         },
     }
     return LanguageModelingTask.build(recipe, data.vocabulary)
@@ -75,7 +74,8 @@ def plain(task: LanguageModelingTask, batches: list[Any]) -> float:
     begun = time.perf_counter()
     for step, batch in enumerate(batches, 1):
         for group in optimizer.param_groups:
-            group["lr"] = optim.lr * min(step / WARMUP, 1)
+            after = max(0.0, (step - 1 - WARMUP) / max(1, len(batches) - WARMUP))
+            group["lr"] = optim.lr * min(step / WARMUP, (1 + math.cos(math.pi * after)) / 2)
         positions = None if batch.part is None else batch.positions
         logits = model(batch.tokens, mask=batch.mask(), positions=positions).flatten(0, 1)
         F.cross_entropy(logits[batch.non_padding], batch.labels).backward()

@@ -11,10 +11,11 @@ from lightning.pytorch import Trainer, seed_everything
 
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import BOS, EOS
+from tfzoo.costs.step import OUTPUT, Sizes, count
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentData, DocumentDataset, pack
 from tfzoo.data.encoded import Sentences
-from tfzoo.errors import BadOption, Clash
+from tfzoo.errors import BadData, BadOption, Clash
 from tfzoo.models.generation import generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.tasks.language_modeling import LanguageModelingTask
@@ -133,6 +134,21 @@ def test_any_files_of_lines_are_documents(tmp_path):
     assert splits == {"train": ["a b", "", " ", "c d", "e f"], "val": ["g h"]}
     assert data.sets["train"].documents == 3
     assert data.skipped == {"without a token": 2}
+
+
+def test_a_folder_in_place_of_its_files_is_refused_with_the_pattern(tmp_path):
+    data = DocumentData(train=str(tmp_path), tokenizer=WORDS)
+    with pytest.raises(BadData, match=r"is a folder; a pattern names the files in it: .*/\*\.txt$"):
+        data.prepare_data()
+    data = DocumentData(root=str(tmp_path), tokenizer=WORDS)
+    with pytest.raises(BadData, match=r"^no train\.txt \(or train\.tsv"):
+        data.prepare_data()
+
+
+def test_a_step_is_counted_with_the_logits_of_all_tokens():
+    costs = count(lambda: LanguageModel(V, dim=16, heads=2, layers=1), Sizes(2, 5))
+    # The output projection, and the two products of its gradients; an addition is counted too.
+    assert costs[OUTPUT].products == 3 * 2 * 2 * 5 * 16 * V
 
 
 def test_a_folder_a_table_and_rows_are_read_alike(tmp_path):

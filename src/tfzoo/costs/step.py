@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from tfzoo.base import adapters
 from tfzoo.costs.count import MODEL, Cost, Counter
 from tfzoo.learning.cross_entropy import cross_entropy
+from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.transformer import Transformer
 
 OUTPUT = "output and loss"
@@ -31,8 +32,12 @@ class Sizes:
 def loss(model: Any, sizes: Sizes, counter: Counter) -> Tensor:
     """The loss of a training step."""
     ids = 1 + torch.arange(sizes.rows * sizes.length).view(sizes.rows, -1) % 3
-    if isinstance(model, Transformer):
-        hidden = model.hidden(ids, ids, source_padding="none", target_padding="none")
+    if isinstance(model, Transformer | LanguageModel):
+        hidden = (
+            model.hidden(ids, ids, source_padding="none", target_padding="none")
+            if isinstance(model, Transformer)
+            else model.hidden(ids, padding="none")
+        )
         with counter.running(OUTPUT):
             return cross_entropy(hidden.flatten(0, 1), model.output_weight, ids.flatten())[0]
     logits = model(ids, padding="none")

@@ -124,6 +124,8 @@ def find_text(
         lines = find_file(path, path.with_name(f"{path.name}.{first}"))
         if lines is not None:
             return PlainText(lines, limits)
+        if path.is_dir():
+            raise BadData(f"{path} is a folder; a pattern names the files in it: {path}/*.txt")
     names = [f"{path.name}.{ending}" for ending in (first, second)]
     found = [find_file(path.parent / name) for name in names]
     if found[0] is not None and found[1] is not None:
@@ -148,6 +150,7 @@ def find_text(
             f"{stem}.{first} and {stem}.{second}"
         )
     lacking = [name for name, file in zip(names, found, strict=True) if file is None]
+    lacking = list(dict.fromkeys(lacking))
     raise missing(path.parent, lacking, "" if any(found) else f"{path.name}{', '.join(FORMS)}")
 
 
