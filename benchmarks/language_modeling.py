@@ -1,12 +1,15 @@
 """A language model of a million parameters on 5 MB of generated text: tfzoo's training beside a
 plain PyTorch loop of the same model over the same batches, and packed rows beside padded ones.
 
-    OMP_NUM_THREADS=1 python benchmarks/language_modeling.py      # about 8 minutes
+    OMP_NUM_THREADS=1 python benchmarks/language_modeling.py      # about 5 minutes
 
 Each line has the bits per byte of the test set after the steps, and the tokens that are no padding
 per second of training. The plain loop has the same first weights, AdamW, clipping and schedule; its
 loss is ``F.cross_entropy`` of all logits, and it scores one document at a time. Packed and padded
 rows hold the same tokens a batch at most, so that a step of packed rows sees more.
+
+Measured on one thread of a busy AMD EPYC: packed rows 0.4953 bits per byte in both, padded rows
+0.4977 in both; the speeds of two runs differed by more than the two loops do.
 """
 
 from __future__ import annotations
