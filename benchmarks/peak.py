@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tfzoo.tasks.cross_entropy import cross_entropy
+from tfzoo.learning.cross_entropy import cross_entropy
 from torch import Tensor
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
