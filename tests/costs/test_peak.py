@@ -18,6 +18,7 @@ from tfzoo.costs.peak import Unknown, step_peak
 from tfzoo.costs.step import Counter, Sizes, loss
 from tfzoo.learning.compute import Compute
 from tfzoo.runs import memory
+from tfzoo.training import sizes
 
 ADDITIVE = {"attention": "additive"}
 GRU = {"mixer": "gru", "position": "none"}
@@ -101,6 +102,7 @@ def test_a_step_that_needs_more_than_is_free_is_warned_of(
 ) -> None:
     """With both numbers and the option that decides. The training runs."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sizes, "SECONDS", 60.0)  # on however slow a machine
     said = {}
     for free in (10**13, 10**7):
         monkeypatch.setattr(memory, "free", lambda free=free: free)

@@ -590,7 +590,7 @@ BUGS = (
     ),
     Bug(
         "a continued text goes on after its stop token",
-        "generate",
+        "next_tokens",
         replace("token.masked_fill(finished, model.pad)", "token.clone()"),
         "tests/models/test_language_model.py::test_a_row_ends_with_the_stop_token_and_padding",
     ),

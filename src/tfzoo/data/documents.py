@@ -280,6 +280,7 @@ class DocumentData(TextData):
 
     Args:
         text_column: the column of a table, or key of rows.
+        delimiter: what separates the columns of a ``.csv``.
         tokenizer: name and options of the tokenizer.
         packed: rows of training hold as many documents as fit, none of which sees another: of a
             mixer that reads no such mask, such as ``gru``, say False. Then each has its own row.
