@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tfzoo.learning.cross_entropy import cross_entropy
 from torch import Tensor
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
 from tfzoo.costs.peak import KEPT, step_peak
 from tfzoo.learning.compute import Compute
+from tfzoo.learning.cross_entropy import cross_entropy
 
 HERE = Path(__file__)
 VOCABULARY = 8000
