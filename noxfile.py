@@ -14,8 +14,10 @@ nox.options.error_on_missing_interpreters = False
 TESTED = ("-c", "constraints.txt")
 """The versions that the figures of the docs were measured with."""
 SUITE = ("pytest", "-q", "-m", "not nightly and not gpu")
-IN_PAIRS = ("-n", "2")
-"""Two tests at a time, with one thread each: tests that share threads wait for each other."""
+AT_ONCE = ("-n", "3")
+"""Three tests at a time, with one thread each, of which one often waits for a process that it has
+started. Tests that share threads wait for each other.
+"""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
 """Also where the environment forbids it, what is imported is compiled once for all processes."""
 CAPABILITIES = ("default", "avx2", "avx512")
@@ -26,7 +28,7 @@ CAPABILITY = "import torch; print(torch.backends.cpu.get_cpu_capability().lower(
 def tests(session: nox.Session) -> None:
     """All tests but the slow ones and those for a GPU."""
     session.install("--no-compile", *TESTED, "-e", ".[test]")  # what is imported is compiled then
-    session.run(*SUITE, *IN_PAIRS, "--durations=10", *session.posargs, env=ONE_THREAD)
+    session.run(*SUITE, *AT_ONCE, "--durations=10", *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
@@ -40,7 +42,7 @@ def nightly(session: nox.Session) -> None:
     for capability in CAPABILITIES[: CAPABILITIES.index(best) + 1 if best in CAPABILITIES else 1]:
         for threads in (1, 2):
             env = {"ATEN_CPU_CAPABILITY": capability, "OMP_NUM_THREADS": str(threads)}
-            session.run(*SUITE, *(IN_PAIRS if threads == 1 else ()), *session.posargs, env=env)
+            session.run(*SUITE, *(AT_ONCE if threads == 1 else ()), *session.posargs, env=env)
 
 
 @nox.session
@@ -58,7 +60,7 @@ def gpu(session: nox.Session) -> None:
 def python(session: nox.Session) -> None:
     """The suite under each version of Python that is installed here."""
     session.install(*TESTED, "-e", ".[test]")
-    session.run(*SUITE, *IN_PAIRS, *session.posargs, env=ONE_THREAD)
+    session.run(*SUITE, *AT_ONCE, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
@@ -71,14 +73,14 @@ def lowest(session: nox.Session) -> None:
         *("--extra", "test", "pyproject.toml", "--output-file", versions),
     )
     session.install("-r", versions, "-e", ".")
-    session.run(*SUITE, *IN_PAIRS, *session.posargs, env=ONE_THREAD)
+    session.run(*SUITE, *AT_ONCE, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
 def highest(session: nox.Session) -> None:
     """The suite with the highest versions that pyproject.toml allows."""
     session.install("--upgrade", "-e", ".[test]")
-    session.run(*SUITE, *IN_PAIRS, *session.posargs, env=ONE_THREAD)
+    session.run(*SUITE, *AT_ONCE, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session

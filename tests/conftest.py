@@ -1,5 +1,6 @@
-"""What holds for all tests: they do not write to the user's cache, and a processor capability that
-is chosen for PyTorch holds for oneDNN too; pytest-xdist shares the work by files.
+"""What holds for all tests: they do not write to the user's cache and do not wait for the disk, and
+a processor capability that is chosen for PyTorch holds for oneDNN too; pytest-xdist shares the work
+by files.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ FIRST = (
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TFZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(os, "fsync", lambda number: None)  # no test cuts the power
         yield
 
 

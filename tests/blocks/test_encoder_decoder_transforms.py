@@ -25,10 +25,6 @@ from tfzoo.models.fsdp import shard
 
 ALONE = [tfzoo.Encoder, tfzoo.EncoderLayer, tfzoo.Decoder, tfzoo.DecoderLayer]
 every_class = pytest.mark.parametrize("cls", ALONE)
-slow_ones_nightly = pytest.mark.parametrize(
-    "cls", [*(pytest.param(one, marks=pytest.mark.nightly) for one in ALONE[:3]), ALONE[3]]
-)
-"""Encoders and decoders are compiled and exported in tests/models as well."""
 
 
 class Call(nn.Module):
@@ -58,7 +54,8 @@ def test_a_copy_computes_the_same(cls: Any, copied: Any) -> None:
     assert torch.equal(copied(module)(*given(5)), module(*given(5)))
 
 
-@slow_ones_nightly
+@pytest.mark.nightly  # by day, models made of them are compiled in tests/models
+@every_class
 def test_one_graph_serves_all_lengths(cls: Any) -> None:
     torch.compiler.reset()
     module, graphs = Call(cls), []
@@ -94,7 +91,8 @@ def test_few_graphs_serve_all_steps_of_a_cache(position: str) -> None:
     assert len(graphs) == 3
 
 
-@slow_ones_nightly
+@pytest.mark.nightly  # by day, models made of them are exported in tests/models
+@every_class
 def test_one_export_serves_all_lengths(cls: Any) -> None:
     module, n = Call(cls), torch.export.Dim("n", min=3, max=64)
     lengths = {"x": {1: n}, "real": {1: n}, "memory": {1: n - 1}}

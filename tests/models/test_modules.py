@@ -108,6 +108,7 @@ def test_an_encoder_is_exported_for_every_length(parts: dict[str, Any]) -> None:
         close(program.module()(text), model(text))
 
 
+@pytest.mark.nightly
 def test_a_translator_is_exported_for_every_length() -> None:
     model = translator(layers=1)
     shapes = {"source": {1: any_length()}, "target": {1: torch.export.Dim("m", min=2, max=64)}}

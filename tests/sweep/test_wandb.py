@@ -22,10 +22,10 @@ BLOCK = 32768
 WHOLE, LAST = 1, 4
 
 
+@pytest.mark.nightly  # W&B's agent imports for seconds
 def test_an_agent_runs_each_cell_by_its_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # imports for two seconds
     from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 
     sweep = Sweep(tmp_path, ["layer", "rms", "none"], 1.0, monkeypatch)

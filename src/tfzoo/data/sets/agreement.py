@@ -5,7 +5,8 @@ entropy is known.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
+from functools import cache
 from itertools import chain
 from random import Random
 
@@ -117,12 +118,12 @@ class Agreement:
             yield likely(forms(NOUNS))
         yield {".": 1.0}
 
-    def _clause(self, first: Next, verbs: Sequence[str], depth: int) -> Generator[Next, str, str]:
+    def _clause(self, first: Next, verbs: tuple[str, ...], depth: int) -> Generator[Next, str, str]:
         """``the NOUN [that CLAUSE] VERB``; returns the verb."""
         yield first
         noun = yield likely(forms(NOUNS))
         # A noun takes -s in the plural, and a verb in the singular.
-        agreeing = verbs if noun.endswith("s") else [f"{verb}s" for verb in verbs]
+        agreeing = verbs if noun.endswith("s") else singular(verbs)
         relative = RELATIVE if depth else 0.0
         following = likely(agreeing, 1 - relative)
         word = yield {**following, "that": relative}
@@ -132,11 +133,19 @@ class Agreement:
         return word
 
 
-def forms(words: Sequence[str]) -> tuple[str, ...]:
+@cache
+def forms(words: tuple[str, ...]) -> tuple[str, ...]:
     """Words with and without -s."""
     return tuple(chain.from_iterable((word, f"{word}s") for word in words))
 
 
-def likely(words: Sequence[str], together: float = 1.0) -> dict[str, float]:
+@cache
+def singular(verbs: tuple[str, ...]) -> tuple[str, ...]:
+    """Verbs with -s."""
+    return tuple(f"{verb}s" for verb in verbs)
+
+
+@cache
+def likely(words: tuple[str, ...], together: float = 1.0) -> Next:
     """Words of equal probability, and their sum."""
     return dict.fromkeys(words, together / len(words))
