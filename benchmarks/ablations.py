@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 
-from tfzoo.config.loader import read_yaml
+from tfzoo.config.sources import read_yaml
 from tfzoo.sweep.design import Design, parse_margin
 from tfzoo.sweep.effects import axis_name
 from tfzoo.sweep.interactions import interactions

@@ -20,8 +20,8 @@ import lightning.pytorch as L
 import torch
 from scipy import stats
 
-from tfzoo.config.arguments import parse_arguments
-from tfzoo.config.resolve import load_recipe, resolve
+from tfzoo.config.resolve import resolve
+from tfzoo.config.sources import load_recipe, parse_arguments
 from tfzoo.training.training_run import TrainingRun
 
 RECIPE = "translation/numbers"

@@ -34,8 +34,8 @@ from lightning.pytorch.loggers import CSVLogger
 from scipy import stats
 
 import tfzoo
-from tfzoo.config.arguments import parse_arguments
-from tfzoo.config.resolve import load_recipe, resolve
+from tfzoo.config.resolve import resolve
+from tfzoo.config.sources import load_recipe, parse_arguments
 from tfzoo.training.training_run import TrainingRun
 
 TURN = 5

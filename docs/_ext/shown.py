@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.ablations import SWEEPS
-from tfzoo.config.loader import read_yaml
+from tfzoo.config.sources import read_yaml
 from tfzoo.sweep.judge import Verdicts, judge
 from tfzoo.sweep.plan import Plan, parse
 from tfzoo.sweep.runs import read_csv

@@ -10,8 +10,8 @@ import yaml
 
 import tfzoo
 from tfzoo.commands.main import main
-from tfzoo.config.arguments import parse_arguments
-from tfzoo.config.resolve import load_recipe, resolve
+from tfzoo.config.resolve import resolve
+from tfzoo.config.sources import load_recipe, parse_arguments
 from tfzoo.errors import UnknownName
 from tfzoo.models import architectures
 

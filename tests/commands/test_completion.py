@@ -11,7 +11,7 @@ import pytest
 from tfzoo.base.registry import registry
 from tfzoo.commands.completion import help_of, script, sections_in
 from tfzoo.commands.main import main, summaries
-from tfzoo.config import packaged
+from tfzoo.config import sources
 from tfzoo.config.sections import sections, task_class
 
 
@@ -38,12 +38,12 @@ def test_what_can_follow_is_offered(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").touch()
     assert completed("tfzoo ", tmp_path) == set(summaries())
     assert completed("tfzoo tran", tmp_path) == {"translate"}
-    assert completed("tfzoo fit ", tmp_path) >= {*packaged.recipes(), "mine.yaml"}
-    assert completed("tfzoo cost ", tmp_path) >= {*packaged.recipes(), "mine.yaml"}
+    assert completed("tfzoo fit ", tmp_path) >= {*sources.packaged_recipes(), "mine.yaml"}
+    assert completed("tfzoo cost ", tmp_path) >= {*sources.packaged_recipes(), "mine.yaml"}
     for command in ("plot", "predict", "serve"):
         assert completed(f"tfzoo {command} ", tmp_path) >= {"runs/mine", "runs/numbers/1"}
     assert completed("tfzoo fit translation/n", tmp_path) == {
-        name for name in packaged.recipes() if name.startswith("translation/n")
+        name for name in sources.packaged_recipes() if name.startswith("translation/n")
     }
     assert completed("tfzoo fit x --model.norm ", tmp_path) == set(registry("norm").names())
     assert completed("tfzoo show norm ", tmp_path) == set(registry("norm").names())

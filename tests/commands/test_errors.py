@@ -134,7 +134,7 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
             ["--trainer.callbacks", "EarlyStopping", "--trainer.callbacks.monitr", "val/loss"],
             ["trainer.callbacks", "monitr"],
         ),
-        (["--task", "translaton"], ["no task 'translaton'", "Did you mean 'translation'"]),
+        (["--task", "translaton"], ["no task named 'translaton'", "Did you mean 'translation'"]),
         (["--config", "http://example.com/x.yaml"], ["--config reads files only"]),
         (["--config", "none.yaml"], ["none.yaml", "No such file"]),
         (["other"], ["one recipe at a time"]),

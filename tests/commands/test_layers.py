@@ -13,7 +13,7 @@ import yaml
 from tfzoo import Transformer
 from tfzoo.commands.main import main
 from tfzoo.config.lightning import check_class
-from tfzoo.config.packaged import find
+from tfzoo.config.sources import find_recipe
 from tfzoo.errors import BadRecipe
 from tfzoo.training.make_trainer import best_checkpoint
 
@@ -227,7 +227,7 @@ def test_a_path_in_a_file_is_relative_to_the_root_that_the_file_gives(
 
 def test_every_default_that_is_printed_is_the_models_own(resolved: Resolved) -> None:
     model = resolved("translation/numbers")["model"]
-    said = yaml.safe_load(find("translation/numbers").read_text("utf-8"))["model"]
+    said = yaml.safe_load(find_recipe("translation/numbers").read_text("utf-8"))["model"]
     own = inspect.signature(Transformer.__init__).parameters
     assert set(model) == set(own) - {"self", "vocab_size", "source_vocab_size", "like"}
     assert all(model[key] == own[key].default for key in set(model) - set(said))

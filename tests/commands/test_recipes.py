@@ -11,10 +11,10 @@ import yaml
 
 from tfzoo.base.registry import create, describe
 from tfzoo.commands.main import main
-from tfzoo.config import packaged
+from tfzoo.config import sources
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
-NAMES = packaged.recipes()
+NAMES = sources.packaged_recipes()
 ROOT = Path(__file__).parents[2] / "recipes"
 SMALL = (
     *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--model.head_dim", "8"),
@@ -35,25 +35,25 @@ SIZES = {"train": 200, "val": 4, "test": 4}
 def test_all_recipes_are_found() -> None:
     assert (
         sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.y*ml"))
-        == packaged.names()
+        == sources.packaged()
     )
     assert len(NAMES) >= 7
-    assert sorted(NAMES + packaged.sweeps()) == packaged.names()
+    assert sorted(NAMES + sources.packaged_sweeps()) == sources.packaged()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_begins_with_what_it_does_and_the_command(name: str) -> None:
-    header = packaged.find(name).read_text("utf-8").partition("\ntask:")[0]
+    header = sources.find_recipe(name).read_text("utf-8").partition("\ntask:")[0]
     assert all(line.startswith("#") for line in header.strip().splitlines())
     assert f"tfzoo fit {name}" in header
-    assert packaged.summary(name).endswith(".")
+    assert sources.header_of(name).endswith(".")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small, on a few lines in the form in which it wants its text."""
     monkeypatch.chdir(tmp_path)
-    tree = yaml.safe_load(packaged.find(name).read_text("utf-8"))
+    tree = yaml.safe_load(sources.find_recipe(name).read_text("utf-8"))
     given = (translated if tree["task"] == "translation" else classified)(tree["data"])
     feedforward = tree["model"].get("feedforward")
     given += (
@@ -121,7 +121,7 @@ def classified(data: dict[str, Any]) -> list[str]:
     [("base", (512, 8, 2048, 0.1, 100_000)), ("big", (1024, 16, 4096, 0.3, 300_000))],
 )
 def test_the_papers_recipes_hold_the_papers_numbers(name: str, wanted: tuple[float, ...]) -> None:
-    tree = yaml.safe_load(packaged.find(f"translation/wmt14_{name}").read_text("utf-8"))
+    tree = yaml.safe_load(sources.find_recipe(f"translation/wmt14_{name}").read_text("utf-8"))
     model, optim = tree["model"], tree["optim"]
     assert (
         model["dim"],

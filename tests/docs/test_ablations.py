@@ -18,7 +18,7 @@ from benchmarks.ablations import (
     with_claims,
     with_differences,
 )
-from tfzoo.config.loader import read_yaml
+from tfzoo.config.sources import read_yaml
 from tfzoo.sweep.plan import parse
 from tfzoo.sweep.runs import read_csv, write_csv
 

@@ -18,7 +18,7 @@ from tests.docs.pages import PAGES, ROOT, TRANSLATED, Command, blocks, commands,
 from tests.sweep.made import make
 from tfzoo.base.registry import describe
 from tfzoo.commands.main import main
-from tfzoo.config import packaged
+from tfzoo.config import sources
 
 TINY = (
     *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4"),
@@ -196,7 +196,7 @@ def test_the_readme_begins_with_two_commands() -> None:
     assert first.startswith(f"{start}-c constraints.txt -e . && ")
     assert second.startswith(start)
     recipe = first.rpartition(".venv/bin/tfzoo fit ")[2]
-    assert recipe in packaged.names()
+    assert recipe in sources.packaged()
     assert second in (ROOT / ".ci/run").read_text("utf-8").splitlines()
 
 

@@ -25,8 +25,8 @@ from tests.exporting.tasks import translator
 from tfzoo import Transformer
 from tfzoo.base.registry import create
 from tfzoo.commands.main import main
-from tfzoo.config.arguments import parse_arguments
-from tfzoo.config.resolve import load_recipe, resolve
+from tfzoo.config.resolve import resolve
+from tfzoo.config.sources import load_recipe, parse_arguments
 from tfzoo.feedforward._experts import Experts
 from tfzoo.learning.optim import Optim
 from tfzoo.runs import memory

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from tfzoo.commands.main import main
-from tfzoo.config import packaged
+from tfzoo.config import sources
 from tfzoo.config.sections import task_class
 from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
 
-NAMES = packaged.sweeps()
+NAMES = sources.packaged_sweeps()
 
 
 @cache
@@ -68,7 +68,7 @@ def test_a_sweep_is_valid_and_says_what_it_is_about(name: str) -> None:
         )
         assert not recipe["trainer"].get("max_time"), "the budget is in steps"
         assert (steps or 0) % recipe["trainer"]["log_every_n_steps"] == 0
-    header = packaged.find(f"ablations/{name}").read_text("utf-8").partition("\n\nrecipe:")[0]
+    header = sources.find_recipe(f"ablations/{name}").read_text("utf-8").partition("\n\nrecipe:")[0]
     assert all(line.startswith("#") for line in header.splitlines())
     assert f"tfzoo sweep ablations/{name} --jobs 2" in header
     assert "\n# Measured" in header

@@ -10,7 +10,7 @@ from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_verbatim
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config import packaged
+from tfzoo.config import sources
 from tfzoo.models import architectures
 
 SHELLS = ("bash", "zsh")
@@ -93,8 +93,8 @@ def script() -> str:
         "values": "\n".join(values),
         "options": "\n".join(options),
         "architectures": " ".join(architectures.names()),
-        "recipes": " ".join(packaged.recipes()),
-        "sweeps": " ".join(packaged.sweeps()),
+        "recipes": " ".join(sources.packaged_recipes()),
+        "sweeps": " ".join(sources.packaged_sweeps()),
         "kinds": " ".join(KINDS),
         "shells": " ".join(SHELLS),
         "of_recipes": " | ".join(name for name in first if first[name] == "RECIPE"),

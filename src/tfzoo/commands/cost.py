@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
-from tfzoo.config.arguments import parse_arguments
-from tfzoo.config.resolve import Config, load_recipe, resolve
-from tfzoo.errors import BadOption, BadRecipe, did_you_mean
+from tfzoo.config.resolve import Config, resolve
+from tfzoo.config.sources import load_recipe, parse_arguments
+from tfzoo.errors import BadOption
 
 if TYPE_CHECKING:
     from tfzoo.costs.count import Cost
@@ -50,16 +50,10 @@ def run(args: Sequence[str]) -> int:
     if "help" in arguments.own:
         print_result(HELP.rstrip())
         return 0
-    if not arguments.positional:
-        raise BadRecipe("cost needs a recipe: tfzoo cost translation/numbers")
-    if len(arguments.positional) > 1:
-        raise BadRecipe(f"one recipe at a time, but also given: {arguments.positional[1]}")
     length, batch, vocabulary = (whole_number(name, arguments.own.get(name)) for name in OPTIONS)
     trust = "trust" in arguments.own
-    for option in arguments.options:
-        if close := did_you_mean(option.key, OPTIONS, "--"):
-            raise BadRecipe(f"no option '--{option.key}'.{close}")
-    recipe = resolve(load_recipe(arguments.positional[0]), arguments, trust, make_data=False)
+    source = load_recipe(arguments.recipe("cost", OPTIONS))
+    recipe = resolve(source, arguments, trust, make_data=False)
     vocabulary = vocabulary or vocabulary_of(recipe)
     length = length or LENGTH
     rows = batch or max(1, recipe.recipe["data"]["max_tokens"] // length)

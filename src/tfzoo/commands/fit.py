@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result, print_verbatim
-from tfzoo.config.arguments import FLAGS, parse_arguments
-from tfzoo.config.loader import as_yaml
-from tfzoo.config.resolve import help_text, load_recipe, resolve
-from tfzoo.errors import BadRecipe, did_you_mean
+from tfzoo.config.help import help_text
+from tfzoo.config.resolve import resolve
+from tfzoo.config.sections import find_task
+from tfzoo.config.sources import FLAGS, all_files, as_yaml, load_recipe, parse_arguments
+from tfzoo.errors import BadRecipe
 
 OWN = (*FLAGS, "run", "from")
 """The options that are not of a recipe."""
@@ -47,28 +48,17 @@ def run(args: Sequence[str]) -> int:
     """Train a recipe, or print it resolved, or print its keys."""
     arguments = parse_arguments(args, OWN)
     own = arguments.own
-    if not arguments.positional:
-        if "help" in own:
-            print_result(HELP.rstrip())
-            return 0
-        raise BadRecipe(
-            "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
-        )
-    if len(arguments.positional) > 1:
-        raise BadRecipe(
-            f"one recipe at a time, but also given: {' '.join(arguments.positional[1:])}"
-        )
-    recipe = load_recipe(arguments.positional[0])
+    if "help" in own and not arguments.positional:
+        print_result(HELP.rstrip())
+        return 0
+    recipe = load_recipe(arguments.recipe("fit", (*OWN, "config")))
     if {"recipe", "axes"} & recipe.values.keys():
         raise BadRecipe(
             f"{recipe.origin} varies a recipe, which one training cannot: "
             f"tfzoo sweep {arguments.positional[0]}"
         )
-    for option in arguments.options:
-        if close := did_you_mean(option.key, (*OWN, "config"), "--"):
-            raise BadRecipe(f"no option '--{option.key}'.{close}")
     if "help" in own:
-        print_result(help_text(recipe, arguments))
+        print_result(help_text(find_task(all_files(recipe, arguments), arguments.options)))
         return 0
     trust = "trust" in own
     if "print_config" in own:

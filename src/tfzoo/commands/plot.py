@@ -10,7 +10,7 @@ from tfzoo.base.registry import Spec, registry
 from tfzoo.base.terminal import notice_if_replaced, print_result, relative_path
 from tfzoo.base.values import check_range
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config.arguments import parse_text
+from tfzoo.config.sources import parse_text
 from tfzoo.errors import TfzooError
 from tfzoo.plots.style import check_suffix, save
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_result, print_verbatim
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config import packaged
+from tfzoo.config import sources
 from tfzoo.errors import TfzooError
 
 
@@ -32,7 +32,7 @@ def run(args: list[str]) -> int:
             )
         list_all()
         return 0
-    text = packaged.find(given.name).read_text("utf-8")
+    text = sources.find_recipe(given.name).read_text("utf-8")
     if given.copy is None:
         print_verbatim(text.rstrip())
         return 0
@@ -45,15 +45,16 @@ def run(args: list[str]) -> int:
         raise TfzooError(f"{path} exists already: name another file, or remove it") from None
     except OSError as error:
         raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
-    command = "sweep" if given.name in packaged.sweeps() else "fit"
+    command = "sweep" if given.name in sources.packaged_sweeps() else "fit"
     notify(f"copied to {path}; run it with: tfzoo {command} {path}")
     return 0
 
 
 def list_all() -> None:
     """Print all names with a line of description, below the command that runs them."""
-    width = max(map(len, packaged.names()), default=0)
-    for heading, names in (("tfzoo fit", packaged.recipes()), ("tfzoo sweep", packaged.sweeps())):
+    width = max(map(len, sources.packaged()), default=0)
+    recipes, sweeps = sources.packaged_recipes(), sources.packaged_sweeps()
+    for heading, names in (("tfzoo fit", recipes), ("tfzoo sweep", sweeps)):
         print_result(f"{heading} ...")
         for name in names:
-            print_result(f"  {name:<{width}}  {packaged.summary(name)}")
+            print_result(f"  {name:<{width}}  {sources.header_of(name)}")

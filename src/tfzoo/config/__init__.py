@@ -2,12 +2,11 @@
 
 :func:`tfzoo.config.resolve.resolve` calls, in this order:
 
-- ``arguments``: words of a command line to options, each parsed as YAML;
-- ``loader``, ``packaged``: a recipe and its bases, to plain values of limited size;
+- ``sources``: recipes with their bases, ``--config`` files and the words of a command line, to
+  plain values of limited size;
 - ``security``: refuses values that would run code, fetch something or write elsewhere;
 - ``sections``: the keys of a recipe, with types and defaults, from constructors;
-- ``merge``, ``data_paths``: defaults, recipes, ``--config`` files and options to one value for each
-  key;
+- ``merge``: defaults, recipes, ``--config`` files and options to one value for each key;
 - ``validation``: converts each value to its type and checks its range;
 - ``lightning``: gives the sections ``trainer`` and ``checkpoint`` to jsonargparse;
 - the constructors of all other sections, which check what their values mean together.

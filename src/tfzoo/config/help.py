@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from tfzoo.base.values import type_name
-from tfzoo.config.sections import DEFAULTS, DESCRIPTIONS, TOP, Section
+from tfzoo.config.sections import DEFAULTS, DESCRIPTIONS, TOP, Section, sections
 
 ENTRY = re.compile(r"( *)(- )?((?:`*\w+`*|\.\.\.)(?:, (?:`*\w+`*|\.\.\.))*): +(\S.*)")
 """``name: text``, ``a, b, ..., c: text``, or the same as an item of a list."""
@@ -31,11 +31,11 @@ Every key of a recipe, with its type and default. A component also takes its own
 --model.norm.eps 1e-6: tfzoo show norm rms lists them, tfzoo list norm the names."""
 
 
-def help_text(sections: Mapping[str, Section]) -> str:
-    """Return the text, a paragraph for each section."""
+def help_text(task: Any) -> str:
+    """Return the text for recipes of a task, a paragraph for each section."""
     width = min(shutil.get_terminal_size().columns, 100)
     lines = [HEAD]
-    for name, rows in keys(sections):
+    for name, rows in keys(sections(task)):
         lines += ["", name]
         for key, kind, default, text in rows:
             value = "" if default in (EMPTY, None) else f" = {default}"
@@ -45,7 +45,7 @@ def help_text(sections: Mapping[str, Section]) -> str:
 
 
 def keys(
-    sections: Mapping[str, Section],
+    of_task: Mapping[str, Section],
 ) -> Iterator[tuple[str, list[tuple[str, str, Any, str]]]]:
     """Yield the heading of each section, and type, default and description of each of its keys."""
     rows = [
@@ -53,7 +53,7 @@ def keys(
         for key, hint in TOP.items()
     ]
     yield "top level", rows
-    for name, section in sections.items():
+    for name, section in of_task.items():
         found = descriptions(section.cls)
         rows = [
             (

@@ -7,33 +7,26 @@ component of the earlier sources; another name replaces the component together w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tfzoo.base.values import is_plain
-from tfzoo.config.arguments import Option
-from tfzoo.config.data_paths import SPLITS, absolute_path, splits_have_names
-from tfzoo.config.sections import TOP, Section, misplaced, union_members
+from tfzoo.config.sections import TOP, Section, sections, union_members
 from tfzoo.config.security import CLASS_KEYS
-from tfzoo.errors import BadRecipe, within
+from tfzoo.config.sources import ConfigSource, Option
+from tfzoo.data.hub import is_saved
+from tfzoo.data.lines import is_folder
+from tfzoo.data.remote import is_address
+from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.models.architectures import options_like
+
+SPLITS = ("train", "val", "test")
+"""The keys of the section ``data`` whose values are paths, unless :func:`splits_have_names`."""
 
 DATASET_KEYS = ("data.name", "data.root", "data.dataset")
 """The options that name a data set or folder in which splits are looked up."""
-
-
-@dataclass(frozen=True)
-class ConfigSource:
-    """A file or a checkpoint with values of a configuration: the nested values, its name for
-    messages, its path, and its bases in the order in which they are merged.
-    """
-
-    values: Mapping[str, Any]
-    origin: str
-    path: Path | None = None
-    bases: tuple[ConfigSource, ...] = ()
 
 
 class Origins(dict[str, str]):
@@ -51,6 +44,24 @@ class Origins(dict[str, str]):
         """
         found = {origin for key, origin in self.items() if key.startswith(f"{section}.")}
         return f"{found.pop()}: " if len(found) == 1 and "--" not in "".join(found) else ""
+
+
+def merge(task: Any, files: Sequence[ConfigSource], options: Sequence[Option]) -> Merged:
+    """Merge files and command-line options; ``data.dataset`` that is a folder becomes
+    ``data.root``.
+
+    Raises:
+        BadRecipe: a key that is unknown, in the wrong section, or without its value.
+    """
+    merged = Merged(sections(task))
+    for source in files:
+        merged.add(source.values, source.origin)
+    merged.add_options(options)
+    data = merged.values.get("data", {})
+    if is_folder(data.get("dataset")) and not data.get("root"):
+        data["root"], data["dataset"] = data["dataset"], None
+        merged.origins["data.root"] = merged.origins["data.dataset"]
+    return merged
 
 
 @dataclass
@@ -205,3 +216,69 @@ def merge_class(earlier: Any, later: Any) -> Any:
 def as_list(value: Any) -> list[Any]:
     """A list as it is, None as an empty list, and any other value in a list of its own."""
     return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def splits_have_names(data: Mapping[str, Any]) -> bool:
+    """Whether the values of :data:`SPLITS` are names of splits and not paths: in a data set of the
+    Hugging Face hub, or in a folder that its ``save_to_disk`` wrote. ``data`` is the section.
+    """
+    root, dataset = data.get("root"), data.get("dataset")
+    folder = root or (dataset if is_folder(dataset) else None)
+    saved = isinstance(folder, str) and is_saved(Path(folder).expanduser())
+    return saved or bool(data.get("name"))
+
+
+def absolute_path(value: Any) -> Any:
+    """Make a path, or each path of a mapping or list, absolute. Relative paths start at the working
+    directory; addresses stay as they are.
+    """
+    if isinstance(value, Mapping):
+        return {name: absolute_path(path) for name, path in value.items()}
+    if isinstance(value, list):
+        return [absolute_path(path) for path in value]
+    if not isinstance(value, str) or is_address(value):
+        return value
+    return str(Path(value).expanduser().resolve())
+
+
+SYNONYMS = {
+    "batch_size": "max_tokens",
+    "d_model": "dim",
+    "epochs": "max_epochs",
+    "gpus": "devices",
+    "hidden_size": "dim",
+    "learning_rate": "lr",
+    "name": "optimizer",
+}
+"""Names that other libraries use, and the keys that are suggested for them."""
+
+
+def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
+    """Return the error message for a key that is unknown, or that is not a key of ``within``."""
+    homes = [name for name, one in known.items() if key in one.hints and name != within]
+    here: Collection[str] = known[within].hints if within else [*known, *TOP]
+    likely = SYNONYMS.get(key)
+    if likely in here:
+        return f"{within} has no key {key!r}. Did you mean {likely!r}?"
+    if key in TOP:
+        return f"`{key}` belongs at the top, not under `{within}`"
+    if key in known:
+        return f"`{key}` is a section of its own, not a key of `{within}`"
+    if homes:
+        places = " or ".join(f"`{home}`" for home in homes)
+        return f"`{key}` belongs under {places}{within and f', not under `{within}`'}"
+    if any(key in one.supplied for one in known.values()):
+        return (
+            f"`{key}` cannot be set in a recipe: vocabulary sizes and classes follow from the "
+            "tokenizer and the data, the folder from --run"
+        )
+    what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
+    for name, one in known.items():
+        if likely in one.hints:
+            return f"{what} Did you mean {likely!r}, under `{name}`?"
+    if close := did_you_mean(key, here):
+        return what + close
+    for name, one in known.items():
+        if close := did_you_mean(key, one.hints):
+            return f"{what}{close[:-1]}, under `{name}`?"
+    return f"{what} Known: {listing(here, 40)}"

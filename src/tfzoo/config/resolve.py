@@ -1,31 +1,24 @@
-"""Resolve a recipe: load it, merge overrides into it, and validate the result."""
+"""Resolve a recipe: merge overrides into it, and validate the result."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.base.terminal import notify, silence_lightning
-from tfzoo.config import help, packaged
-from tfzoo.config.arguments import Arguments
-from tfzoo.config.data_paths import absolute_data_paths, use_folder_as_root
-from tfzoo.config.loader import read_yaml
-from tfzoo.config.merge import ConfigSource, Merged
-from tfzoo.config.sections import LIGHTNING, Section, sections, task_class
+from tfzoo.config.merge import Merged, merge
+from tfzoo.config.sections import LIGHTNING, Section, find_task
 from tfzoo.config.security import check_values
+from tfzoo.config.sources import Arguments, ConfigSource, all_files
 from tfzoo.config.validation import check_monitors, check_trainer, validate
-from tfzoo.errors import BadRecipe, did_you_mean, listing, within
+from tfzoo.errors import BadRecipe, within
 
 if TYPE_CHECKING:
     from tfzoo.config.lightning import LightningConfig
-
-
-BASE = "base"
-"""The key of a recipe that names its base."""
 
 
 @dataclass
@@ -52,49 +45,6 @@ class Config:
     model: Any = None
 
 
-def load_recipe(name: str) -> ConfigSource:
-    """Load a recipe by its packaged name or its path, and its bases: the recipe that it is based
-    on, the base of that, and so on.
-
-    ``base`` is a path, relative to the folder of the file that holds it, or a packaged name.
-
-    Raises:
-        BadRecipe: no such file, a file that is not a YAML mapping, or bases that form a cycle.
-    """
-    path = packaged.find(name)
-    origin = str(path) if Path(name).is_file() else f"{name.removesuffix('.yaml')}.yaml"
-    sources: list[ConfigSource] = []
-    seen: list[Path] = []
-    while True:
-        values = read_yaml(path)
-        base = values.pop(BASE, None)
-        sources.insert(0, ConfigSource(values, origin, path))
-        seen.append(path.resolve())
-        if base is None:
-            return replace(sources.pop(), bases=tuple(sources))
-        path, origin = find_base(base, path, origin)
-        if path.resolve() in seen:
-            chain = " -> ".join(str(one) for one in [*seen, path.resolve()])
-            raise BadRecipe(f"{seen[0]}: recipes that are based on each other: {chain}")
-
-
-def find_base(base: Any, path: Path, origin: str) -> tuple[Path, str]:
-    """Return the file that ``base`` in the file ``path`` names, and its name for messages."""
-    if not isinstance(base, str):
-        raise BadRecipe(f"{origin}: {BASE} is the name or the path of one recipe, not {base!r}")
-    beside = path.parent / Path(base).expanduser()
-    if beside.is_file():
-        return beside, str(beside)
-    name = base.removesuffix(".yaml")
-    if name in packaged.names():
-        return packaged.find(name), f"{name}.yaml"
-    known = packaged.recipes()
-    raise BadRecipe(
-        f"{origin}: {BASE}: no recipe {base!r}, neither packaged nor a file beside {path.name}."
-        f"{did_you_mean(base, known)} Packaged: {listing(known)}"
-    )
-
-
 def resolve(
     recipe: ConfigSource,
     arguments: Arguments,
@@ -112,25 +62,19 @@ def resolve(
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
-    files = [*recipe.bases, recipe, *map(read_config, arguments.configs)]
+    files = all_files(recipe, arguments)
     for source in files:
         check_values(source.values, source.origin, trust)
     for option in arguments.options:
         check_values(option.value, f"--{option.key}", trust, option.key.split("."))
     if make_data and "lightning" not in sys.modules:  # importing it takes seconds
         notify(f"loading: PyTorch and Lightning, for {recipe.origin}")
-    task = find_task(files, [one.text for one in arguments.options if one.key == "task"])
-    merged = Merged(sections(task))
-    for source in files:
-        merged.add(source.values, source.origin)
-    merged.add_options(arguments.options)
+    task = find_task(files, arguments.options)
+    merged = merge(task, files, arguments.options)
     path = recipe.path or Path(recipe.origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
-    use_folder_as_root(merged.values.get("data", {}), merged.origins)
     values = validate(merged)
-    values["model"].pop("like", None)  # its options have been merged
-    values["data"] = absolute_data_paths(values["data"])
     from tfzoo.config import lightning
 
     silence_lightning()
@@ -144,35 +88,6 @@ def resolve(
     recipe_values = {**values, **parsed.recipe}
     parts = made.get("data"), made["model"]
     return Config(path.stem, task, merged.sections, recipe_values, parsed, *parts)
-
-
-def help_text(recipe: ConfigSource, arguments: Arguments) -> str:
-    """Return every key of a recipe's task with its type, default and description."""
-    typed = [option.text for option in arguments.options if option.key == "task"]
-    return help.help_text(sections(find_task([*recipe.bases, recipe], typed)))
-
-
-def find_task(files: Sequence[ConfigSource], typed: Sequence[str | None]) -> Any:
-    """Return the class of the task: the last one ``typed`` after ``--task``, else that of the last
-    file that has the key ``task``.
-    """
-    named = [(source.values["task"], source.origin) for source in files if "task" in source.values]
-    named += [(name, "--task") for name in typed]
-    name, origin = named[-1] if named else (None, files[-1].origin)
-    with within(origin):
-        return task_class(name)
-
-
-def read_config(text: str | None) -> ConfigSource:
-    """Read the file of ``--config``. A URL is an error."""
-    if not text:
-        raise BadRecipe("--config needs the path of a YAML file")
-    scheme, colon, _ = text.partition(":")
-    if colon and scheme.isidentifier() and not Path(text).exists():
-        raise BadRecipe(
-            f"--config reads files only, not {text!r}: download it, look at it, then give its path"
-        )
-    return ConfigSource(read_yaml(Path(text)), text)
 
 
 def call_constructors(

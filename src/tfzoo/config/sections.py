@@ -5,14 +5,15 @@ key, read from the signatures of constructors.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
 from typing import Any, get_args, get_origin, get_type_hints
 
 from tfzoo.base.registry import Slot, registry
-from tfzoo.errors import BadRecipe, did_you_mean, listing
+from tfzoo.config.sources import ConfigSource, Option
+from tfzoo.errors import BadRecipe, listing, within
 
 TOP: dict[str, Any] = {
     "task": str,
@@ -94,19 +95,28 @@ class Section:
         return values[0] if values else Any
 
 
-def task_class(name: Any) -> Any:
+def find_task(files: Sequence[ConfigSource], options: Sequence[Option]) -> Any:
+    """Return the class of the task: of the last option ``--task``, else of the last file that has
+    the key ``task``.
+
+    Raises:
+        BadRecipe, UnknownName: there is no such task.
+    """
+    named = [(source.values["task"], source.origin) for source in files if "task" in source.values]
+    named += [(option.text, "--task") for option in options if option.key == "task"]
+    name, origin = named[-1] if named else (None, files[-1].origin)
+    with within(origin):
+        if name is None:
+            raise BadRecipe(f"no task; begin with task: {listing(registry('task').names())}")
+        return task_class(str(name))
+
+
+def task_class(name: str) -> Any:
     """Import and return the class of a task.
 
     Raises:
-        BadRecipe: there is no such task.
+        UnknownName: there is no such task.
     """
-    known = registry("task").names()
-    if name is None:
-        raise BadRecipe(f"no task; begin with task: {listing(known)}")
-    if not isinstance(name, str) or name not in known:
-        raise BadRecipe(
-            f"no task {name!r}.{did_you_mean(str(name), known)} Known: {listing(known)}"
-        )
     return registry("task").entry(name).cls
 
 
@@ -169,46 +179,3 @@ def union_members(hint: Any) -> list[Any]:
     if type(hint).__name__ in ("UnionType", "_UnionGenericAlias", "Union"):
         return [inner for part in get_args(hint) for inner in union_members(part)]
     return [hint]
-
-
-SYNONYMS = {
-    "batch_size": "max_tokens",
-    "d_model": "dim",
-    "epochs": "max_epochs",
-    "gpus": "devices",
-    "hidden_size": "dim",
-    "learning_rate": "lr",
-    "name": "optimizer",
-}
-"""Names that other libraries use, and the keys that are suggested for them."""
-
-
-def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
-    """Return the error message for a key that is unknown, or that is not a key of ``within``."""
-    homes = [name for name, one in known.items() if key in one.hints and name != within]
-    here: Collection[str] = known[within].hints if within else [*known, *TOP]
-    likely = SYNONYMS.get(key)
-    if likely in here:
-        return f"{within} has no key {key!r}. Did you mean {likely!r}?"
-    if key in TOP:
-        return f"`{key}` belongs at the top, not under `{within}`"
-    if key in known:
-        return f"`{key}` is a section of its own, not a key of `{within}`"
-    if homes:
-        places = " or ".join(f"`{home}`" for home in homes)
-        return f"`{key}` belongs under {places}{within and f', not under `{within}`'}"
-    if any(key in one.supplied for one in known.values()):
-        return (
-            f"`{key}` cannot be set in a recipe: vocabulary sizes and classes follow from the "
-            "tokenizer and the data, the folder from --run"
-        )
-    what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
-    for name, one in known.items():
-        if likely in one.hints:
-            return f"{what} Did you mean {likely!r}, under `{name}`?"
-    if close := did_you_mean(key, here):
-        return what + close
-    for name, one in known.items():
-        if close := did_you_mean(key, one.hints):
-            return f"{what}{close[:-1]}, under `{name}`?"
-    return f"{what} Known: {listing(here, 40)}"

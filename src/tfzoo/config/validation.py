@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 
 from tfzoo.base.registry import registry
 from tfzoo.base.values import Single, convert, is_plain
-from tfzoo.config.merge import Merged, Origins, as_list, merge_spec
+from tfzoo.config.merge import SPLITS, Merged, Origins, absolute_path, as_list, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 
@@ -21,7 +21,9 @@ OPEN = ("explain/", "train/expert_share/")
 
 def validate(merged: Merged) -> dict[str, Any]:
     """Return the converted values of the top level and of all sections. Keys that are not set have
-    their defaults, except in Lightning's sections, where they are left out.
+    their defaults, except in Lightning's sections, where they are left out. Paths of data become
+    absolute: ``data.root``, or the splits where there is none; with ``data.name``, a data set of
+    the Hugging Face hub, splits are names and not paths.
 
     Raises:
         BadRecipe, BadOption, UnknownName: naming the file or option that set the value.
@@ -42,6 +44,12 @@ def validate(merged: Merged) -> dict[str, Any]:
             for key in section.hints
             if key in values
         }
+    found["model"].pop("like", None)  # its options have been merged
+    data = found["data"]
+    paths = ("root",) if data.get("root") else () if data.get("name") else SPLITS
+    found["data"] = {
+        key: absolute_path(value) if key in paths else value for key, value in data.items()
+    }
     return found
 
 

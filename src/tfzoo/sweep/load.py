@@ -12,12 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.registry import create
-from tfzoo.config.arguments import parse_arguments
-from tfzoo.config.loader import read_yaml
-from tfzoo.config.merge import ConfigSource
-from tfzoo.config.packaged import find
-from tfzoo.config.resolve import load_recipe, resolve
+from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import task_class
+from tfzoo.config.sources import ConfigSource, find_recipe, load_recipe, parse_arguments, read_yaml
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
 from tfzoo.sweep.module import module_settings
 from tfzoo.sweep.plan import Cell, Plan, parse
@@ -39,7 +36,7 @@ def load(
     Raises:
         BadRecipe, BadOption, UnknownName: one line that names the file and the mistake.
     """
-    file = find(str(path)).resolve()
+    file = find_recipe(str(path)).resolve()
     tree = read_yaml(file)
     plan = replace(parse(file, {**tree, "seeds": [*seeds]} if seeds else tree), trust=trust)
     check_trust(plan)

@@ -78,8 +78,8 @@ def warm_up(modules: list[str], arguments: list[str]) -> None:
         for name in modules:
             import_module(name)
         if arguments:
-            from tfzoo.config.arguments import parse_arguments
-            from tfzoo.config.resolve import load_recipe, resolve
+            from tfzoo.config.resolve import resolve
+            from tfzoo.config.sources import load_recipe, parse_arguments
 
             resolve(load_recipe(arguments[0]), parse_arguments(arguments[1:]))
     gc.collect()

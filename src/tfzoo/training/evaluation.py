@@ -13,10 +13,9 @@ from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores
 from tfzoo.base.terminal import notify, print_result, print_table, relative_path
-from tfzoo.config.arguments import Arguments, parse_arguments
-from tfzoo.config.merge import ConfigSource
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sections import task_class
+from tfzoo.config.sources import Arguments, ConfigSource, parse_arguments
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import checkpoints, summary
 from tfzoo.training.device import trainer_device

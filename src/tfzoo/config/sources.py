@@ -1,0 +1,392 @@
+"""The sources of a configuration, as plain values: packaged recipes, files and command lines.
+
+YAML is loaded strictly: plain values only, of limited size, without repeated keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tfzoo.base.values import DEPTH
+from tfzoo.errors import BadRecipe, did_you_mean, listing
+
+FLAGS = ("help", "print_config", "trust", "dry-run")
+"""Options that take no value."""
+PACKAGE = Path(__file__).resolve().parents[1]
+SWEEPS = "ablations"
+"""The folder of sweeps, which vary a recipe."""
+BASE = "base"
+"""The key of a recipe that names its base."""
+MAX_BYTES = 2**18
+"""Maximum size of a recipe. The longest packaged one has about 4,000 bytes."""
+MAX_VALUES = 10_000
+"""Maximum number of values of a recipe. A value counts each time that an alias repeats it."""
+MAX_DIGITS = 40
+"""Maximum number of digits of a number."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a command line.
+
+    Args:
+        key: the dotted key after ``--``, without a ``+`` at its end.
+        adds: the key was typed with a ``+`` at its end: the value is appended to a list.
+        text: the value as it was typed, None if there is none.
+        value: the text as YAML, or the text itself if it is not YAML; True if there is none. Lists
+            and mappings are in brackets.
+    """
+
+    key: str
+    adds: bool
+    text: str | None
+    value: Any
+
+
+@dataclass
+class Arguments:
+    """A parsed command line.
+
+    Args:
+        positional: the words that are no options.
+        options: the options in their order, except the following.
+        configs: the values of ``--config``, None where there is none.
+        own: the last value of each option of the command itself that was given, ``""`` if it was
+            given without a value.
+    """
+
+    positional: list[str] = field(default_factory=list)
+    options: list[Option] = field(default_factory=list)
+    configs: list[str | None] = field(default_factory=list)
+    own: dict[str, str] = field(default_factory=dict)
+
+    def recipe(self, command: str, options: Sequence[str]) -> str:
+        """The recipe: the one positional argument of a command with these options.
+
+        Raises:
+            BadRecipe: there is none, more than one, or an option that resembles one of the
+                command's.
+        """
+        if not self.positional:
+            raise BadRecipe(
+                f"{command} needs a recipe: tfzoo {command} translation/numbers "
+                "(tfzoo recipes lists all)"
+            )
+        name, *others = self.positional
+        if others:
+            raise BadRecipe(f"one recipe at a time, but also given: {' '.join(others)}")
+        for option in self.options:
+            if close := did_you_mean(option.key, options, "--"):
+                raise BadRecipe(f"no option '--{option.key}'.{close}")
+        return name
+
+
+@dataclass(frozen=True)
+class ConfigSource:
+    """A file or a checkpoint with values of a configuration: the nested values, its name for
+    messages, its path, and its bases in the order in which they are merged.
+    """
+
+    values: Mapping[str, Any]
+    origin: str
+    path: Path | None = None
+    bases: tuple[ConfigSource, ...] = ()
+
+
+def parse_arguments(args: Sequence[str], own: Sequence[str] = ()) -> Arguments:
+    """Parse ``--key value``, ``--key=value``, and ``--key`` without a value: at the end, before
+    another option, or if it is one of :data:`FLAGS`. ``own`` are the options of the command itself.
+
+    Raises:
+        BadRecipe: a value that is larger than a recipe may be.
+    """
+    result, rest = Arguments(), list(args)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            result.positional.append(word)
+            continue
+        key, equals, value = word[2:].partition("=")
+        text = value if equals else None
+        if not equals and key not in FLAGS and rest and not rest[0].startswith("--"):
+            text = rest.pop(0)
+        name, adds = key.removesuffix("+"), key.endswith("+")
+        if name in own:
+            result.own[name] = text or ""
+        elif name == "config":
+            result.configs.append(text)
+        else:
+            result.options.append(Option(name, adds, text, parse_text(name, text)))
+    return result
+
+
+def parse_text(key: str, text: str | None) -> Any:
+    """Parse the text of an option as YAML."""
+    if text is None:
+        return True
+    try:
+        value = parse_yaml(text, f"--{key}")
+    except TooLarge:
+        raise
+    except BadRecipe:  # not every text is YAML, such as a path
+        return text
+    return text if isinstance(value, list | dict) and text[0] not in "[{" else value
+
+
+def load_recipe(name: str) -> ConfigSource:
+    """Load a recipe by its packaged name or its path, and its bases: the recipe that it is based
+    on, the base of that, and so on.
+
+    ``base`` is a path, relative to the folder of the file that holds it, or a packaged name.
+
+    Raises:
+        BadRecipe: no such file, a file that is not a YAML mapping, or bases that form a cycle.
+    """
+    path = find_recipe(name)
+    origin = str(path) if Path(name).is_file() else f"{name.removesuffix('.yaml')}.yaml"
+    sources: list[ConfigSource] = []
+    seen: list[Path] = []
+    while True:
+        values = read_yaml(path)
+        base = values.pop(BASE, None)
+        sources.insert(0, ConfigSource(values, origin, path))
+        seen.append(path.resolve())
+        if base is None:
+            return replace(sources.pop(), bases=tuple(sources))
+        path, origin = find_base(base, path, origin)
+        if path.resolve() in seen:
+            chain = " -> ".join(str(one) for one in [*seen, path.resolve()])
+            raise BadRecipe(f"{seen[0]}: recipes that are based on each other: {chain}")
+
+
+def find_base(base: Any, path: Path, origin: str) -> tuple[Path, str]:
+    """Return the file that ``base`` in the file ``path`` names, and its name for messages."""
+    if not isinstance(base, str):
+        raise BadRecipe(f"{origin}: {BASE} is the name or the path of one recipe, not {base!r}")
+    beside = path.parent / Path(base).expanduser()
+    if beside.is_file():
+        return beside, str(beside)
+    name = base.removesuffix(".yaml")
+    if name in packaged():
+        return find_recipe(name), f"{name}.yaml"
+    known = packaged_recipes()
+    raise BadRecipe(
+        f"{origin}: {BASE}: no recipe {base!r}, neither packaged nor a file beside {path.name}."
+        f"{did_you_mean(base, known)} Packaged: {listing(known)}"
+    )
+
+
+def all_files(recipe: ConfigSource, arguments: Arguments) -> list[ConfigSource]:
+    """A recipe after its bases, and the files of ``--config``, which override it."""
+    return [*recipe.bases, recipe, *map(read_config, arguments.configs)]
+
+
+def read_config(text: str | None) -> ConfigSource:
+    """Read the file of ``--config``. A URL is an error."""
+    if not text:
+        raise BadRecipe("--config needs the path of a YAML file")
+    scheme, colon, _ = text.partition(":")
+    if colon and scheme.isidentifier() and not Path(text).exists():
+        raise BadRecipe(
+            f"--config reads files only, not {text!r}: download it, look at it, then give its path"
+        )
+    return ConfigSource(read_yaml(Path(text)), text)
+
+
+def packaged_folder() -> Path:
+    """Return the folder of all packaged files: ``recipes`` beside ``src`` in a checkout, inside the
+    package in an installation.
+    """
+    beside = PACKAGE.parents[1] / "recipes"
+    return beside if PACKAGE.parent.name == "src" and beside.is_dir() else PACKAGE / "recipes"
+
+
+def packaged() -> list[str]:
+    """Return all names: ``translation/numbers``, ``ablations/norm`` and so on."""
+    folder = packaged_folder()
+    files = folder.rglob("*.yaml")
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in files)
+
+
+def packaged_recipes() -> list[str]:
+    """Return the names of recipes, which ``tfzoo fit`` trains."""
+    return [name for name in packaged() if name.partition("/")[0] != SWEEPS]
+
+
+def packaged_sweeps() -> list[str]:
+    """Return the names of sweeps, which ``tfzoo sweep`` runs."""
+    return [name for name in packaged() if name.partition("/")[0] == SWEEPS]
+
+
+def find_recipe(recipe: str) -> Path:
+    """Return the file of a recipe or sweep, given its packaged name or its path.
+
+    Raises:
+        BadRecipe: there is no such file.
+    """
+    path, known = Path(recipe), packaged()
+    if path.is_file():
+        return path
+    if recipe.removesuffix(".yaml") in known:
+        return packaged_folder() / f"{recipe.removesuffix('.yaml')}.yaml"
+    if (path / "config.yaml").is_file():
+        raise BadRecipe(f"{recipe} is the folder of a run: its recipe is {path / 'config.yaml'}")
+    last = {name.rpartition("/")[2]: name for name in known}
+    hint = f" Did you mean {last[recipe]!r}?" if recipe in last else did_you_mean(recipe, known)
+    if path.suffix in (".yaml", ".yml") or path.is_absolute():
+        raise BadRecipe(f"no recipe file {recipe}.{hint} (tfzoo recipes lists the packaged ones)")
+    raise BadRecipe(
+        f"no recipe named {recipe!r}.{hint} Known: {listing(known)} (tfzoo recipes), "
+        "or the path of a YAML file"
+    )
+
+
+def header_of(name: str) -> str:
+    """Return the first paragraph of a file's comment header; ``""`` if there is none."""
+    lines = find_recipe(name).read_text("utf-8").splitlines()
+    header = takewhile(lambda line: line.startswith("# "), lines)
+    return " ".join(line.removeprefix("# ").strip() for line in header)
+
+
+class TooLarge(BadRecipe):
+    """A YAML text with more values, levels or digits than are allowed."""
+
+
+class Limit(yaml.MarkedYAMLError):
+    """The position at which a YAML text exceeds a limit."""
+
+
+class Loader(yaml.SafeLoader):
+    """A ``SafeLoader`` with the scalars of YAML 1.2: ``no`` and ``10:00`` are strings, ``1e-4`` is
+    a number. A repeated key is an error, and so are more values, levels or digits than the limits.
+    """
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as the base class has it
+
+    nodes = 0
+    """Values so far; those that an alias repeats are counted again."""
+    depth = 0
+    """The level of the current node."""
+    deepest = 0
+    """The deepest level below the current node so far."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a node and count it, with everything that aliases repeat, before values are built
+        from it.
+        """
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        is_alias, before, above = self.check_event(yaml.AliasEvent), self.nodes, self.deepest
+        self.depth += 1
+        self._limit(self.depth > DEPTH, f"nested deeper than {DEPTH} levels", mark)
+        self.deepest = self.depth
+        node = super().compose_node(parent, index)
+        if is_alias:
+            self._limit(not hasattr(node, "size"), "an alias that contains itself", mark)
+            size, height = node.size  # type: ignore[union-attr]  # set below
+            self.nodes, self.deepest = self.nodes + size, self.depth + height
+            self._limit(self.deepest > DEPTH, f"nested deeper than {DEPTH} levels", mark)
+        else:
+            self.nodes += 1
+            # its number of values and of levels
+            node.size = self.nodes - before, self.deepest - self.depth  # type: ignore[union-attr]
+        self._limit(
+            self.nodes > MAX_VALUES,
+            f"more than {MAX_VALUES:,} values, counting those that aliases repeat",
+            mark,
+        )
+        self.depth, self.deepest = self.depth - 1, max(above, self.deepest)
+        return node
+
+    def construct_scalar(self, node: Any) -> Any:
+        number = isinstance(node, yaml.ScalarNode) and node.tag.rpartition(":")[2] in (
+            "int",
+            "float",
+        )
+        self._limit(
+            number and len(node.value) > MAX_DIGITS,
+            f"a number of more than {MAX_DIGITS} digits",
+            node.start_mark,
+        )
+        return super().construct_scalar(node)
+
+    def _limit(self, exceeded: bool, problem: str, mark: Any) -> None:
+        if exceeded:
+            raise Limit(problem=problem, problem_mark=mark)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:merge":
+                name = self.construct_object(key, deep=True)
+                if isinstance(name, list | dict) or name in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"the key {name!r} occurs twice", problem_mark=key.start_mark
+                    )
+                seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+for tag, pattern, first in (
+    ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("int", r"^[-+]?(?:0|[1-9][0-9_]*)$", "-+0123456789"),
+    (
+        "float",
+        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+        "-+.0123456789",
+    ),
+    ("merge", r"^<<$", "<"),
+):
+    letters = [letter if letter != "\0" else "" for letter in first]
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), letters)
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Parse a YAML text; error messages begin with ``where``."""
+    try:
+        return yaml.load(text, Loader)  # a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        line = (
+            f", line {error.problem_mark.line + 1}" if error.problem_mark and "\n" in text else ""
+        )
+        kind = TooLarge if isinstance(error, Limit) else BadRecipe
+        raise kind(f"{where}{line}: {error.problem or 'not YAML'}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise BadRecipe(f"{where}: not YAML ({str(error).splitlines()[0]})") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Load the mapping in a YAML file.
+
+    Raises:
+        BadRecipe: the file cannot be read, is not YAML, repeats a key or is not a mapping.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise BadRecipe(f"{path}: over {MAX_BYTES:,} bytes, the maximum size of a recipe")
+        text = data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRecipe(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
+    values = parse_yaml(text, str(path))
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise BadRecipe(
+            f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(values).__name__}"
+        )
+    return values
+
+
+def as_yaml(values: Mapping[str, Any]) -> str:
+    """Format plain values as the text of a recipe."""
+    text: str = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)
+    return text.rstrip()
