@@ -118,14 +118,14 @@ class Mask:
         ``finite`` promises that no score is, which saves a look at all of them.
         """
         q, k = scores.shape[-2:]
-        visible = self.boolean(q, k, scores.device)
         # A softmax of nothing but -inf is NaN, and so is its gradient.
         if finite and bias is None:
             empty = self.fully_masked(q, k, scores.device)
-            shown = visible if visible is None or empty is None else visible | empty
+            shown = self.shown(q, k, scores.device)
             if shown is not None:
                 scores = scores.masked_fill(~shown, float("-inf"))
         else:
+            visible = self.boolean(q, k, scores.device)
             if bias is not None:
                 scores = scores + bias
             if visible is not None:
@@ -172,6 +172,15 @@ class Mask:
             return ~visible.any(-1, keepdim=True)
 
         return self._once(("fully masked", q, k, device), build)
+
+    def shown(self, q: int, k: int, device: torch.device) -> Tensor | None:
+        """:meth:`boolean`, but True everywhere for a query that may look at no key."""
+
+        def build() -> Tensor | None:
+            visible, empty = self.boolean(q, k, device), self.fully_masked(q, k, device)
+            return visible if visible is None or empty is None else visible | empty
+
+        return self._once(("shown", q, k, device), build)
 
     def _once(self, call: tuple[Any, ...], build: Callable[[], Tensor | None]) -> Tensor | None:
         """What was built for the same call last time, so that the layers of a stack share it."""

@@ -80,9 +80,9 @@ def fused(
         return F.scaled_dot_product_attention(
             q, k, v, dropout_p=dropout, scale=scale, is_causal=mask.causal
         )
-    visible, empty = mask.boolean(*lengths, q.device), mask.fully_masked(*lengths, q.device)
-    attn_mask = visible if visible is None or empty is None else visible | empty
+    attn_mask, empty = mask.shown(*lengths, q.device), mask.fully_masked(*lengths, q.device)
     if bias is not None:
+        visible = mask.boolean(*lengths, q.device)
         bias = bias if visible is None else bias.masked_fill(~visible, float("-inf"))
         empty = largest(bias) == float("-inf")
         attn_mask = bias.masked_fill(empty, 0.0).to(q.dtype)

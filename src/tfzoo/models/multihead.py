@@ -171,9 +171,16 @@ class CrossAttention(SelfOrCrossAttention):
 
     def keep_memory(self, memory: Tensor, cache: LayerCache) -> None:
         """Put the keys, from :meth:`prepare_keys`, and values of the encoder's output ``(b k d)``
-        into an empty cache.
+        into an empty cache, in the order in which each step reads them.
         """
-        cache.append(k=self.prepare_keys(self.keys(memory)), v=self.values(memory))
+        k, v = self.read_memory(memory)
+        cache.append(k=k.contiguous(), v=v.contiguous())
+
+    def read_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys, from :meth:`prepare_keys`, and values: ``(b k d) -> (b h|kv_heads k *), (b kv_heads
+        k e)``.
+        """
+        return self.prepare_keys(self.keys(memory)), self.values(memory)
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """``(b q d) -> (b q d)``
@@ -181,12 +188,13 @@ class CrossAttention(SelfOrCrossAttention):
         With a cache, ``x`` has one row per hypothesis, and keys and values have one per sentence.
         The hypotheses of a sentence are then computed as its queries.
         """
-        cached = LayerCache() if context.cache is None else context.cache.source[layer]
-        if not cached.tensors:
-            if context.memory is None:
-                raise ValueError("cross-attention needs a memory")
-            self.keep_memory(context.memory, cached)
-        k, v = cached.tensors["k"], cached.tensors["v"]
+        cached = None if context.cache is None else context.cache.source[layer].tensors
+        if cached:
+            k, v = cached["k"], cached["v"]
+        elif context.memory is not None:
+            k, v = self.read_memory(context.memory)
+        else:
+            raise ValueError("cross-attention needs a memory")
         queries = x
         if x.shape[0] != k.shape[0]:
             each = x.shape[0] // k.shape[0]
