@@ -81,7 +81,7 @@ def test_without_causality_there_may_be_more_queries_than_keys() -> None:
 
 def test_layers_that_share_a_mask_share_its_matrices() -> None:
     mask = Mask(causal=True, keys=torch.tensor([[False, True, True]]))
-    for matrix in (mask.boolean, mask.fully_masked):
+    for matrix in (mask.boolean, mask.fully_masked, mask.shown):
         assert matrix(3, 3, CPU) is not None
         assert matrix(3, 3, CPU) is matrix(3, 3, CPU)
 
