@@ -54,7 +54,8 @@ def test_a_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Small, on a few lines in the form in which it wants its text."""
     monkeypatch.chdir(tmp_path)
     tree = yaml.safe_load(sources.find_recipe(name).read_text("utf-8"))
-    given = (translated if tree["task"] == "translation" else classified)(tree["data"])
+    give = translated if tree["task"] == "translation" else classified
+    given = give(tree["data"], *(["number"] if tree["task"] == "regression" else []))
     feedforward = tree["model"].get("feedforward")
     given += (
         ["--model.feedforward.hidden", "16"]
@@ -98,21 +99,27 @@ def translated(data: dict[str, Any]) -> list[str]:
     ]
 
 
-def classified(data: dict[str, Any]) -> list[str]:
-    """A few labelled texts, and what a classifier's recipe is told of them."""
+def classified(data: dict[str, Any], label: str = "word") -> list[str]:
+    """A few labelled texts, or pairs of texts, and what a classifier's recipe is told of them."""
     if "dataset" in data:
         small = {"depth": 3, "arguments": 3, "distance": 2, "min_length": 4, "max_length": 40}
         small |= {"longer": 4, "each": 4, **SIZES}
         known = describe("dataset", spec_name(data["dataset"])).options
         return [f"--data.dataset.{name}={small[name]}" for name in small if name in known]
+    columns = data.get("text_column", "text")
+    names = [*([columns] if isinstance(columns, str) else columns), "label"]
+    assert data.get("label_column", "label") == "label"
     for split in ("train", "test"):
-        texts = [f"{word} {number} words" for number in range(40) for word in ("many", "few", "no")]
-        rows = "".join(f"{text}\t{text.partition(' ')[0]}\n" for text in texts)
+        rows = [
+            [
+                *[f"{word} {number} words"] * (len(names) - 1),
+                str(number) if label == "number" else word,
+            ]
+            for number in range(40)
+            for word in ("many", "few", "no")
+        ]
         path = Path(data.get(split) or split).with_suffix(".tsv")
-        path.write_text(
-            f"{data.get('text_column', 'text')}\t{data.get('label_column', 'label')}\n{rows}",
-            "utf-8",
-        )
+        path.write_text("".join("\t".join(row) + "\n" for row in [names, *rows]), "utf-8")
     return ["--data.root", "."]
 
 

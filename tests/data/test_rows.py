@@ -183,7 +183,10 @@ def test_numbers_of_numpy_and_torch_are_labels() -> None:
     ("rows", "words"),
     [
         ([*TUPLES, "text"], r"data.train\[12\]: a row is \(text, label\) or .*, not a str"),
-        ([("a", "b", "c")], r"data.train\[0\].* not a tuple of 3: two texts .* join them in one"),
+        (
+            [("a", "b", "c")],
+            r"data.train\[0\].* not a tuple of 3; for pairs of texts, set data.text_column",
+        ),
         (
             [{"text": "a", "lable": "b"}],
             r"data.train\[0\]: no column 'label'. Did you mean 'lable'",
@@ -329,20 +332,16 @@ def test_rows_in_a_recipe_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "data.train must be str, not {" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("text_column", "Pairs of texts are not supported: join them in one column"),
-        ("label_column", "For several labels of a text in it, set task: multilabel_classification"),
-    ],
-)
-def test_two_columns_where_there_is_one_are_refused_with_what_to_do(
-    key: str, words: str, capsys: pytest.CaptureFixture[str]
+def test_two_columns_of_labels_are_refused_with_what_to_do(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(BadOption, match=f"data.{key} takes one column. {words}"):
-        ClassificationData(train=TUPLES, **{key: ["a", "b"]})  # type: ignore[arg-type]
-    assert main(["fit", "classification/trec6", f"--data.{key}", "[a, b]"]) == 2
-    assert f"tfzoo: --data.{key}: data.{key} takes one column. {words}" in capsys.readouterr().err
+    words = (
+        "data.label_column takes one column. For several labels of a text in it, set task: multi"
+    )
+    with pytest.raises(BadOption, match=words):
+        ClassificationData(train=TUPLES, label_column=["a", "b"])  # type: ignore[arg-type]
+    assert main(["fit", "classification/trec6", "--data.label_column", "[a, b]"]) == 2
+    assert f"tfzoo: --data.label_column: {words}" in capsys.readouterr().err
 
 
 def test_numbers_with_fractions_are_no_labels() -> None:

@@ -17,9 +17,11 @@ from torch.utils.data import Dataset
 from tfzoo.base.registry import Spec
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several
+from tfzoo.data.pairs import PairEncoder, shortened
 from tfzoo.data.parallel_batch import epoch_of, padded, sentences_of, whole
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Tokenizer, restored
+from tfzoo.errors import BadRun
 
 
 @dataclass
@@ -95,6 +97,8 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
     the labels are not known; ``rows`` are the rows of the split that are used, and ``lines`` is its
     text, where it is needed.
     Of a sequence with more than ``max_length`` tokens, the first ones are used; EOS follows them.
+    Of ``pairs``, whose texts a separator divides, those of both texts
+    (:func:`tfzoo.data.pairs.truncate`).
     """
 
     def __init__(
@@ -105,7 +109,10 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
         max_length: int,
         lines: Sequence[str] = (),
         dropout: TokenDropout | None = None,
+        *,
+        pairs: bool = False,
     ) -> None:
+        self.pairs = pairs
         self.sequences, self.labels, self.rows = sequences, labels, rows
         self.max_length, self.lines, self.dropout = max_length, lines, dropout
 
@@ -122,7 +129,11 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
 
     def __getitem__(self, batch: Sequence[int]) -> ClassificationBatch:
         rows = self.rows[np.asarray(batch)]
-        tokens, padding = padded(self.sequences, rows, bos=False, max_length=self.max_length)
+        if self.pairs and (self.sequences.lengths[rows] > self.max_length).any():
+            short = shortened(self.sequences, rows, self.max_length)
+            tokens, padding = padded(short, np.arange(len(rows)), bos=False)
+        else:
+            tokens, padding = padded(self.sequences, rows, bos=False, max_length=self.max_length)
         if self.dropout is not None:
             tokens = self.dropout(tokens, rows, epoch_of(batch))
         dtype = np.float32 if self.labels.dtype.kind == "f" else np.int64
@@ -142,26 +153,45 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
 @dataclass
 class Vocabulary:
     """The tokenizer of a classifier and its labels: class k is ``labels[k]``. ``spec`` is the name
-    and the options of the tokenizer.
+    and the options of the tokenizer; ``texts`` are the names of the texts that one example has,
+    two for pairs.
     """
 
     tokenizer: Tokenizer
     labels: list[str]
     spec: Spec = "bpe"
+    texts: Sequence[str] = ("text",)
 
     def __post_init__(self) -> None:
         check_several(self.labels)
 
+    @property
+    def pairs(self) -> bool:
+        """Whether an example is a pair of texts."""
+        return len(self.texts) == 2
+
+    @property
+    def encoder(self) -> Tokenizer | PairEncoder:
+        """What encodes an example: a text, or a pair as one text (:mod:`tfzoo.data.pairs`)."""
+        return PairEncoder(self.tokenizer) if self.pairs else self.tokenizer
+
     def state(self) -> dict[str, Any]:
         """Plain values from which :meth:`restore` builds it; part of every checkpoint."""
         spec = self.spec if isinstance(self.spec, str) else dict(self.spec)
-        return {"tokenizer": spec, "state": self.tokenizer.state(), "labels": list(self.labels)}
+        return {
+            "tokenizer": spec,
+            "state": self.tokenizer.state(),
+            "labels": list(self.labels),
+            "texts": list(self.texts),
+        }
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> Vocabulary:
         """Build the vocabulary from its :meth:`state`; needs neither text nor cache."""
-        tokenizer = restored(state["tokenizer"], state["state"])
-        return cls(tokenizer, list(state["labels"]), state["tokenizer"])
+        tokenizer, texts = restored(state["tokenizer"], state["state"]), list(state["texts"])
+        if len(texts) not in (1, 2) or not all(isinstance(name, str) for name in texts):
+            raise BadRun("the checkpoint's contents do not match: an example has one or two texts")
+        return cls(tokenizer, list(state["labels"]), state["tokenizer"], texts)
 
 
 class LabelEncoder:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.data import cache
+from tfzoo.data.pairs import names_of
 from tfzoo.data.table import NESTED, cell, no_column
 from tfzoo.errors import BadData, BadOption, UnknownName
 
@@ -30,13 +31,14 @@ class HubText:
     def __init__(self, rows: Any, columns: tuple[str, str], path: str) -> None:
         self.columns, self.path = columns, path
         names = list(rows.column_names)
-        for column in columns:
+        wanted = [name for column in columns for name in names_of(column)]
+        for column in wanted:
             if column not in names and NESTED not in names:
                 raise no_column(column, names, path)
-        self.rows = rows.select_columns([name for name in (*columns, NESTED) if name in names])
+        self.rows = rows.select_columns([name for name in (*wanted, NESTED) if name in names])
         self.classes: dict[str, list[str]] = {
             column: rows.features[column].names
-            for column in columns
+            for column in wanted
             if hasattr(rows.features.get(column), "names")
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +11,10 @@ import numpy as np
 from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.pairs import pair_lines, truncate
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset, checked_lines
-from tfzoo.data.tokenizer import Tokenizer, TokenizerPair
+from tfzoo.data.prepare import Encoder
+from tfzoo.data.tokenizer import TokenizerPair
 
 OnTruncated = Callable[[list[int], int], object]
 """Called with the indices of truncated lines, if there are any, and the number of tokens that are
@@ -67,37 +69,52 @@ def translation_batches(
 
 
 def text_batches(
-    lines: Iterable[str],
+    lines: Iterable[str | Sequence[str]],
     vocabulary: Vocabulary,
     max_tokens: int = 4096,
     max_length: int | None = None,
     on_truncated: OnTruncated | None = None,
 ) -> Iterator[ClassificationBatch]:
-    """Batches of lines, as :func:`translation_batches`; ``label`` is empty."""
-    lines = checked_lines(lines)
+    """Batches of lines, as :func:`translation_batches`; ``label`` is empty. Of a model that reads
+    pairs, a line is ``first<TAB>second``, or two texts.
+
+    Raises:
+        BadData: a line is no text, or no pair where the model reads pairs.
+    """
+    lines = checked_lines(pair_lines(lines) if vocabulary.pairs else lines)
     if not lines:
         return
-    ids = truncated(encoded(lines, vocabulary.tokenizer), max_length, on_truncated)
+    cut = truncate if vocabulary.pairs else first_tokens
+    ids = truncated(encoded(lines, vocabulary.encoder), max_length, on_truncated, cut)
     sequences, classes = Sentences.of(ids), np.zeros(0, np.int64)
     longest = int(sequences.lengths.max())
-    dataset = ClassificationDataset(sequences, classes, np.arange(len(lines)), longest)
-    for rows in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
-        batch = dataset[rows]
+    rows = np.arange(len(lines))
+    dataset = ClassificationDataset(sequences, classes, rows, longest, pairs=vocabulary.pairs)
+    for chosen in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
+        batch = dataset[chosen]
         yield replace(batch, source_text=[lines[i] for i in batch.index])
 
 
-def encoded(lines: list[str], tokenizer: Tokenizer) -> list[list[int]]:
+def encoded(lines: list[str], tokenizer: Encoder) -> list[list[int]]:
     """The ids of each line; a line of spaces alone has none, as in training."""
     return tokenizer.encode([line if line.strip() else "" for line in lines])
 
 
+def first_tokens(ids: list[int], most: int) -> list[int]:
+    """The first ``most`` tokens."""
+    return ids[:most]
+
+
 def truncated(
-    lines: list[list[int]], max_length: int | None, on_truncated: OnTruncated | None
+    lines: list[list[int]],
+    max_length: int | None,
+    on_truncated: OnTruncated | None,
+    cut: Callable[[list[int], int], list[int]] = first_tokens,
 ) -> list[list[int]]:
-    """The ids of each line, truncated so that ``max_length`` tokens remain with EOS."""
+    """The ids of each line, truncated by ``cut`` so that ``max_length`` tokens remain with EOS."""
     if max_length is None:
         return lines
     tokens = max_length - 1
     if rows := [index for index, ids in enumerate(lines) if len(ids) > tokens]:
         (on_truncated or warn_truncated)(rows, tokens)
-    return [ids[:tokens] for ids in lines]
+    return [cut(ids, tokens) if len(ids) > tokens else ids for ids in lines]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
@@ -16,6 +16,7 @@ from tfzoo.data.classification_batch import (
 )
 from tfzoo.data.lines import LIMITS, Limits
 from tfzoo.data.module import TextData
+from tfzoo.data.pairs import TAB, Pair, names_of, parts
 from tfzoo.data.prepare import (
     Examples,
     SplitFingerprint,
@@ -31,10 +32,6 @@ from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.validation_split import Division, ValidationSplit
 from tfzoo.errors import BadData, BadOption
 
-ONE_TEXT = Single(
-    "takes one column. Pairs of texts are not supported: join them in one column, with a sign "
-    "between them that occurs nowhere else"
-)
 ONE_LABEL = Single(
     "takes one column. For several labels of a text in it, set task: multilabel_classification"
 )
@@ -52,7 +49,7 @@ class TextKeywords(TypedDict, total=False):
     val: Split | None
     test: Split | dict[str, Split] | None
     delimiter: str
-    text_column: str
+    text_column: str | list[str]
     label_column: str
     tokenizer: TokenizerSpec
     max_tokens: int
@@ -93,7 +90,9 @@ class LabelledText(TextData):
 
     Args:
         text_column, label_column: columns of a table, keys of rows, or endings of the two files of
-            lines. Other columns are ignored.
+            lines. Other columns are ignored. Two text columns, ``["premise", "hypothesis"]``, hold
+            pairs of texts, which are read from tables and rows: a text is then
+            ``first<TAB>second``, and its tokens are those of both, with EOS between them.
         delimiter: what separates the columns of a ``.csv``.
         tokenizer: name and options of the tokenizer.
         max_tokens: maximum number of tokens of a batch, with padding.
@@ -126,7 +125,7 @@ class LabelledText(TextData):
         val: Split | None = None,
         test: Split | dict[str, Split] | None = None,
         delimiter: str = ",",
-        text_column: Annotated[str, ONE_TEXT] = "text",
+        text_column: str | list[str] = "text",
         label_column: Annotated[str, ONE_LABEL] = "label",
         tokenizer: TokenizerSpec = "bpe",
         max_tokens: int = 4096,
@@ -147,15 +146,8 @@ class LabelledText(TextData):
             workers=workers,
         )
         check_range("data.val_fraction", val_fraction, gt=0, lt=1)
-        columns = {
-            "text_column": (text_column, ONE_TEXT),
-            "label_column": (label_column, ONE_LABEL),
-        }
-        for key, (column, one) in columns.items():
-            if not isinstance(column, str):
-                raise BadOption(f"data.{key} {one.why}")
-        if text_column == label_column:
-            raise BadOption(f"data.text_column and data.label_column are both {text_column!r}")
+        if not isinstance(label_column, str):
+            raise BadOption(f"data.label_column {ONE_LABEL.why}")
         self.text = TextSource(
             dataset,
             name,
@@ -171,7 +163,8 @@ class LabelledText(TextData):
         self.dataset, self.built_in = dataset or "", self.text.built_in
         if self.built_in is not None and not hasattr(self.built_in, "labels"):
             raise BadOption(f"dataset {self.built_in.entry.name!r} is for translation; no labels")
-        self.columns = text_column, self.label_cells(label_column)
+        names = getattr(self.built_in, "text_columns", text_column)
+        self.columns = column_of(names, label_column), self.label_cells(label_column)
         self.val_fraction = val_fraction
         self._vocabulary: Vocabulary | None = None
         self.sets: dict[str, ClassificationDataset] = {}
@@ -224,13 +217,30 @@ class LabelledText(TextData):
         held_out = {text for text, _ in held["val"]} if self.holds_out else set()
         self._separate_unseen(held, read, read["train"].known | held_out)
         if self._vocabulary is None:
-            train, count = self.splits["train"], read["train"].examples
-            lines = (text for text, _ in train)
-            tokenizer = train_tokenizer(lines, read["train"].source, self.tokenizer, count)
-            self._vocabulary = Vocabulary(tokenizer, self.labels_in(read), self.tokenizer)
+            self._vocabulary = self._new_vocabulary(read)
+        self._check_pairs(self._vocabulary)
         sets = {name: self._encode(name, held.get(name, []), read[name]) for name in self.splits}
         self._filter(sets)
         self.sets = sets
+
+    def _check_pairs(self, vocabulary: Vocabulary) -> None:
+        """Raise BadOption unless the vocabulary reads as many texts as an example has."""
+        if vocabulary.pairs != isinstance(self.columns[0], Pair):
+            reads, named = (
+                ("pairs of texts", "one column") if vocabulary.pairs else ("single texts", "two")
+            )
+            raise BadOption(f"the model reads {reads}, and data.text_column names {named}")
+
+    def _new_vocabulary(self, read: Mapping[str, SplitFingerprint]) -> Vocabulary:
+        """The tokenizer and the labels of training."""
+        train, names = self.splits["train"], names_of(self.columns[0])
+        content, count = read["train"].source, read["train"].examples
+        lines = (text for text, _ in train)
+        if len(names) == 2:
+            content, count = f"{content} pairs", 2 * count
+            lines = (text for pair in lines for text in parts(pair))
+        tokenizer = train_tokenizer(lines, content, self.tokenizer, count)
+        return Vocabulary(tokenizer, self.labels_in(read), self.tokenizer, names)
 
     def _separate_unseen(
         self,
@@ -253,9 +263,9 @@ class LabelledText(TextData):
     ) -> ClassificationDataset:
         """The ids and the classes of a split."""
         rows = self.splits[name]
-        tokenizer, made_by = self.vocabulary.tokenizer, identity("tokenizer", self.vocabulary.spec)
-        texts = (text for text, _ in rows)
-        ids = encode_lines(texts, read.source, tokenizer, made_by, name, read.examples)
+        made_by, texts = identity("tokenizer", self.vocabulary.spec), (text for text, _ in rows)
+        vocabulary = self.vocabulary
+        ids = encode_lines(texts, read.source, vocabulary.encoder, made_by, name, read.examples)
         dropout = TokenDropout(self.token_dropout, self.seed) if name == "train" else None
         return ClassificationDataset(
             ids,
@@ -264,6 +274,7 @@ class LabelledText(TextData):
             self.max_length,
             [text for text, _ in held],
             dropout,
+            pairs=vocabulary.pairs,
         )
 
     def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
@@ -277,7 +288,7 @@ class LabelledText(TextData):
     def _filter(self, sets: Mapping[str, ClassificationDataset]) -> None:
         """Leave sequences without a token out of training, and count those that are cut."""
         train = sets["train"]
-        train.rows = np.flatnonzero(train.sequences.lengths)
+        train.rows = np.flatnonzero(train.sequences.lengths > int(train.pairs))  # its separator
         empty = len(train.sequences) - len(train)
         self.skipped = {"without a token": empty} if empty else {}
         if len(train) == 0:
@@ -291,7 +302,8 @@ class LabelledText(TextData):
             sizes = {name: len(self.sets[name]) for name in self.cut}
             cut = ", ".join(f"{n:,} of {sizes[name]:,} in {name}" for name, n in self.cut.items())
             remarks.append(
-                f"only the first {self.max_length} tokens of long sequences are used "
+                f"only the first {self.max_length} tokens of long "
+                f"{'pairs, of both texts,' if self.vocabulary.pairs else 'sequences'} are used "
                 f"(data.max_length): {cut}"
             )
         return remarks
@@ -307,3 +319,21 @@ class LabelledText(TextData):
         return splits | {
             name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
         }
+
+
+def column_of(names: str | Sequence[str], label: str) -> str:
+    """The column of texts, or both columns of pairs of texts, that the option names.
+
+    Raises:
+        BadOption: there are more than two, or one of them is named twice, also as ``label``.
+    """
+    each = [names] if isinstance(names, str) else [*names]
+    if len(each) not in (1, 2) or not all(isinstance(name, str) for name in each):
+        raise BadOption(
+            f"data.text_column takes one column, or two for pairs of texts, not {names!r}"
+        )
+    if label in each:
+        raise BadOption(f"data.text_column and data.label_column are both {label!r}")
+    if len({*each}) < len(each):
+        raise BadOption(f"data.text_column: both texts of a pair are {each[0]!r}")
+    return Pair(TAB.join(each)) if len(each) == 2 else each[0]

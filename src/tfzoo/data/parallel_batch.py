@@ -20,7 +20,7 @@ from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData
 
 
-def checked_lines(lines: Iterable[str]) -> list[str]:
+def checked_lines(lines: Iterable[Any]) -> list[str]:
     """The lines that a user wants translated or classified, as a list.
 
     Raises:

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tfzoo.data.hub import HubText
+from tfzoo.data.pairs import Pair, names_of
 from tfzoo.data.table import cell, no_column, text_of
 from tfzoo.errors import BadData, BadOption
 
@@ -30,8 +31,9 @@ else:
 
 
 class GivenRows:
-    """Iterates over the pairs of text in ``rows``, as often as wanted. A row is a dict with both
-    ``columns``, or a tuple of two. ``path`` is the name of the rows in error messages.
+    """Iterates over the two cells of each of ``rows``, as often as wanted. A row is a dict with
+    both ``columns``, or a tuple of them; a column that is a pair of texts is two of these. ``path``
+    is the name of the rows in error messages.
 
     Raises (while iterating):
         BadData: a row is something else, lacks a column, or has a cell that is not text.
@@ -50,14 +52,18 @@ class GivenRows:
 
     def _pair(self, row: Any, where: str) -> tuple[str, str]:
         first, second = self.columns
+        names = [name for column in self.columns for name in names_of(column)]
+        if isinstance(row, tuple | list) and len(row) == len(names):
+            if not isinstance(first, Pair):
+                return text_of(row[0], first, where), text_of(row[1], second, where)
+            row = dict(zip(names, row, strict=True))
         if isinstance(row, Mapping):
             return cell(row, first, where), cell(row, second, where)
-        if isinstance(row, tuple | list) and len(row) == 2:
-            return text_of(row[0], first, where), text_of(row[1], second, where)
         found = type(row).__name__
         if isinstance(row, tuple | list):
-            found += f" of {len(row)}: two texts in a row are not supported, join them in one"
-        wanted = f"({first}, {second}) or {{{first!r}: ..., {second!r}: ...}}"
+            found += f" of {len(row)}"
+            found += "; for pairs of texts, set data.text_column to two names" * (len(row) == 3)
+        wanted = f"({', '.join(names)}) or {{{', '.join(f'{name!r}: ...' for name in names)}}}"
         raise BadData(f"{where}: a row is {wanted}, not a {found}")
 
 
@@ -95,14 +101,15 @@ def given_rows(rows: Any, columns: tuple[str, str], path: str) -> GivenRows | Gi
     return GivenRows(rows, columns, path)
 
 
-def table_rows(frame: Any, columns: tuple[str, str], path: str) -> list[tuple[Any, Any]]:
-    """The cells of two columns of a pandas table; None where one is missing."""
+def table_rows(frame: Any, columns: tuple[str, str], path: str) -> list[tuple[Any, ...]]:
+    """The cells of columns of a pandas table; None where one is missing."""
     names = [str(name) for name in frame.columns]
-    for column in columns:
+    wanted = [name for column in columns for name in names_of(column)]
+    for column in wanted:
         if names.count(column) != 1:
             raise no_column(column, names, path)
-    two = frame[list(columns)].astype(object)
-    return list(two.where(two.notna(), None).itertuples(index=False, name=None))
+    cells = frame[wanted].astype(object)
+    return list(cells.where(cells.notna(), None).itertuples(index=False, name=None))
 
 
 def is_from(package: str, cls: str, value: object) -> bool:

@@ -24,10 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.data.lines import BLOCK, LIMITS, Limits, check_unicode, read_lines, stat_fingerprint
+from tfzoo.data.pairs import Pair, joined, names_of
 from tfzoo.errors import BadData, did_you_mean, listing
 
 Row = tuple[int, str, str]
 """The number of the line in which a row begins (in Parquet, of the row), and its two cells."""
+
+Cell = Callable[[Sequence[str]], str]
+"""Takes the cell of a column out of the cells of a row."""
 
 
 class Table:
@@ -80,17 +84,24 @@ class Table:
         first, second = (cell(row, column, where) for column in self.columns)
         return first, second
 
+    @property
+    def names(self) -> list[str]:
+        """The columns of the file that are read."""
+        return [name for column in self.columns for name in names_of(column)]
+
 
 def tabbed(table: Table) -> Iterator[Row]:
     """The rows of a ``.tsv``."""
-    names: Sequence[str] = table.columns
-    (first, second), width = (0, 1), 2
+    names: Sequence[str] = table.columns  # of a file without a header
+    first: Cell = itemgetter(0)
+    second: Cell = itemgetter(1)
+    width = 2
     for number, line in enumerate(read_lines(table.path, table.limits), 1):
         row = line.split("\t")
         if not line or "\r" in line:
             check_line(line, f"{table.path}, line {number:,}")
         if number == 1 and (table.header or set(table.columns) <= set(row)):
-            names, width, (first, second) = row, len(row), columns_at(row, table)
+            names, width, (first, second) = row, len(row), cells_at(row, table)
             continue
         if len(row) != width:
             missing = len(row) < width
@@ -99,7 +110,7 @@ def tabbed(table: Table) -> Iterator[Row]:
             raise BadData(
                 f"{table.path}, line {number:,}: {columns(row)} instead of {width}, {wanted}; {few}"
             )
-        yield number, row[first], row[second]
+        yield number, first(row), second(row)
 
 
 def commas(table: Table) -> Iterator[Row]:
@@ -113,25 +124,27 @@ def commas(table: Table) -> Iterator[Row]:
             yield line + "\n"
 
     reader = csv.reader(lines(), strict=True, delimiter=table.delimiter)
-    width, places = 0, (0, 0)
+    width = 0
+    first: Cell
+    second: Cell
     limit = csv.field_size_limit(table.limits.line)
     try:
         for row in reader:
-            first, begun = begun + 1, reader.line_num
+            line, begun = begun + 1, reader.line_num
             if not width:
                 check_delimiter(row, table)
-                width, places = len(row), columns_at(row, table)
+                width, (first, second) = len(row), cells_at(row, table)
                 continue
             if not row:
-                raise BadData(f"{table.path}, line {first:,}: {BLANK}")
+                raise BadData(f"{table.path}, line {line:,}: {BLANK}")
             if len(row) != width:
                 missing = len(row) < width
                 sign = "comma" if table.delimiter == "," else repr(table.delimiter)
                 few = f"a {sign} is missing" if missing else f"a cell with a {sign} needs quotes"
                 raise BadData(
-                    f"{table.path}, line {first:,}: {columns(row)} instead of {width}; {few}"
+                    f"{table.path}, line {line:,}: {columns(row)} instead of {width}; {few}"
                 )
-            yield first, row[places[0]], row[places[1]]
+            yield line, first(row), second(row)
     except csv.Error as error:
         if "field limit" in str(error):
             error = csv.Error(f"a cell over {table.limits.line:,} characters; data.max_line")
@@ -151,7 +164,7 @@ def objects(table: Table) -> Iterator[Row]:
         except (ValueError, RecursionError) as error:
             raise BadData(f"{where}: not JSON ({error})") from None
         if not isinstance(row, dict):
-            wanted = ", ".join(f'"{name}": ...' for name in table.columns)
+            wanted = ", ".join(f'"{name}": ...' for name in table.names)
             raise BadData(f"{where}: a row is an object, {{{wanted}}}, not {line[:40]}")
         yield number, *table.cells(row, where)
 
@@ -183,12 +196,12 @@ def parquet(table: Table) -> Iterator[Row]:
                         table.limits.check_unpacked(table.path, whole.tell())
             with ParquetFile(whole if table.path.suffix == ".gz" else stream) as file:
                 names = file.schema_arrow.names
-                wanted = [name for name in (*table.columns, NESTED) if name in names]
+                wanted = [name for name in (*table.names, NESTED) if name in names]
                 count, groups = 0, range(file.metadata.num_row_groups)
                 sizes = (file.metadata.row_group(group).total_byte_size for group in groups)
                 table.limits.check_unpacked(table.path, sum(sizes))
                 if NESTED not in names:
-                    columns_at(names, table)
+                    cells_at(names, table)
                 for batch in file.iter_batches(BATCH, columns=wanted):
                     rows = (
                         (number, *table.cells(row, f"{table.path}, row {number:,}"))
@@ -248,12 +261,20 @@ def check_delimiter(names: Sequence[str], table: Table) -> None:
             )
 
 
-def columns_at(names: Sequence[str], table: Table) -> tuple[int, int]:
-    """The indices of the two columns among those of a file."""
-    for column in table.columns:
-        if names.count(column) != 1:
-            raise no_column(column, names, str(table.path))
-    return names.index(table.columns[0]), names.index(table.columns[1])
+def cells_at(names: Sequence[str], table: Table) -> tuple[Cell, Cell]:
+    """What takes the cells of the two columns out of a row, whose columns have these names."""
+    for name in table.names:
+        if names.count(name) != 1:
+            raise no_column(name, names, str(table.path))
+    first, second = (cell_at([*map(names.index, names_of(one))]) for one in table.columns)
+    return first, second
+
+
+def cell_at(places: Sequence[int]) -> Cell:
+    """What takes the text at these places, of which a pair has two, out of a row."""
+    if len(places) == 1:
+        return itemgetter(places[0])
+    return lambda row: joined(row[place] for place in places)
 
 
 def no_column(column: str, names: Iterable[str], where: str) -> BadData:
@@ -270,6 +291,8 @@ def no_column(column: str, names: Iterable[str], where: str) -> BadData:
 
 def cell(row: Mapping[str, Any], column: str, where: str) -> str:
     """One cell as text."""
+    if isinstance(column, Pair):
+        return joined(cell(row, name, where) for name in names_of(column))
     if column not in row and isinstance(row.get(NESTED), Mapping):
         row = row[NESTED]
     if column not in row:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.lines import LIMITS, Limits, find_file, missing, read_lines, stat_fingerprint
+from tfzoo.data.pairs import Pair
 from tfzoo.data.remote import file_name, is_address, local_copy
 from tfzoo.data.table import FORMS, Table
 from tfzoo.errors import BadData, BadOption
@@ -126,8 +127,9 @@ def find_text(
             return PlainText(lines, limits)
         if path.is_dir():
             raise BadData(f"{path} is a folder; a pattern names the files in it: {path}/*.txt")
+    pairs = isinstance(first, Pair)  # which are in tables alone
     names = [f"{path.name}.{ending}" for ending in (first, second)]
-    found = [find_file(path.parent / name) for name in names]
+    found = [None, None] if pairs else [find_file(path.parent / name) for name in names]
     if found[0] is not None and found[1] is not None:
         return ParallelText(found[0], found[1], limits)
     tables = [
@@ -143,6 +145,8 @@ def find_text(
         return Table(
             tables[0], columns or (first, second), header=header, delimiter=delimiter, limits=limits
         )
+    if pairs:
+        raise missing(path.parent, [" or ".join(f"{path.name}{ending}" for ending in FORMS)])
     if not any(found) and find_file(path) is not None:
         stem = plain.with_suffix("")
         raise BadData(
@@ -241,6 +245,8 @@ def remote_text(
         return Table(local_copy(address), wanted, header=header, delimiter=delimiter, limits=limits)
     if first == second:
         return PlainText(local_copy(address), limits)
+    if isinstance(first, Pair):
+        raise BadData(f"{address}: pairs of texts are read from tables: {', '.join(FORMS)}")
     path, chain, archive = address.partition("::")
     source, target = (f"{path}.{ending}{chain}{archive}" for ending in (first, second))
     return ParallelText(local_copy(source), local_copy(target), limits)

@@ -255,6 +255,11 @@ class Task(L.LightningModule):
         """What the task's command writes: a header, if any, and the function of input lines."""
         raise NotImplementedError
 
+    @property
+    def text_names(self) -> list[str]:
+        """The names of the texts that one answer is about: two where the model reads pairs."""
+        return ["text"]
+
     def answers(self, texts: Sequence[str]) -> list[Any]:
         """The :attr:`Answer` to each text."""
         raise NotImplementedError

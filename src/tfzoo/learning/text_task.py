@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tfzoo.base.special_ids import PAD
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated, text_batches
+from tfzoo.data.pairs import SEPARATOR, pair_lines, parts, title
 from tfzoo.learning import attention, foreign
 from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Task
 from tfzoo.models.classifier import TransformerClassifier
@@ -34,6 +35,24 @@ class TextTask(Task):
     tokenizer_of_data = "vocabulary"
     model: Any
     tokenizer: Vocabulary
+
+    def __init__(
+        self, model: nn.Module, tokenizer: Vocabulary, settings: Mapping[str, Any], seed: int
+    ) -> None:
+        super().__init__(model, tokenizer, settings, seed)
+        if tokenizer.pairs and not self.foreign:
+            self.model.separator = SEPARATOR
+
+    @property
+    def text_names(self) -> list[str]:
+        return list(self.tokenizer.texts)
+
+    def text_columns(self, batch: ClassificationBatch) -> dict[str, list[str]]:
+        """The texts of a batch by the columns of ``tfzoo predict``."""
+        if not self.tokenizer.pairs:
+            return {"text": batch.source_text}
+        first, second = zip(*map(parts, batch.source_text), strict=True)
+        return {"first": [*first], "second": [*second]}
 
     @classmethod
     def outputs(cls, vocabulary: Vocabulary | None) -> int:
@@ -81,7 +100,7 @@ class TextTask(Task):
 
     def for_lines(
         self,
-        lines: Iterable[str],
+        lines: Iterable[str | Sequence[str]],
         function: Callable[[ClassificationBatch], list[T]],
         *,
         max_tokens: int = 4096,
@@ -91,7 +110,8 @@ class TextTask(Task):
         """Apply ``function`` to batches of the lines; return the results in the order of the lines.
 
         Args:
-            lines: texts. A text longer than :meth:`max_length` is truncated.
+            lines: texts; or pairs, ``(first, second)`` or ``"first<TAB>second"``, where the model
+                reads pairs. A text longer than :meth:`max_length` is truncated.
             function: returns a list with an item for each text of a batch.
             max_tokens: maximum number of tokens of a batch.
             progress: called with the number of lines of each finished batch.
@@ -104,7 +124,7 @@ class TextTask(Task):
         batches = text_batches(lines, self.tokenizer, max_tokens, self.max_length(), on_truncated)
         return self.in_order(batches, function, progress)
 
-    def answers(self, texts: Iterable[str]) -> list[Any]:
+    def answers(self, texts: Iterable[str | Sequence[str]]) -> list[Any]:
         truncated: set[int] = set()
         found = self.for_lines(
             texts, self.answers_of, on_truncated=lambda rows, _: truncated.update(rows)
@@ -113,32 +133,34 @@ class TextTask(Task):
             found[row].truncated = True
         return found
 
-    def attention(self, text: str) -> AttentionMaps:
+    def attention(self, text: str | Sequence[str]) -> AttentionMaps:
         """The attention maps of one text, layer by layer::
 
             for one in task.attention("[MAX 4 3 ]"):
                 print(one.layer, one.weights.shape, one.keys)
 
         A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text is
-        truncated to :meth:`max_length`.
+        truncated to :meth:`max_length`. A pair is ``(first, second)`` or ``"first<TAB>second"``.
 
         Raises:
-            BadData: the text is empty.
+            BadData: the text is empty, or not one text.
             BadOption: the model is not tfzoo's, or no layer has a map.
 
         Warns:
             UserWarning: names the layers without a map; or says that the text is truncated.
         """
         notes: list[str] = []
+        line: Any = pair_lines([text])[0] if self.tokenizer.pairs else text
 
         def maps(batch: ClassificationBatch) -> list[AttentionMaps]:
             tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
             sides: attention.Tokens = {"encoder": (tokens, tokens)}
             found, (answer,) = attention.record(self.model, lambda: self.answers_of(batch), sides)
-            return [attention.page_of(self, found, text, self.facts(answer), notes)]
+            shown = title(line)
+            return [attention.page_of(self, found, shown, self.facts(answer), notes)]
 
-        attention.check(self, text)
-        (page,) = self.for_lines([text], maps, on_truncated=attention.add_note(notes))
+        attention.check(self, line)
+        (page,) = self.for_lines([line], maps, on_truncated=attention.add_note(notes))
         return page
 
 

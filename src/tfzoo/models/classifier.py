@@ -61,6 +61,10 @@ class TransformerClassifier(nn.Module):
     """The arguments of the constructor."""
     pad: int = PAD
     """The id of padding."""
+    separator: int | None = None
+    """The id that ends the first text of a pair: with ``token_types``, tokens after it have type 1
+    where types are not given.
+    """
 
     @with_stack_options
     def __init__(
@@ -116,7 +120,7 @@ class TransformerClassifier(nn.Module):
         self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
     ) -> Tensor:
         """Logits: ``(b n) -> (b classes)``. Ids equal to ``pad`` are padding; ``padding`` is its
-        side. ``types`` ``(b n)`` are the tokens' types, by default 0.
+        side. ``types`` ``(b n)`` are the tokens' types, by default 0, or those of a pair.
         """
         pooled = self.pooling(self.encode(text, types, padding=padding), self.valid(text, padding))
         return self.head(dropout(pooled, self.pooled_dropout if self.training else 0.0))
@@ -126,8 +130,22 @@ class TransformerClassifier(nn.Module):
     ) -> Tensor:
         """The last hidden states: ``(b n) -> (b n d)``."""
         mask = Mask(keys=self.valid(text, padding))
+        if types is None and self.separator is not None and self.embedding.types is not None:
+            types = types_of(text, self.separator)
         return self.encoder(self.embedding(text, types), mask=mask, padding=padding)
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
         return None if padding == "none" else ids != self.pad
+
+
+def types_of(ids: Tensor, separator: int) -> Tensor:
+    """Which text of a pair a token belongs to, 0 up to the first separator, 1 after it (Devlin et
+    al. 2019, section 3.2): ``(b n) -> (b n)``.
+
+    >>> import torch
+    >>> types_of(torch.tensor([[5, 6, 3, 7, 3, 0]]), 3).tolist()
+    [[0, 0, 0, 1, 1, 1]]
+    """
+    found = (ids == separator).long()
+    return (found.cumsum(1) - found).clamp(max=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from tfzoo.data.pairs import title
 from tfzoo.errors import BadOption
 from tfzoo.learning.task import Task
 from tfzoo.plots.pages.attention import AttentionMaps, TooLarge, attention_page
@@ -19,7 +20,8 @@ def answer_page(task: Task, text: str, run: str) -> str:
     except BadOption as error:
         (answer,) = task.answers([text])
         cut = ["the text is longer than the model reads: its end is ignored"]
-        return message_page(text, task.facts(answer), [str(error), *cut[: answer.truncated]])
+        facts = task.facts(answer)
+        return message_page(title(text), facts, [str(error), *cut[: answer.truncated]])
     maps.run = run
     layers = known = sorted({one.layer for one in maps})
     while layers:
@@ -30,4 +32,4 @@ def answer_page(task: Task, text: str, run: str) -> str:
             return attention_page(shown)
         except TooLarge:
             layers = layers[(len(layers) + 1) // 2 :]
-    return message_page(text, maps.facts, ["the page of its attention would be too large"])
+    return message_page(title(text), maps.facts, ["the page of its attention would be too large"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
 
 import tfzoo
+from tfzoo.data.pairs import joined
 from tfzoo.plots.pages.render import render
 from tfzoo.serving.guard import Guard
 from tfzoo.serving.limits import ClientGone, Limits, Refused
@@ -31,11 +32,11 @@ SHOW = "/show"
 
 
 class Texts(BaseModel):
-    """One text, or several."""
+    """One text, or several; a pair of texts is a list of two."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    text: str | None = None
-    texts: list[str] | None = None
+    text: str | list[str] | None = None
+    texts: list[str | list[str]] | None = None
 
     @model_validator(mode="after")
     def one_of_both(self) -> Self:
@@ -44,19 +45,24 @@ class Texts(BaseModel):
             raise ValueError(EXPECTED)
         return self
 
-    def all(self, limits: Limits) -> list[str]:
-        """The texts.
+    def all(self, limits: Limits, names: Sequence[str]) -> list[str]:
+        """The texts; the model reads pairs where there are two ``names``.
 
         Raises:
-            Refused: a text is too long, or there are too many.
+            Refused: a text is too long, there are too many, or a pair where there are none.
         """
         texts = [self.text] if self.text is not None else self.texts or []
         if len(texts) > limits.texts:
             raise Refused(422, f"{len(texts):,} texts; at most {limits.texts:,} in a request")
+        found = []
         for index, text in enumerate(texts):
             which = "the text" if self.texts is None else f"texts[{index}]"
-            check_length(text, limits, which)
-        return texts
+            if (len(text) if isinstance(text, list) else 1) != len(names):
+                wanted = f"a pair, [{', '.join(names)}]" if len(names) == 2 else "a string"
+                raise Refused(422, f"{which} is not {wanted}")
+            found.append(joined(text) if isinstance(text, list) else text)
+            check_length(found[-1], limits, which)
+        return found
 
 
 class Health(BaseModel):
@@ -123,7 +129,8 @@ def make_app(
 def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
     """The page, what it shows, the JSON API, and whether the server is well."""
     command, name = worker.command, worker.name
-    first = render(PAGE, served=True, run=run, command=command, task=name, limits=limits)
+    facts = {"run": run, "command": command, "task": name, "names": worker.texts}
+    first = render(PAGE, served=True, limits=limits, **facts)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def page() -> str:
@@ -136,8 +143,9 @@ def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
     @app.post(SHOW, response_class=HTMLResponse, include_in_schema=False)
     async def show(request: Request) -> str:
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
-        text = " ".join(form.get("text", [""])[0].split())
-        if not text:
+        given = [*form.get("text", []), "", ""][: len(worker.texts)]
+        text = joined(" ".join(one.split()) for one in given)
+        if not text.strip():
             raise Refused(422, "the text is empty")
         check_length(text, limits, "the text")
         page: str = await while_connected(request, worker.run([text], page=run))
@@ -153,7 +161,7 @@ def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
         },
     )
     async def answer(request: Request, asked: Texts) -> Any:
-        texts = asked.all(limits)
+        texts = asked.all(limits, worker.texts)
         found = await while_connected(request, worker.run(texts))
         return JSONResponse(found[0] if asked.texts is None else {"answers": found})
 
@@ -224,7 +232,8 @@ async def on_invalid(request: Request, error: Any) -> Response:
     if name not in Texts.model_fields:
         unknown = f"there is no key {name!r}: " if first["type"] == "extra_forbidden" else ""
         return refusal(request, Refused(422, unknown + EXPECTED))
-    where = f"{name}[{rest[0]}]" if rest else name
+    rows = [row for row in rest if isinstance(row, int)]
+    where = f"{name}[{rows[0]}]" if rows else name
     kind = "a list of strings" if where == "texts" else "a string"
     return refusal(request, Refused(422, f"{where} is not {kind}"))
 

@@ -46,8 +46,8 @@ class ModelProcess:
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     def greeting(self) -> dict[str, Any]:
-        """What the process says when it has loaded the task: its command, its name and the schema
-        of its answer.
+        """What the process says when it has loaded the task: its command, its name, the
+        names of the texts of an example, and the schema of its answer.
 
         Raises:
             TfzooError: it could not be loaded.
@@ -157,7 +157,7 @@ class Worker:
             self.close()
             raise
         self.command, self.name = about["command"], about["name"]
-        self.answer = about["answer"]
+        self.answer, self.texts = about["answer"], about["texts"]
 
     async def run(self, texts: Sequence[str], page: str | None = None) -> Any:
         """The answers of texts, or the page of one, which names the run ``page``.

@@ -277,7 +277,7 @@ class ClassificationTask(TextTask):
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         found = self.predict_batch(batch)
         columns = {
-            "text": batch.source_text,
+            **self.text_columns(batch),
             "label": [self.labels[label] for label in batch.label.tolist()],
             "prediction": [one.label for one in found],
             "probability": [one.probability for one in found],
@@ -286,7 +286,7 @@ class ClassificationTask(TextTask):
 
     def classify(
         self,
-        lines: Iterable[str],
+        lines: Iterable[str | Sequence[str]],
         *,
         max_tokens: int = 4096,
         progress: Callable[[int], object] | None = None,
@@ -302,7 +302,7 @@ class ClassificationTask(TextTask):
 
     def classifications(
         self,
-        lines: Iterable[str],
+        lines: Iterable[str | Sequence[str]],
         *,
         top_k: int | None = None,
         max_tokens: int = 4096,

@@ -335,7 +335,7 @@ class MultilabelClassificationTask(TextTask):
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         labels, probability = self.labels, self.probabilities(batch)
         columns: dict[str, Sequence[Any]] = {
-            "text": batch.source_text,
+            **self.text_columns(batch),
             "labels": [chosen(labels, flags) for flags in batch.label.tolist()],
             "prediction": [
                 chosen(labels, flags) for flags in (probability > self.threshold).tolist()

@@ -194,7 +194,7 @@ class RegressionTask(TextTask):
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         columns = {
-            "text": batch.source_text,
+            **self.text_columns(batch),
             "value": batch.label.tolist(),
             "prediction": self.predicted(batch).tolist(),
         }

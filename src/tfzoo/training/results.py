@@ -10,6 +10,7 @@ import lightning.pytorch as L
 
 from tfzoo.base.scores import format_score, format_scores
 from tfzoo.base.terminal import relative_path
+from tfzoo.data.pairs import TAB, parts
 from tfzoo.runs import checkpoints
 from tfzoo.training.pictures import CURVES
 from tfzoo.training.progress import timers
@@ -40,7 +41,7 @@ def table_rows(run: TrainingRun, args: list[str]) -> list[tuple[str, str]]:
         rows.append(("curves", relative_path(run.folder / CURVES)))
     if run.checkpoint:
         rows.append(("checkpoint", relative_path(run.checkpoint)))
-        rows.append((command, f'echo "{example_text(run.data)}" | tfzoo {command} {folder}'))
+        rows.append((command, f"{written(example_text(run.data))} | tfzoo {command} {folder}"))
     if (run.last.folder / checkpoints.LAST).exists():
         rows.append(("go on", resume_command(args, folder)))
     return rows
@@ -50,6 +51,18 @@ def example_text(data: Any) -> str:
     """Return a validation text that can stand in double quotes in a shell."""
     texts = data.val_dataloader().dataset[range(1)].source_text
     return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
+
+
+def written(text: str) -> str:
+    """The command that writes a text, in which a pair has its tab.
+
+    >>> written("one two"), written("a\\tb")
+    ('echo "one two"', 'printf "%s\\\\t%s\\\\n" "a" "b"')
+    """
+    if TAB not in text:
+        return f'echo "{text}"'
+    first, second = parts(text)
+    return rf'printf "%s\t%s\n" "{first}" "{second}"'
 
 
 def time_is_up(trainer: L.Trainer) -> bool:

@@ -1,0 +1,117 @@
+"""Pairs of texts: two columns that are read as one text, ``first<TAB>second``, and become one
+sequence of tokens, ``first SEP second``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tfzoo.base.special_ids import EOS
+from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.lines import check_several
+from tfzoo.data.tokenizer import Tokenizer
+from tfzoo.errors import BadData
+
+TAB = "\t"
+"""Stands between the two texts of a pair. Within one of them it is read as a space."""
+SEPARATOR = EOS
+"""The id between the tokens of the two texts. No text is encoded as it."""
+
+
+class Pair(str):
+    """The names of the two columns that hold the texts of a pair, with a tab between them."""
+
+    __slots__ = ()
+
+
+def names_of(column: str) -> list[str]:
+    """The columns of a file that ``column`` is read from.
+
+    >>> names_of("text"), names_of(Pair("premise\\thypothesis"))
+    (['text'], ['premise', 'hypothesis'])
+    """
+    return column.split(TAB) if isinstance(column, Pair) else [column]
+
+
+def joined(texts: Iterable[str]) -> str:
+    """The texts of a pair as one.
+
+    >>> joined(["it rains", "it is\\twet"])
+    'it rains\\tit is wet'
+    """
+    return TAB.join(text.replace(TAB, " ") for text in texts)
+
+
+def parts(text: str) -> tuple[str, str]:
+    """The two texts of a pair; ``""`` has two empty ones."""
+    first, _, second = text.partition(TAB)
+    return first, second
+
+
+def title(text: str) -> str:
+    """A text, or both of a pair, as the title of a page."""
+    return text.strip().replace(TAB, " / ")
+
+
+def pair_lines(lines: Iterable[str | Sequence[str]]) -> list[str]:
+    """Pairs, of which each is two texts or one line with a tab between them, as lines. An empty
+    line is a pair of empty texts.
+
+    Raises:
+        BadData: ``lines`` is one string, or a line has no tab or several.
+    """
+    check_several(lines)
+    found = []
+    for number, line in enumerate(lines, 1):
+        if isinstance(line, tuple | list) and all(isinstance(text, str) for text in line):
+            line = joined(line)
+        if isinstance(line, str) and line and line.count(TAB) != 1:
+            raise BadData(
+                f"text {number:,}, {line[:40]!r}: the model reads pairs of texts, each with one "
+                "tab between its two texts"
+            )
+        found.append(line)
+    return found  # type: ignore[return-value]  # what is no text is told by checked_lines
+
+
+class PairEncoder:
+    """The tokens of pairs, ``first SEP second``, in the form of a tokenizer, so that they are
+    cached.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        each = [text if text.strip() else "" for pair in texts for text in parts(pair)]
+        ids = self.tokenizer.encode(each)
+        return [
+            [*first, SEPARATOR, *second] for first, second in zip(ids[::2], ids[1::2], strict=True)
+        ]
+
+    def state(self) -> str:
+        return f"pairs, {SEPARATOR} between them\n{self.tokenizer.state()}"
+
+
+def truncate(ids: Sequence[int], most: int) -> list[int]:
+    """The first tokens of both texts of a pair, at most ``most`` with the separator: of the longer
+    text one is removed at a time, of texts of equal length the second one's ("longest first").
+
+    >>> truncate([5, 6, 7, 8, SEPARATOR, 9, 10], 5)
+    [5, 6, 3, 9, 10]
+    """
+    found = list(ids)
+    at = found.index(SEPARATOR)
+    left, first, second = max(most - 1, 0), at, len(found) - at - 1
+    first = min(first, max(left - left // 2, left - second))
+    second = at + 1 + max(left - first, 0)
+    return [*found[:first], SEPARATOR, *found[at + 1 : second]]
+
+
+def shortened(sequences: Sentences, rows: Integers, most: int) -> Sentences:
+    """The pairs ``rows``, each with at most ``most`` tokens."""
+    starts, ends = sequences.offsets[rows], sequences.offsets[np.asarray(rows) + 1]
+    each = (sequences.ids[start:end].tolist() for start, end in zip(starts, ends, strict=True))
+    return Sentences.of([truncate(ids, most) if len(ids) > most else ids for ids in each])

@@ -1,0 +1,105 @@
+"""Whether a statement follows from others: a generated data set of pairs of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from random import Random
+from string import ascii_lowercase
+
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
+from tfzoo.data.pairs import joined, parts
+from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+
+CONTRADICTION, ENTAILMENT, NEUTRAL = LABELS = ("contradiction", "entailment", "neutral")
+
+
+@register("dataset", "follows", paper="arXiv:1508.05326")
+class Follows:
+    """Whether a hypothesis follows from a premise: ``d>b a>d c>b`` and ``a>b -> entailment``.
+
+    The premise has ``facts`` comparisons of two of the ``names``, in random order, which agree with
+    some ranking. The hypothesis is one comparison: the label is ``entailment`` where a chain of
+    comparisons leads from its first name to its second, ``contradiction`` where one leads back, and
+    ``neutral`` otherwise, each in about a third of the examples. At least half of the chains have
+    several comparisons, where there are such chains. Everything is a function of the seed.
+
+    ``train``, ``val``, ``test`` are the sizes of the splits. No pair is in two splits, and only
+    training repeats one.
+
+    Raises:
+        BadOption: a number is out of its range, or as many facts would compare all names; in
+            ``splits``: there are too few different pairs.
+
+    >>> from tfzoo.base.registry import create
+    >>> made = create("dataset", {"name": "follows", "names": 5, "facts": 4, "train": 9})
+    >>> made.splits(seed=1)["val"][0]
+    ('a>e c>b d>e d>a\td>a', 'entailment')
+    """
+
+    text_columns = ("premise", "hypothesis")
+
+    def __init__(
+        self,
+        *,
+        names: int = 7,
+        facts: int = 7,
+        train: int = 20_000,
+        val: int = 1000,
+        test: int = 1000,
+    ) -> None:
+        option = "dataset 'follows', option"
+        check_range(f"{option} 'names'", names, ge=3, le=len(ascii_lowercase), whole=True)
+        check_range(f"{option} 'facts'", facts, ge=1, lt=names * (names - 1) // 2, whole=True)
+        check_sizes(option, train=train, val=val, test=test)
+        self.names, self.facts = ascii_lowercase[:names], facts
+        self.sizes = {"train": train, "val": val, "test": test}
+
+    @property
+    def labels(self) -> list[str]:
+        """The three relations."""
+        return list(LABELS)
+
+    def splits(self, seed: int) -> dict[str, list[Row]]:
+        """Pairs and their labels by split: train, val, test."""
+        return draw_splits("follows", self.sizes, seed, self._draw)
+
+    def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
+        """The accuracy on ``test`` of looking for the hypothesis, or its reverse, among the facts
+        of the premise.
+        """
+        right = [stated(*parts(pair)) == label for pair, label in test]
+        return {"stated": sum(right) / len(right)}
+
+    def _draw(self, split: str, random: Random) -> Row:
+        label = random.choice(LABELS)
+        while True:
+            ranking = random.sample(self.names, len(self.names))
+            ordered = [(a, b) for at, a in enumerate(ranking) for b in ranking[at + 1 :]]
+            facts = random.sample(ordered, self.facts)
+            above = chains(facts)
+            pairs = set(ordered) - above if label == NEUTRAL else above
+            if pairs:
+                break
+        if label != NEUTRAL and random.random() < 0.5:
+            pairs = above - set(facts) or above
+        a, b = random.choice(sorted(pairs))
+        if label == CONTRADICTION or (label == NEUTRAL and random.random() < 0.5):
+            a, b = b, a
+        return joined([" ".join(f"{x}>{y}" for x, y in facts), f"{a}>{b}"]), label
+
+
+def stated(premise: str, hypothesis: str) -> str:
+    """The label of a hypothesis by the facts alone, without chains of them."""
+    facts = premise.split(" ")
+    if hypothesis in facts:
+        return ENTAILMENT
+    return CONTRADICTION if hypothesis[::-1] in facts else NEUTRAL
+
+
+def chains(facts: list[tuple[str, str]]) -> set[tuple[str, str]]:
+    """All pairs of names that some facts, one after the other, lead from and to."""
+    found = set(facts)
+    while more := {(a, d) for a, b in found for c, d in facts if b == c} - found:
+        found |= more
+    return found

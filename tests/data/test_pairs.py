@@ -1,0 +1,178 @@
+"""Pairs of texts: two columns from every kind of source, both texts in one sequence."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import datasets
+import pandas as pd
+import pytest
+import torch
+
+from tfzoo.data.classification import ClassificationData
+from tfzoo.data.inference_batches import text_batches
+from tfzoo.data.pairs import SEPARATOR, joined, truncate
+from tfzoo.errors import BadData, BadOption, BadRun
+
+ROWS = [
+    {"premise": "it rains", "hypothesis": "it is wet", "label": "yes", "id": 4},
+    {"premise": "the sun\tshines", "hypothesis": "it is wet", "label": "no", "id": 5},
+    {"premise": 'a "b", c', "hypothesis": "d", "label": "no", "id": 6},
+]
+TEXTS = ["it rains\tit is wet", "the sun shines\tit is wet", 'a "b", c\td']
+COLUMNS: Any = ["premise", "hypothesis"]
+NAMES = ["id", "hypothesis", "label", "premise"]  # in another order than is asked for
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+
+
+def sources(folder: Path) -> dict[str, Any]:
+    """The same rows in each form."""
+    cells = [[str(row[name]).replace("\t", " ") for name in NAMES] for row in ROWS]
+    (folder / "a.tsv").write_text("".join("\t".join(row) + "\n" for row in [NAMES, *cells]))
+    with (folder / "b.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(
+            [NAMES, *([row[name] for name in NAMES] for row in ROWS)]
+        )
+    (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    table = pd.DataFrame(ROWS)
+    table.to_parquet(folder / "d.parquet")
+    paths = ("a.tsv", "b.csv", "c.jsonl", "d.parquet")
+    return {
+        **{name: str(folder / name) for name in paths},
+        "dicts": ROWS,
+        "tuples": [(row["premise"], row["hypothesis"], row["label"]) for row in ROWS],
+        "pandas": table,
+        "datasets": datasets.Dataset.from_list(ROWS),
+    }
+
+
+def prepared(**options: Any) -> ClassificationData:
+    data = ClassificationData(**{"text_column": COLUMNS, "tokenizer": "bytes", **options})
+    data.prepare_data()
+    return data
+
+
+def test_pairs_are_read_from_every_source(tmp_path: Path) -> None:
+    for name, source in sources(tmp_path).items():
+        rows = list(prepared(train=source, val=source).splits["val"])
+        wanted = zip(TEXTS, ("yes", "no", "no"), strict=True)
+        assert rows == list(wanted), name
+
+
+def test_both_texts_are_in_a_row_with_a_separator_between_them() -> None:
+    data = prepared(train=ROWS, val=ROWS)
+    encode = data.vocabulary.tokenizer.encode
+    batch = data.sets["val"][[0, 2]]
+    for row, pair in zip(batch.tokens.tolist(), (TEXTS[0], TEXTS[2]), strict=True):
+        first, second = encode(pair.split("\t"))
+        wanted = [*first, SEPARATOR, *second, 3]
+        assert row == wanted + [0] * (len(row) - len(wanted))
+    (lines,) = text_batches([tuple(pair.split("\t")) for pair in TEXTS], data.vocabulary)
+    order = [lines.index.index(row) for row in (0, 2)]
+    torch.testing.assert_close(lines.tokens[order, : batch.tokens.shape[1]], batch.tokens)
+
+
+def one_at_a_time(first: list[int], second: list[int], most: int) -> list[int]:
+    """Remove the last token of the longer text until both fit."""
+    while len(first) + len(second) > max(most - 1, 0):
+        (first if len(first) > len(second) else second).pop()
+    return [*first, SEPARATOR, *second]
+
+
+def test_the_longer_text_is_truncated_first() -> None:
+    random = Random(0)
+    for _ in range(1000):
+        first, second = ([*range(4, 4 + random.randrange(9))] for _ in range(2))
+        most = random.randrange(1, 18)
+        found = truncate([*first, SEPARATOR, *second], most)
+        assert found == one_at_a_time([*first], [*second], most)
+
+
+def test_training_and_answering_truncate_alike() -> None:
+    data = prepared(train=ROWS, val=ROWS, max_length=12)
+    encode = data.vocabulary.tokenizer.encode
+    (batch,) = text_batches(TEXTS, data.vocabulary, max_length=13)
+    mine = data.sets["val"][batch.index]
+    torch.testing.assert_close(mine.tokens, batch.tokens)
+    assert data.cut == {"train": 2, "val": 2}
+    first, second = encode(TEXTS[1].split("\t"))
+    at = batch.index.index(1)
+    assert batch.tokens[at].tolist() == [*one_at_a_time(first, second, 12), 3]
+
+
+def test_a_pair_of_empty_texts_teaches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [*ROWS, {"premise": " ", "hypothesis": "", "label": "no"}, ROWS[0] | {"premise": ""}]
+    data = prepared(train=rows, val=ROWS)
+    assert data.sets["train"].rows.tolist() == [0, 1, 2, 4]
+    assert "training skips 1 example without a token" in capsys.readouterr().err
+
+
+def test_a_checkpoint_knows_that_texts_are_pairs() -> None:
+    vocabulary = prepared(train=ROWS, val=ROWS).vocabulary
+    again = type(vocabulary).restore(vocabulary.state())
+    assert again.pairs
+    assert list(again.texts) == COLUMNS
+    with pytest.raises(BadRun, match="one or two texts"):
+        type(vocabulary).restore(vocabulary.state() | {"texts": ["a", "b", "c"]})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"text_column": ["a", "b", "c"]}, "data.text_column takes one column, or two for pairs"),
+        ({"text_column": []}, "data.text_column takes one column, or two for pairs"),
+        ({"text_column": ["a", "a"]}, "data.text_column: both texts of a pair are 'a'"),
+        ({"text_column": ["a", "label"]}, "text_column and data.label_column are both 'label'"),
+    ],
+)
+def test_columns_that_are_no_pair_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadOption, match=words):
+        ClassificationData(train=ROWS, **options)
+
+
+def test_what_is_no_pair_is_named_with_its_place(tmp_path: Path) -> None:
+    given = sources(tmp_path)
+    del given["tuples"]  # which have no names
+    for source in given.values():
+        with pytest.raises(BadData, match="'hypo'"):
+            prepared(train=source, text_column=["premise", "hypo"])
+    with pytest.raises(BadData, match=r"data.train\[0\]: a row is \(premise, hypothesis, label\)"):
+        prepared(train=[("a", "b")])
+    (tmp_path / "train.premise").write_text("a\n")
+    with pytest.raises(BadData, match=r"no train.tsv or train.csv or .* in "):
+        prepared(root=str(tmp_path))
+    vocabulary = prepared(train=ROWS, val=ROWS).vocabulary
+    for line in ("one text", "a\tb\tc", ("a", "b", "c")):
+        with pytest.raises(BadData, match=r"text 2, .*: the model reads pairs of texts"):
+            list(text_batches([TEXTS[0], line], vocabulary))
+    single = prepared(train=[("a", "x"), ("b", "y")] * 3, text_column="text").vocabulary
+    with pytest.raises(BadData, match="line 1 of 1 is not a string"):
+        list(text_batches([("a", "b")], single))
+
+
+def test_a_vocabulary_of_texts_reads_no_pairs() -> None:
+    data = ClassificationData(train=ROWS, val=ROWS, text_column=COLUMNS, tokenizer="bytes")
+    data.vocabulary = prepared(train=ROWS, val=ROWS, text_column="premise").vocabulary
+    with pytest.raises(BadOption, match=r"reads single texts, and data.text_column names two"):
+        data.prepare_data()
+
+
+def test_equal_pairs_stay_on_one_side_of_validation() -> None:
+    rows = [(f"a {n % 9}", f"b {n % 3}", "xy"[n % 2]) for n in range(60)]
+    data = prepared(train=rows, val_fraction=0.3)
+    train, val = ({text for text, _ in data.splits[name]} for name in ("train", "val"))
+    assert train
+    assert val
+    assert not train & val
+
+
+def test_joined_texts_have_one_tab() -> None:
+    assert joined(["a\tb", "\tc"]) == "a b\t c"

@@ -1,0 +1,144 @@
+"""Models of pairs of texts: segments, answers, pages and files of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import pytest
+import torch
+
+import tfzoo
+from tests.serving.running import serving
+from tfzoo.base.registry import create
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.pairs import SEPARATOR
+from tfzoo.errors import BadData
+from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask
+from tfzoo.tasks.regression import RegressionTask
+
+PAIRS = [("one two", "three"), ("a", "b c d"), ("", "x")]
+NAMES = ["premise", "hypothesis"]
+
+
+def classifier(**model: Any) -> tfzoo.ClassificationTask:
+    vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes", NAMES)
+    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **model}}
+    return tfzoo.ClassificationTask.build(recipe, vocabulary).eval()
+
+
+def test_tokens_after_the_first_separator_are_of_the_second_type() -> None:
+    model = classifier(token_types=2).double().model
+    tokens = torch.tensor([[9, 8, SEPARATOR, 7, SEPARATOR, 0], [9, SEPARATOR, 8, 7, 6, SEPARATOR]])
+    types = torch.tensor([[0, 0, 0, 1, 1, 0], [0, 0, 1, 1, 1, 1]])
+    torch.testing.assert_close(model(tokens), model(tokens, types), rtol=0, atol=1e-9)
+    assert not torch.allclose(model(tokens), model(tokens, torch.zeros_like(types)))
+
+
+def test_a_model_without_types_reads_separators_alone() -> None:
+    task = classifier(position="none", pooling="mean")
+    there, back = task.classifications([("a b", "c"), ("c", "a b")])
+    assert dict(there) == pytest.approx(dict(back))
+    typed = classifier(position="none", pooling="mean", token_types=2)
+    there, back = typed.classifications([("a b", "c"), ("c", "a b")])
+    assert dict(there) != pytest.approx(dict(back))
+
+
+def test_a_single_text_has_one_type() -> None:
+    vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes")
+    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "token_types": 2}}
+    task = tfzoo.ClassificationTask.build(recipe, vocabulary).eval()
+    tokens = torch.tensor([[9, 8, 7, 3]])
+    torch.testing.assert_close(task.model(tokens), task.model(tokens, torch.zeros_like(tokens)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels"),
+    [
+        (tfzoo.ClassificationTask, ["x", "y"]),
+        (RegressionTask, [0, 1]),
+        (MultilabelClassificationTask, ["x", "x,y"]),
+    ],
+)
+def test_every_task_over_texts_takes_pairs(kind: Any, labels: list[Any], tmp_path: Path) -> None:
+    rows = [(f"a {n}", f"b {n % 7}", labels[n % 2]) for n in range(40)]
+    data = kind.Data(
+        train=rows, test={"new": rows[:9]}, text_column=NAMES, tokenizer="bytes", max_tokens=64
+    )
+    data.prepare_data()
+    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "token_types": 2}}
+    task = kind.build(recipe, data.vocabulary)
+    trainer = L.Trainer(
+        max_steps=2,
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+    )
+    trainer.fit(task, datamodule=data)
+    trainer.save_checkpoint(tmp_path / "one.ckpt")
+    again = kind.load(tmp_path / "one.ckpt")
+    answers = [task.eval().answers(lines) for lines in (PAIRS, ["\t".join(one) for one in PAIRS])]
+    assert answers[0] == answers[1] == again.answers(PAIRS)
+    found = again.predictions(data, "new")
+    assert [(row["first"], row["second"]) for row in found] == [row[:2] for row in rows[:9]]
+    assert "text" not in found[0]
+
+
+def test_attention_is_of_both_texts() -> None:
+    maps = classifier().attention(("ab", "c"))
+    assert (maps.text, maps[0].keys) == ("ab / c", ["a", "b", "<eos>", "c", "<eos>"])
+    with pytest.raises(BadData, match="the model reads pairs of texts"):
+        classifier().attention("ab c")
+
+
+def test_a_page_has_a_box_for_each_text_and_json_takes_lists() -> None:
+    task = classifier(token_types=2)
+    wanted = [dict(found) for found in task.classifications(PAIRS)]
+    with serving(task, characters=200) as client:
+        page = client.ask("/").text
+        assert page.count('name="text"') == 2
+        assert all(f'placeholder="{name}"' in page for name in NAMES)
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        shown = client.ask("/show", "text=one+two&text=three", form)
+        assert (shown.status, "one two / three" in shown.text) == (200, True)
+        assert client.ask("/show", "text=+&text=", form).status == 422
+        one = json.loads(client.ask("/classify", {"text": PAIRS[0]}).text)
+        assert one["probabilities"] == pytest.approx(wanted[0])
+        lines = ["\t".join(pair) for pair in PAIRS]
+        for texts in (PAIRS,):
+            several = json.loads(client.ask("/classify", {"texts": texts}).text)["answers"]
+            for answer, probabilities in zip(several, wanted, strict=True):
+                assert answer["probabilities"] == pytest.approx(probabilities)
+        for body, words in (
+            ({"text": "one"}, "the text is not a pair, [premise, hypothesis]"),
+            ({"texts": [PAIRS[0], lines[0]]}, "texts[1] is not a pair, [premise, hypothesis]"),
+            ({"text": ["a", "b", "c"]}, "the text is not a pair"),
+            ({"text": ["a", 1]}, "text is not a string"),
+        ):
+            answer = client.ask("/classify", body)
+            assert (answer.status, words in answer.error) == (422, True), answer.text
+
+
+def test_a_pair_for_a_model_of_texts_is_refused() -> None:
+    vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes")
+    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1}}
+    with serving(tfzoo.ClassificationTask.build(recipe, vocabulary)) as client:
+        answer = client.ask("/classify", {"text": ["a", "b"]})
+    assert (answer.status, answer.error) == (422, "the text is not a string")
+
+
+def test_a_file_of_onnx_knows_the_segments(tmp_path: Path) -> None:
+    from tfzoo.exporting.onnx import Session, export
+
+    task = classifier(token_types=2)
+    export(task, tmp_path / "model")
+    session = Session(tmp_path / "model" / "model.onnx")
+    for row in ([9, 8, SEPARATOR, 7, SEPARATOR], [9, SEPARATOR, 8, 7, 6, 5, SEPARATOR]):
+        tokens = torch.tensor([row])
+        found = session(tokens)["logits"]
+        torch.testing.assert_close(found, task.model(tokens), rtol=1e-4, atol=1e-4)
