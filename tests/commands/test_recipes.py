@@ -107,8 +107,8 @@ def classified(data: dict[str, Any], label: str = "word") -> list[str]:
         known = describe("dataset", spec_name(data["dataset"])).options
         return [f"--data.dataset.{name}={small[name]}" for name in small if name in known]
     columns = data.get("text_column", "text")
-    names = [*([columns] if isinstance(columns, str) else columns), "label"]
-    assert data.get("label_column", "label") == "label"
+    names = [columns] if isinstance(columns, str) else [*columns]
+    names += [data.get("label_column", "label")]
     for split in ("train", "test"):
         rows = [
             [

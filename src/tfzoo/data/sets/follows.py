@@ -34,7 +34,7 @@ class Follows:
     >>> from tfzoo.base.registry import create
     >>> made = create("dataset", {"name": "follows", "names": 5, "facts": 4, "train": 9})
     >>> made.splits(seed=1)["val"][0]
-    ('a>e c>b d>e d>a\td>a', 'entailment')
+    ('a>e c>b d>e d>a\\tc>b', 'entailment')
     """
 
     text_columns = ("premise", "hypothesis")
