@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tfzoo.models.torch_attention import MultiheadAttention
     from tfzoo.models.transformer import Transformer
     from tfzoo.plots.maps import attention_maps
+    from tfzoo.runs.published import from_pretrained
     from tfzoo.search import Search
     from tfzoo.swapping.swap import swap
     from tfzoo.tasks.classification import ClassificationTask
@@ -60,6 +61,7 @@ _WHERE = {
     "attention_maps": "tfzoo.plots.maps",
     "create": "tfzoo.base.registry",
     "describe": "tfzoo.base.registry",
+    "from_pretrained": "tfzoo.runs.published",
     "generate": "tfzoo.models.generation",
     "keep_freed_memory": "tfzoo.base.allocator",
     "list_components": "tfzoo.base.registry",
@@ -93,6 +95,7 @@ __all__ = [
     "create",
     "describe",
     "errors",
+    "from_pretrained",
     "generate",
     "keep_freed_memory",
     "list_components",

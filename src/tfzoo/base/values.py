@@ -20,6 +20,8 @@ LAYERS = 1000
 """The most layers of a model."""
 WIDTH = 10_000_000
 """The largest number in the section ``model`` besides ``layers``."""
+COUNTLESS = frozenset({"base"})
+"""Numbers of a model that count nothing and take no memory, such as the base of rotary angles."""
 NUMBER = 2**64
 """The largest number in a recipe."""
 SMALLEST = 2.0**-126
@@ -144,7 +146,7 @@ def check_number(path: tuple[str, ...], value: Any, where: str, layers: int = LA
     """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
-    in_model = path[0] == "model" and len(path) > 1
+    in_model = path[0] == "model" and len(path) > 1 and path[-1] not in COUNTLESS
     most = NUMBER if not in_model else layers if path[-1] == "layers" else WIDTH
     if most < abs(value) < inf:
         key = ".".join(path)

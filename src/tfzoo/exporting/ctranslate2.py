@@ -88,6 +88,8 @@ def model_spec(model: Transformer) -> Any:
     encoder.scale_embeddings = float(model.source_embedding.factor)
     decoder.scale_embeddings = float(model.target_embedding.factor)
     bias = torch.zeros(len(model.output_weight))
+    if model.output_bias is not None:
+        bias += model.output_bias.detach()
     bias[[PAD, BOS]] = NEVER
     decoder.projection.weight, decoder.projection.bias = numpy(model.output_weight), numpy(bias)
     spec = TransformerSpec(encoder, decoder)

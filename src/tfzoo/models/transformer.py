@@ -41,6 +41,7 @@ class Transformer(nn.Module):
         tie: which embeddings are one matrix: ``all`` (source, target and output; Press and Wolf
             2017), ``target`` (target and output), ``embeddings`` (source and target; T5 v1.1) or
             ``none``.
+        head_bias: add a trained bias to the logits (Marian).
         init_std: scale the initial weights of each embedding and linear layer to this root mean
             square, such as 0.02 (Devlin et al. 2019); None: keep the initialisation of each.
         embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
@@ -71,6 +72,7 @@ class Transformer(nn.Module):
         like: str | None = None,
         scale_embeddings: bool = True,
         tie: Tie = "all",
+        head_bias: bool = False,
         init_std: float | None = None,
         embedding_std: float | None = None,
         source_vocab_size: int | None = None,
@@ -108,15 +110,18 @@ class Transformer(nn.Module):
         )
         tied = tie in ("all", "target")
         self.projection = None if tied else nn.Parameter(torch.empty(vocab_size, dim))
+        self.output_bias = nn.Parameter(torch.empty(vocab_size)) if head_bias else None
         self.init_std = init_std
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Initialise an untied output projection from ``N(0, 1/dim)``, or ``N(0, init_std^2)`` if
-        ``init_std`` is given, and apply ``init_std`` to all other modules.
+        ``init_std`` is given, the bias as 0, and apply ``init_std`` to all other modules.
         """
         if self.projection is not None:
             nn.init.normal_(self.projection, std=self.init_std or self.projection.shape[1] ** -0.5)
+        if self.output_bias is not None:
+            nn.init.zeros_(self.output_bias)
         if self.init_std is not None:
             rescale(self, self.init_std)
 
@@ -169,7 +174,7 @@ class Transformer(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The output projection: ``(* d) -> (* v)``."""
-        return nn.functional.linear(hidden, self.output_weight)
+        return nn.functional.linear(hidden, self.output_weight, self.output_bias)
 
     def encode(self, source: Tensor, *, padding: Padding = "right") -> Tensor:
         """The encoder's last hidden states: ``(b k) -> (b k d)``."""

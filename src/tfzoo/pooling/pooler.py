@@ -1,6 +1,8 @@
-"""The pooler of BERT."""
+"""The poolers of BERT and DistilBERT."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,7 +24,10 @@ class Pooler(Pooling):
     """A layer on the first real token (BERT): ``tanh(W x_1 + b)``.
 
     Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A sequence of no token
-    gives zeros. ``W`` starts uniform by Glorot's rule, ``b`` at zero. Options: none.
+    gives zeros. ``W`` starts uniform by Glorot's rule, ``b`` at zero.
+
+    Options:
+        activation: ``tanh`` (BERT, RoBERTa), or ``relu`` in its place (DistilBERT).
 
     >>> import torch
     >>> from tfzoo.base.registry import create
@@ -30,10 +35,11 @@ class Pooler(Pooling):
     torch.Size([3, 8])
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, *, activation: Literal["tanh", "relu"] = "tanh") -> None:
         super().__init__()
         self.first = First()
         self.linear = nn.Linear(dim, dim)
+        self.activation = activation
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -45,5 +51,5 @@ class Pooler(Pooling):
         first, linear = self.first(x, valid), self.linear
         dtype = compute_dtype(x, linear.weight)
         pooled = F.linear(first.to(dtype), linear.weight.to(dtype), linear.bias.to(dtype))
-        pooled = pooled.tanh().to(x.dtype)
+        pooled = (pooled.tanh() if self.activation == "tanh" else pooled.relu()).to(x.dtype)
         return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)

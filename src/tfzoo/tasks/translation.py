@@ -172,7 +172,10 @@ class TranslationTask(Task):
         )
         # Logits are computed at non-padding tokens only.
         hidden = hidden.flatten(0, 1).index_select(0, batch.non_padding)
-        loss = cross_entropy(hidden, self.model.output_weight, labels, smoothing, PAD)
+        if self.model.output_bias is not None:
+            loss = cross_entropy_of_logits(self.model.logits(hidden), labels, smoothing, PAD)
+        else:
+            loss = cross_entropy(hidden, self.model.output_weight, labels, smoothing, PAD)
         return *loss, len(labels)
 
     def forward_batch(self, batch: ParallelBatch) -> object:

@@ -7,16 +7,20 @@ A file has
 - ``stack``: the options of its layers (:class:`tfzoo.models.options.StackOptions`);
 - ``options``: further options of each class that is built like it;
 - ``transformers`` and ``weights``: a class of Hugging Face's ``transformers``, and which of its
-  parameters each parameter of ``model`` is (:mod:`tfzoo.models.architectures.weights`).
+  parameters each parameter of ``model`` is (:mod:`tfzoo.models.architectures.weights`);
+- ``config`` and ``classifier``: what a ``config.json`` of it says
+  (:mod:`tfzoo.models.architectures.config`);
+- ``prefix``, ``copies``, ``zero``, ``unused``: what else is in a file of its weights
+  (:mod:`tfzoo.models.architectures.tensors`).
 
 Sizes are left out: depth and widths are the user's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,12 @@ class Architecture:
     stack: Mapping[str, Any]
     options: Mapping[str, Mapping[str, Any]]
     transformers: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    classifier: Mapping[str, Any] = field(default_factory=dict)
+    prefix: str = ""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    zero: Sequence[str] = ()
+    unused: Sequence[str] = ()
     weights: Mapping[str, Any] | None = None
 
 

@@ -37,11 +37,25 @@ def convert_weights(name: str, model: nn.Module, state: Mapping[str, Tensor]) ->
         UnknownName: there is no architecture of that name.
         BadOption: a parameter that is not in the table, or not in ``state``.
     """
-    table = architecture(name).weights or {}
+    table = table_of(name, model)
     return {
         own: Source(name, own, state, model).tensor(*line(table, own, name))
         for own in model.state_dict()
     }
+
+
+def table_of(name: str, model: nn.Module) -> dict[str, Any]:
+    """The weights of a model that is built like an architecture: those of a classifier have the
+    same layers and a head of their own.
+    """
+    said = architecture(name)
+    table = dict(said.weights or {})
+    if "classes" not in getattr(model, "config", {}):
+        return table
+    layers = {re.sub("^decoder", "encoder", key): value for key, value in table.items()}
+    head = {"head", "head.weight", "head.bias", "projection", "output_bias"}
+    own = {key: value for key, value in layers.items() if key not in head}
+    return {**own, **said.classifier.get("weights", {})}
 
 
 def line(table: Mapping[str, Any], own: str, name: str) -> tuple[Any, str]:

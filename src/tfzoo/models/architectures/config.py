@@ -1,0 +1,410 @@
+"""What ``config.json`` of Hugging Face's ``transformers`` says, as the options of a tfzoo model.
+
+The section ``config`` of an architecture's file has
+
+- ``type``: the values of ``model_type``, and ``when``: values of other keys, where two
+  architectures have the same;
+- ``also``: further classes of ``transformers`` with the same weights;
+- ``keys``: what each key of ``config.json`` says. ``{option: dim, default: 768}`` is the value of
+  an option, or of each of a list; ``default`` is what ``transformers`` takes where the key is
+  missing, and ``otherwise`` names another key to read where it is null. ``{cases: {gelu: {...}}}``
+  has the options of each value; all others are refused. ``{equals: key}``: nothing but the same
+  value;
+- ``readers``: functions of :data:`READERS`, for what several keys say together;
+- ``options``: options that no key says; ``ignored``: patterns of keys that change no output.
+
+A key that is none of these is refused, unless its value is null, false or empty: it could change
+what the model computes. The section ``classifier`` has the ``classes`` that classify texts, and
+``keys`` and ``weights`` that are theirs beside those of the architecture.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tfzoo.base.values import check_number, leaves
+from tfzoo.errors import BadOption, listing
+from tfzoo.models.architectures import architecture, names, options_like
+from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.models.language_model import LanguageModel
+from tfzoo.models.masked_language_model import MaskedLanguageModel
+from tfzoo.models.transformer import Transformer
+
+Model = Transformer | LanguageModel | MaskedLanguageModel | TransformerClassifier
+MODELS: Mapping[str, type[Model]] = {
+    one.__name__: one
+    for one in (Transformer, LanguageModel, MaskedLanguageModel, TransformerClassifier)
+}
+"""The classes that an architecture's file names."""
+
+UNUSED = frozenset(
+    {
+        *("_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "_num_labels"),
+        *("architectures", "begin_suppress_tokens", "chunk_size_feed_forward", "dtype"),
+        *("finetuning_task", "gradient_checkpointing", "id2label", "initializer_range"),
+        *("is_encoder_decoder", "label2id", "model_type", "num_labels", "problem_type"),
+        *("return_dict", "task_specific_params", "torch_dtype", "transformers_version"),
+        *("use_cache", "bos_token_id", "cls_token_id", "decoder_start_token_id", "eos_token_id"),
+        *("forced_bos_token_id", "forced_eos_token_id", "mask_token_id", "pad_token_id"),
+        *("sep_token_id", "unk_token_id", "bad_words_ids", "do_sample", "early_stopping"),
+        *("length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beams"),
+        *("temperature", "top_k", "top_p", "output_past", "language", "tokenizer_class"),
+    }
+)
+"""Keys of any ``config.json`` that change no output."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a ``config.json`` describes.
+
+    Args:
+        architecture: the name of the architecture.
+        model: the class of the model.
+        options: the arguments of its constructor.
+        classes: the names of the classes of a classifier, in the order of its outputs.
+    """
+
+    architecture: str
+    model: type[Model]
+    options: Mapping[str, Any]
+    classes: tuple[str, ...] = ()
+
+
+def read_config(config: Mapping[str, Any]) -> Published:
+    """The model that the content of a ``config.json`` describes.
+
+    >>> found = read_config({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
+    >>> found.model.__name__, found.options["dim"], found.options["norm"]
+    ('LanguageModel', 64, {'name': 'rms', 'eps': 1e-06})
+
+    Raises:
+        BadOption: it asks for code of its own, is of no architecture of tfzoo, or has a key or a
+            value that tfzoo has no part for; the message names it.
+    """
+    if config.get("auto_map"):
+        raise BadOption("it asks for code of its own (auto_map), which tfzoo never runs")
+    name = architecture_of(config)
+    said = architecture(name)
+    classifies = check_class(name, config)
+    model = TransformerClassifier if classifies else MODELS[said.model]
+    table: dict[str, Any] = {**said.config["keys"]}
+    table |= said.classifier.get("keys", {}) if classifies else {}
+    readers = [READERS[reader] for reader in said.config.get("readers", ())]
+    known = [*table, *(key for reader in readers for key in reader.keys)]
+    check_keys(config, [*known, *said.config.get("ignored", ())], name)
+    options = options_like(name, model)
+    options |= said.config.get("options", {})
+    found = [pair for key in table for pair in said_by(key, table, config, name)]
+    for option, value in sorted(found, key=lambda pair: pair[0].startswith(SIDES)):
+        set_option(options, option, value)
+    for reader in readers:
+        for option, value in reader.read(config, options).items():
+            set_option(options, option, value)
+    own = inspect.signature(model).parameters
+    options = without_sides({key: value for key, value in options.items() if key in own})
+    classes = class_names(config) if classifies else ()
+    options |= {"classes": len(classes)} if classifies else {}
+    for keys, value in leaves({"model": options}):
+        check_number(keys, value, "config.json")
+    return Published(name, model, options, classes)
+
+
+def architecture_of(config: Mapping[str, Any]) -> str:
+    """The name of the architecture of a ``config.json``."""
+    kind = config.get("model_type")
+    found = []
+    for name in names():
+        said = architecture(name).config
+        kinds = said.get("type", [])
+        if kind not in ([kinds] if isinstance(kinds, str) else kinds):
+            continue
+        if all(config.get(key) in values for key, values in said.get("when", {}).items()):
+            return name
+        found += said["when"]
+    if found:
+        values = ", ".join(f"{key}: {config.get(key)!r}" for key in found[:1])
+        raise BadOption(f"no architecture of tfzoo is of type {kind!r} with {values}")
+    known = [name for name in names() if architecture(name).config]
+    raise BadOption(
+        f"its model_type {kind!r} is no architecture of tfzoo: {listing(known, len(known))}"
+    )
+
+
+def check_class(name: str, config: Mapping[str, Any]) -> bool:
+    """Whether the class that wrote a ``config.json`` classifies texts.
+
+    Raises:
+        BadOption: the class has another head than tfzoo's models.
+    """
+    said = architecture(name)
+    written = config.get("architectures") or [said.transformers]
+    if not (isinstance(written, list) and written and isinstance(written[0], str)):
+        raise BadOption(f"architectures must be a list of one class, not {written!r}")
+    own = [said.transformers, *said.config.get("also", ())]
+    classes = said.classifier.get("classes", [])
+    if written[0] not in [*own, *classes]:
+        raise BadOption(
+            f"its class {written[0]} has another head than tfzoo's models: "
+            f"{listing([*own, *classes], 9)}"
+        )
+    return written[0] in classes
+
+
+def check_keys(config: Mapping[str, Any], known: Sequence[str], name: str) -> None:
+    """Refuse a key that says something, but not to tfzoo."""
+    for key, value in config.items():
+        if key in UNUSED or not value or any(fnmatchcase(key, one) for one in known):
+            continue
+        raise BadOption(
+            f"config.json says {key}: {str(value)[:60]}, which tfzoo's {name} does not know: if it "
+            "changes no output, remove it"
+        )
+
+
+def said_by(
+    key: str, table: Mapping[str, Any], config: Mapping[str, Any], name: str
+) -> Iterator[tuple[str, Any]]:
+    """The options that one key says, by their dotted names."""
+    entry = table[key]
+    if "equals" in entry:
+        other = config.get(entry["equals"])
+        if config.get(key) not in (None, other):
+            raise BadOption(
+                f"{key}: {config[key]}, but {entry['equals']}: {other}: tfzoo's {name} has the same"
+            )
+        return
+    value = config.get(key, entry["default"])
+    if value is None and "otherwise" in entry:
+        value = config.get(entry["otherwise"], table[entry["otherwise"]]["default"])
+    if "cases" in entry:
+        if not isinstance(value, str | int | float | None) or value not in entry["cases"]:
+            wanted = " or ".join(str(one).lower() for one in entry["cases"])
+            raise BadOption(f"config.json says {key}: {value}; tfzoo's {name} needs {wanted}")
+        yield from entry["cases"][value].items()
+        return
+    if not isinstance(value, int | float | None) or (
+        isinstance(value, bool) != isinstance(entry["default"], bool) and value is not None
+    ):
+        raise BadOption(f"config.json says {key}: {str(value)[:60]!r}, which is no number")
+    if "minus" in entry and value is not None:
+        value -= entry["minus"]
+    options = entry["option"]
+    yield from ((one, value) for one in ([options] if isinstance(options, str) else options))
+
+
+SIDES = ("encoder.", "decoder.")
+
+
+def set_option(options: dict[str, Any], option: str, value: Any) -> None:
+    """Set an option by its dotted name, such as ``feedforward.hidden`` or, for one side,
+    ``encoder.feedforward.hidden``.
+    """
+    first, _, rest = option.partition(".")
+    if option.startswith(SIDES):
+        side = options.get(first) or {}
+        key = rest.partition(".")[0]
+        own = {key: side.get(key, options.get(key))}
+        set_option(own, rest, value)
+        options[first] = {**side, **own}
+    elif rest:
+        spec = options.get(first)
+        spec = {"name": spec} if isinstance(spec, str) else dict(spec or {})
+        set_option(spec, rest, value)
+        options[first] = spec
+    else:
+        options[first] = value
+
+
+def without_sides(options: dict[str, Any]) -> dict[str, Any]:
+    """The same options, said once where encoder and decoder have the same."""
+    if "encoder" in options and options["encoder"] == options.get("decoder"):
+        both = options.pop("encoder")
+        del options["decoder"]
+        return {**options, **both}
+    return options
+
+
+def class_names(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of a classifier's classes.
+
+    Raises:
+        BadOption: it gives several classes at once, or a number; or the names are damaged.
+    """
+    problem = config.get("problem_type")
+    if problem not in (None, "single_label_classification"):
+        raise BadOption(f"its problem_type is {problem!r}; tfzoo reads classifiers of one class")
+    labels = config.get("id2label", {str(i): f"LABEL_{i}" for i in range(2)})
+    wanted = [str(i) for i in range(len(labels))]
+    if not isinstance(labels, dict) or sorted(labels) != sorted(wanted) or len(labels) < 2:
+        raise BadOption("id2label must name each class of a classifier, from 0 on")
+    if not all(isinstance(one, str) for one in labels.values()):
+        raise BadOption("id2label must hold names")
+    return tuple(labels[i] for i in wanted)
+
+
+# What several keys say together -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reader:
+    """``read(config, options)`` gives the options that ``keys`` say together."""
+
+    keys: tuple[str, ...]
+    read: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+
+
+SCALINGS: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "linear": {"factor": "factor"},
+    "yarn": {
+        "factor": "factor",
+        "original_max_position_embeddings": "original_max_length",
+        "beta_fast": "beta_fast",
+        "beta_slow": "beta_slow",
+        "truncate": "truncate",
+        "attention_factor": "attention_factor",
+    },
+    "llama3": {
+        "factor": "factor",
+        "original_max_position_embeddings": "original_max_length",
+        "low_freq_factor": "low_freq_factor",
+        "high_freq_factor": "high_freq_factor",
+    },
+}
+"""The names of tfzoo for the keys of each ``rope_type``."""
+GENERAL = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
+
+
+def rotary(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Rotary positions, in the words of ``transformers`` 5 or of older ones."""
+    said = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    base = config.get("rope_theta", config.get("rotary_emb_base", 10000.0))
+    share = config.get("partial_rotary_factor", config.get("rotary_pct"))
+    return {"position": position(said, base, share, options["position"])}
+
+
+def position(said: Any, base: Any, share: Any, known: Mapping[str, Any]) -> dict[str, Any]:
+    """The positional encoding of one ``rope_parameters``."""
+    if not isinstance(said, Mapping):
+        raise BadOption(
+            f"config.json says rope_parameters: {str(said)[:60]!r}, which is no mapping"
+        )
+    kind = said.get("rope_type", said.get("type", "default")) or "default"
+    if not isinstance(kind, str) or kind not in SCALINGS:
+        raise BadOption(f"config.json says rope_type: {kind}; tfzoo has {listing(SCALINGS)}")
+    table = SCALINGS[kind]
+    for key, value in said.items():
+        if key not in (*GENERAL, *table) and value is not None:
+            raise BadOption(
+                f"config.json says {key}: {value} for rope_type {kind}, unknown to tfzoo"
+            )
+    found = {"name": "rotary", "layout": known["layout"], "base": said.get("rope_theta", base)}
+    share = said.get("partial_rotary_factor", share)
+    if share is None:
+        share = known.get("fraction")
+    found |= {} if share in (None, 1.0) else {"fraction": share}
+    if kind != "default":
+        found["scaling"] = kind
+        found |= {table[key]: said[key] for key in table if said.get(key) is not None}
+    found |= {
+        key: float(found[key]) for key in ("base", "factor") if isinstance(found.get(key), int)
+    }
+    return found
+
+
+def windows(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Which layers have a window (Gemma 2, gpt-oss, Qwen3)."""
+    layers, period = options["layers"], options.get("pattern") or [{}]
+    size = config.get("sliding_window", next((one["window"] for one in period if one), None))
+    if config.get("use_sliding_window") is False or (size is None and len(period) == 1):
+        size = None
+    default = [SLIDING if period[i % len(period)] else FULL for i in range(layers)]
+    if len(period) == 1 and size is not None:
+        first = config.get("max_window_layers", 28)
+        default = [SLIDING if i >= first else FULL for i in range(layers)]
+    kinds = layer_types(config, layers, default)
+    return {
+        "pattern": shortest([{"window": size} if one == SLIDING and size else {} for one in kinds])
+    }
+
+
+SLIDING, FULL = "sliding_attention", "full_attention"
+
+
+def layer_types(config: Mapping[str, Any], layers: Any, default: list[str]) -> list[str]:
+    """The kind of each layer's attention."""
+    kinds = config.get("layer_types") or default
+    if not isinstance(kinds, list) or len(kinds) != layers:
+        raise BadOption(f"layer_types must have one entry for each of {layers} layers")
+    for one in kinds:
+        if one not in (SLIDING, FULL):
+            raise BadOption(f"config.json says layer_types: {str(one)[:60]}, unknown to tfzoo")
+    return kinds
+
+
+def shortest(pattern: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """The shortest pattern that repeats to this one; None where no layer differs."""
+    size = len(pattern)
+    for period in range(1, size + 1):
+        if all(pattern[i] == pattern[i % period] for i in range(size)):
+            return None if not any(pattern[:period]) else pattern[:period]
+    return None
+
+
+def local_and_global(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """ModernBERT's windows, with rotary positions of another base than the other layers."""
+    layers, known = options["layers"], options["position"]
+    every = config.get("global_attn_every_n_layers") or 3
+    kinds = layer_types(config, layers, [SLIDING if i % every else FULL for i in range(layers)])
+    said = config.get("rope_parameters") or {}
+    if not isinstance(said, Mapping):
+        raise BadOption("config.json's rope_parameters are no mapping")
+    near = position(said.get(SLIDING) or {}, config.get("local_rope_theta") or 10000.0, None, known)
+    far = position(said.get(FULL) or {}, config.get("global_rope_theta", 160000.0), None, known)
+    size = config.get("local_attention", 128)
+    entries: list[dict[str, Any]] = [
+        {"window": size} if one == SLIDING else {"position": far} for one in kinds
+    ]
+    return {"position": near, "pattern": shortest(entries)}
+
+
+def query_scale(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Gemma 2 divides scores by the root of a number that need not be the width of a head."""
+    width = options.get("head_dim") or options["dim"] // options["heads"]
+    scalar = config.get("query_pre_attn_scalar", 256)
+    return {} if scalar == width else {"temperature": math.sqrt(scalar / width)}
+
+
+def rotary_dim(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """GPT-J says how many channels of a head are rotated."""
+    return {"position.fraction": config.get("rotary_dim", 64) * options["heads"] / options["dim"]}
+
+
+READERS = {
+    "rotary": Reader(
+        (
+            *("rope_parameters", "rope_theta", "rope_scaling", "rotary_emb_base"),
+            *("partial_rotary_factor", "rotary_pct"),
+        ),
+        rotary,
+    ),
+    "windows": Reader(
+        ("layer_types", "sliding_window", "use_sliding_window", "max_window_layers"), windows
+    ),
+    "local_and_global": Reader(
+        (
+            *("layer_types", "rope_parameters", "local_attention", "global_attn_every_n_layers"),
+            *("global_rope_theta", "local_rope_theta"),
+        ),
+        local_and_global,
+    ),
+    "query_scale": Reader(("query_pre_attn_scalar",), query_scale),
+    "rotary_dim": Reader(("rotary_dim",), rotary_dim),
+}
+"""What the ``readers`` of a file name."""

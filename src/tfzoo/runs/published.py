@@ -1,0 +1,183 @@
+"""A folder that ``save_pretrained`` of Hugging Face's ``transformers`` wrote: ``config.json`` and
+weights in safetensors, in one file or in several with an index. It is data: pickles are not read,
+and code that it asks for is not run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tfzoo.errors import BadOption, BadRun, TfzooError
+from tfzoo.models.architectures.config import Model, Published, read_config
+from tfzoo.models.architectures.tensors import Tensors
+from tfzoo.models.architectures.weights import convert_weights
+from tfzoo.runs import bounds, memory
+from tfzoo.runs.pretrained import CONFIG, WEIGHTS, check_header
+from tfzoo.runs.requirements import require
+
+INDEX = f"{WEIGHTS}.index.json"
+"""The file that names, for each tensor, the file that holds it."""
+SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
+PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
+"""Weights in other formats, which can hold code or are not PyTorch's."""
+
+
+def is_published(folder: Path) -> bool:
+    """Whether a folder has a ``config.json`` of ``transformers``."""
+    try:
+        return isinstance(config_of(folder).get("model_type"), str)
+    except BadRun:
+        return False
+
+
+def from_pretrained(folder: str | Path) -> Model:
+    """The model in a folder that ``save_pretrained`` of ``transformers`` wrote, in evaluation mode
+    and with the parameters' own dtype::
+
+        model = tfzoo.from_pretrained("bert-base-cased")
+        model.config["norm"], model.encoder.layers[0]
+
+    It is a :class:`~tfzoo.LanguageModel`, :class:`~tfzoo.MaskedLanguageModel`,
+    :class:`~tfzoo.Transformer` or :class:`~tfzoo.TransformerClassifier` that computes what the
+    other one does, as far as ``tfzoo architectures`` reach.
+
+    Raises:
+        BadRun: a file is missing or damaged, holds a pickle, or a model that no sum of tfzoo's
+            parts is; the message names what.
+    """
+    folder = Path(folder).expanduser()
+    config = config_of(folder)
+    with located(folder):
+        published = read_config(config)
+    model = load(folder, published)
+    pad = config.get("pad_token_id")
+    model.pad = pad if isinstance(pad, int) else -1  # of none: no id is padding
+    return model
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    """The content of ``config.json``.
+
+    Raises:
+        BadRun: it is missing or damaged.
+    """
+    found = bounds.json_of(folder / CONFIG)
+    if not isinstance(found, dict):
+        raise BadRun(f"{folder / CONFIG} is no configuration of a model")
+    return found
+
+
+@contextmanager
+def located(folder: Path) -> Iterator[None]:
+    """Context in which errors of tfzoo become a :class:`BadRun` that names the folder."""
+    try:
+        yield
+    except BadRun:
+        raise
+    except TfzooError as error:
+        raise BadRun(f"cannot import {folder}: {error}") from None
+
+
+def load(folder: Path, published: Published) -> Model:
+    """The model that ``config.json`` describes, with the weights of the folder. It is built without
+    memory, and each parameter is read once.
+    """
+    with located(folder):
+        arguments = dict(published.options)
+        model: Any = memory.check_model(published.model, arguments, memory.here(), BadRun)
+        with ExitStack() as files:
+            tensors = Tensors(published.architecture, *tensors_of(folder, files))
+            state = convert_weights(published.architecture, model, tensors)
+            tensors.check_all_read()
+    fit(folder, model, state)
+    model.eval()
+    return model  # type: ignore[no-any-return]  # of the class that was built
+
+
+def fit(folder: Path, model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Give a model without memory its parameters.
+
+    Raises:
+        BadRun: a shape differs from that of ``config.json``.
+    """
+    for name, wanted in model.state_dict().items():
+        if state[name].shape != wanted.shape:
+            raise BadRun(
+                f"cannot import {folder}: by config.json {name} would be {list(wanted.shape)}, and "
+                f"its weights are {list(state[name].shape)}"
+            )
+    model.load_state_dict(state, assign=True)
+    dtype = next((one.dtype for one in state.values()), None)
+    for module in model.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            if buffer.is_meta:  # not saved: empty, it tells the dtype that a module was moved to
+                setattr(module, name, torch.empty_like(buffer, device="cpu", dtype=dtype))
+
+
+def tensors_of(folder: Path, files: ExitStack) -> tuple[list[str], Callable[[str], Tensor]]:
+    """The names of all tensors in a folder, and a function that reads one. The files stay open
+    until the end of ``files``.
+
+    Raises:
+        BadRun: they are missing or damaged, or do not belong to each other.
+    """
+    require("safetensors", "export")
+    from safetensors import SafetensorError, safe_open
+
+    where = shards_of(folder)
+    opened: dict[str, Any] = {}
+    for name in dict.fromkeys(where.values()) or [WEIGHTS]:
+        path = folder / name
+        bounds.regular(path)
+        check_header(path)
+        try:
+            opened[name] = files.enter_context(safe_open(path, "pt"))
+        except (SafetensorError, OSError, ValueError) as error:
+            raise BadRun(f"{path} is cut short or damaged ({type(error).__name__})") from None
+    found = {tensor: name for name, file in opened.items() for tensor in file.keys()}  # noqa: SIM118
+    for tensor in found.keys() ^ where.keys() if where else ():
+        lacks = f"{INDEX} does not name" if tensor in found else f"{where[tensor]} does not hold"
+        raise BadRun(f"{folder} is damaged: {lacks} {tensor!r}")
+
+    def read(tensor: str) -> Tensor:
+        value: Tensor = opened[found[tensor]].get_tensor(tensor)
+        if not value.is_floating_point():
+            return value
+        if value.element_size() < 2:
+            raise BadOption(f"{tensor} is quantised ({value.dtype}), which tfzoo does not read")
+        return value
+
+    return list(found), read
+
+
+def shards_of(folder: Path) -> dict[str, str]:
+    """The file of each tensor by the index; empty where all are in one file.
+
+    Raises:
+        BadRun: there are no weights in safetensors, or the index is damaged.
+    """
+    if (folder / WEIGHTS).is_file():
+        return {}
+    if not (folder / INDEX).is_file():
+        pickles = sorted(path.name for one in PICKLES for path in folder.glob(one))
+        if pickles:
+            raise BadRun(
+                f"{folder} holds {pickles[0]}, which can hold code and is not read: save the model "
+                "with transformers again, which writes safetensors"
+            )
+        raise BadRun(f"{folder} holds no weights: {WEIGHTS}, or {INDEX} and its files")
+    index = bounds.json_of(folder / INDEX)
+    where = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(where, dict) or not where:
+        raise BadRun(f"{folder / INDEX} is damaged: it has no weight_map")
+    for name in where.values():
+        if not isinstance(name, str) or not SHARD.fullmatch(name):
+            raise BadRun(f"{folder / INDEX} names {name!r}, which is no file beside it")
+    return where

@@ -1,0 +1,347 @@
+"""Folders that ``transformers`` wrote are read, and what is in them computes the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import tfzoo
+from benchmarks.architectures import PEERS, Batch, batch, build, difference, peer_outputs
+from tfzoo.errors import BadRun
+from tfzoo.models.architectures import architecture, names
+from tfzoo.testing.samples import randomize
+
+TEXT = torch.tensor([[5, 9, 12, 7, 21, 3], [14, 6, 13, 8, 11, 17]])
+SIZES = {"hidden_size": 18, "num_attention_heads": 3, "intermediate_size": 29}
+SMALL = {**SIZES, "num_hidden_layers": 3, "vocab_size": 31, "max_position_embeddings": 19}
+GROUPED = {**SMALL, "num_key_value_heads": 1, "head_dim": 10, "pad_token_id": 0}
+SEQ2SEQ = {
+    **{"d_model": 18, "vocab_size": 31, "encoder_layers": 1, "decoder_layers": 3},
+    **{"encoder_attention_heads": 3, "decoder_attention_heads": 2, "encoder_ffn_dim": 29},
+    **{"decoder_ffn_dim": 23, "max_position_embeddings": 19, "pad_token_id": 0},
+    **{"decoder_start_token_id": 0, "eos_token_id": 3, "bos_token_id": 2},
+}
+GPT = {"n_embd": 18, "n_layer": 3, "n_head": 3, "n_inner": 29, "n_positions": 19, "vocab_size": 31}
+T5 = {"d_model": 18, "d_kv": 5, "d_ff": 29, "num_heads": 3, "num_layers": 1, "vocab_size": 31}
+MODERN = {"cls_token_id": 2, "sep_token_id": 3, "pad_token_id": 0, "bos_token_id": 2}
+
+
+def rope(kind: str, **options: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 5e7, **options}}
+
+
+ODD: dict[str, list[dict[str, Any]]] = {
+    "gpt2": [GPT, {**GPT, "activation_function": "gelu", "tie_word_embeddings": False}],
+    "gptj": [{**GPT, "rotary_dim": 4}, {**GPT, "rotary_dim": 2, "n_inner": None}],
+    "gpt_neox": [{**SMALL, **rope("default", partial_rotary_factor=0.67)}],
+    "llama": [
+        {**GROUPED, **rope("default"), "tie_word_embeddings": True, "attention_bias": True},
+        {**GROUPED, **rope("linear", factor=4.0), "mlp_bias": True},
+        {
+            **GROUPED,
+            **rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0),
+            "rms_norm_eps": 1e-3,
+        },
+        {**GROUPED, **rope("yarn", factor=4.0), "max_position_embeddings": 76},
+    ],
+    "qwen3": [{**GROUPED, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}],
+    "olmo2": [{**SMALL, "num_key_value_heads": 3}],
+    "gemma2": [{**GROUPED, "query_pre_attn_scalar": 7, "sliding_window": 3}],
+    "gpt_oss": [
+        {
+            **{**GROUPED, "sliding_window": 3, "num_local_experts": 5, "num_experts_per_tok": 3},
+            **rope("default"),
+        }
+    ],
+    "bert": [{**SMALL, "type_vocab_size": 3, "hidden_act": "gelu_new", "layer_norm_eps": 1e-3}],
+    "roberta": [{**SMALL, "type_vocab_size": 1}],
+    "distilbert": [
+        {"dim": 18, "n_layers": 3, "n_heads": 3, "hidden_dim": 29, "max_position_embeddings": 19}
+        | {"vocab_size": 31}
+    ],
+    "modernbert": [{**SMALL, **MODERN, "local_attention": 4, "global_attn_every_n_layers": 2}],
+    "fnet": [
+        {key: one for key, one in SMALL.items() if key != "num_attention_heads"}
+        | {"pad_token_id": 0}
+    ],
+    "marian": [{**SEQ2SEQ, "activation_function": "swish", "scale_embedding": True}],
+    "bart": [{**SEQ2SEQ, "activation_function": "relu"}],
+    "t5": [{**T5, "num_decoder_layers": 3, "relative_attention_num_buckets": 8}],
+    "t5_v1_1": [{**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}],
+}
+for options in ODD["llama"][2:]:
+    options["rope_parameters"]["original_max_position_embeddings"] = 19
+
+CASES = [(name, config) for name, configs in ODD.items() for config in configs]
+
+
+def peer_of(class_name: str, config: dict[str, Any]) -> Any:
+    """A model of ``transformers`` with random weights, in float64."""
+    torch.manual_seed(0)
+    cls = getattr(transformers, class_name)
+    made = cls.config_class(**config)
+    made._attn_implementation = made._experts_implementation = "eager"
+    peer = cls(made).double().eval()
+    trained = {key for key, one in peer.named_parameters() if one.requires_grad}
+    fixed = {key: one.clone() for key, one in peer.state_dict().items() if key not in trained}
+    randomize(peer)
+    peer.load_state_dict(fixed, strict=False)
+    return peer
+
+
+def saved(peer: Any, folder: Path, **options: Any) -> Path:
+    peer.save_pretrained(folder, **options)
+    return folder
+
+
+@pytest.mark.parametrize(("name", "config"), CASES)
+def test_a_folder_of_odd_sizes_computes_the_same(
+    name: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    peer = peer_of(architecture(name).transformers, config)
+    if name == "t5_v1_1":  # its checkpoints untie what the constructor ties
+        peer.lm_head.weight = torch.nn.Parameter(torch.randn_like(peer.lm_head.weight))
+    if name == "marian":  # published ones have a bias
+        peer.final_logits_bias.normal_()
+    model: Any = tfzoo.from_pretrained(saved(peer, tmp_path))
+    given = batch(model, padded=False)
+    target = given.texts[-1][:, : TEXT.shape[1]]
+    given = Batch((*given.texts[:-1], target), given.real, given.types)
+    assert difference(model(*given.arguments), peer_outputs(peer, given)) < PEERS[name].bound
+
+
+@pytest.mark.parametrize("name", sorted(PEERS))
+def test_padding_has_the_id_that_the_folder_says(name: str, tmp_path: Path) -> None:
+    if not PEERS[name].padded:
+        pytest.skip("the peer has no mask")
+    peer, _ = build(name)
+    model: Any = tfzoo.from_pretrained(saved(peer, tmp_path))
+    given = batch(model, padded=True)
+    pad = peer.config.pad_token_id
+    assert model.pad == pad
+    ids = Batch(
+        tuple(one.masked_fill(one == 0, pad) for one in given.texts), given.real, given.types
+    )
+    theirs = peer_outputs(peer, given)[given.real]
+    assert difference(model(*ids.arguments)[given.real], theirs) < PEERS[name].bound
+
+
+CLASSIFIERS: list[tuple[str, dict[str, Any]]] = [
+    ("BertForSequenceClassification", {**SMALL, "classifier_dropout": 0.3}),
+    ("RobertaForSequenceClassification", {**SMALL, "pad_token_id": 1}),
+    ("DistilBertForSequenceClassification", ODD["distilbert"][0]),
+    ("ModernBertForSequenceClassification", {**SMALL, **MODERN, "local_attention": 4}),
+    (
+        "ModernBertForSequenceClassification",
+        {**SMALL, **MODERN, "classifier_pooling": "mean", "norm_bias": True, "norm_eps": 1e-3},
+    ),
+    ("FNetForSequenceClassification", ODD["fnet"][0]),
+]
+
+
+@pytest.mark.parametrize(("class_name", "config"), CLASSIFIERS)
+def test_a_classifier_comes_with_its_trained_head(
+    class_name: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    labels = {0: "bad", 1: "so so", 2: "good"}
+    peer = peer_of(class_name, {**config, "id2label": labels})
+    model: Any = tfzoo.from_pretrained(saved(peer, tmp_path))
+    assert isinstance(model, tfzoo.TransformerClassifier)
+    assert difference(model(TEXT), peer(TEXT).logits) < 1e-7
+
+
+def test_shards_are_one_model(tmp_path: Path) -> None:
+    peer = peer_of("LlamaForCausalLM", ODD["llama"][0])
+    one = tfzoo.from_pretrained(saved(peer, tmp_path / "one"))
+    many = tfzoo.from_pretrained(saved(peer, tmp_path / "many", max_shard_size="12KB"))
+    assert len(list((tmp_path / "many").glob("*.safetensors"))) > 2
+    assert all(map(torch.equal, one.parameters(), many.parameters()))
+
+
+def test_parameters_keep_their_dtype(tmp_path: Path) -> None:
+    peer = peer_of("LlamaForCausalLM", ODD["llama"][0]).bfloat16()
+    model = tfzoo.from_pretrained(saved(peer, tmp_path))
+    assert {one.dtype for one in model.parameters()} == {torch.bfloat16}
+
+
+def rewrite(folder: Path, change: Any) -> None:
+    """Change the names of a folder's tensors."""
+    path = folder / "model.safetensors"
+    save_file(change(load_file(path)), path, {"format": "pt"})
+
+
+def test_names_of_older_files_are_known(tmp_path: Path) -> None:
+    """GPT-2's on the Hub have no prefix, and masks; BERT's have gamma and beta, and two more
+    heads.
+    """
+
+    def old_gpt2(state: dict[str, Tensor]) -> dict[str, Tensor]:
+        named = {key.removeprefix("transformer."): one for key, one in state.items()}
+        return {**named, "h.0.attn.bias": torch.ones(1, 1, 19, 19).bool()}
+
+    def old_bert(state: dict[str, Tensor]) -> dict[str, Tensor]:
+        named = {
+            key.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            ): one
+            for key, one in state.items()
+        }
+        words = named["bert.embeddings.word_embeddings.weight"].clone()
+        extra = {"bert.pooler.dense.weight": torch.ones(18, 18)}
+        return {**named, **extra, "cls.predictions.decoder.weight": words}
+
+    for class_name, config, change in (
+        ("GPT2LMHeadModel", GPT, old_gpt2),
+        ("BertForMaskedLM", SMALL, old_bert),
+    ):
+        folder = saved(peer_of(class_name, config), tmp_path / class_name)
+        before = tfzoo.from_pretrained(folder)
+        rewrite(folder, change)
+        after = tfzoo.from_pretrained(folder)
+        assert all(map(torch.equal, before.parameters(), after.parameters()))
+
+
+OLDER = {
+    "llama": {
+        "rope_theta": 123.0,
+        "rope_scaling": {"type": "linear", "factor": 3.0},
+        "pretraining_tp": 1,
+    },
+    "gpt_neox": {"rotary_emb_base": 123, "rotary_pct": 0.67},
+    "modernbert": {"global_rope_theta": 321.0, "local_rope_theta": 123.0, "local_attention": 4},
+}
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_words_of_older_configurations_are_known(name: str, tmp_path: Path) -> None:
+    folder = saved(peer_of(architecture(name).transformers, ODD[name][0]), tmp_path)
+    path = folder / "config.json"
+    config = json.loads(path.read_text("utf-8"))
+    for key in ("rope_parameters", "layer_types", "global_attn_every_n_layers"):
+        config.pop(key, None)
+    path.write_text(json.dumps({**config, **OLDER[name]}), "utf-8")
+    peer = getattr(transformers, architecture(name).transformers).from_pretrained(
+        folder, dtype=torch.float64, attn_implementation="eager"
+    )
+    model: Any = tfzoo.from_pretrained(folder)
+    assert difference(model(TEXT), peer.eval()(TEXT).logits) < 1e-5
+
+
+@pytest.mark.parametrize("name", [one for one in names() if architecture(one).config])
+def test_what_a_missing_key_means_is_what_transformers_takes(name: str) -> None:
+    said = architecture(name)
+    theirs = getattr(transformers, said.transformers).config_class()
+    for key, entry in {**said.config["keys"], **said.classifier.get("keys", {})}.items():
+        if "default" in entry and hasattr(theirs, key) and name != "t5_v1_1":
+            computed = {"num_key_value_heads", "head_dim", "num_decoder_layers"}  # from others
+            assert getattr(theirs, key) == entry["default"] or key in computed, key
+
+
+def config_with(**changes: Any) -> Any:
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")
+
+    return change
+
+
+def without_a_tensor(folder: Path) -> None:
+    rewrite(folder, lambda state: dict(list(state.items())[1:]))
+
+
+def with_a_tensor(folder: Path) -> None:
+    rewrite(folder, lambda state: {**state, "model.extra.weight": torch.ones(2)})
+
+
+def cut_short(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def long_header(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"\xff" * 64)
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (config_with(auto_map={"AutoModel": "code.Model"}), "code of its own"),
+    (config_with(model_type="mamba"), "model_type 'mamba' is no architecture"),
+    (config_with(architectures=["LlamaForTokenClassification"]), "has another head"),
+    (config_with(architectures="LlamaForCausalLM"), "must be a list"),
+    (config_with(quantization_config={"bits": 4}), "says quantization_config"),
+    (config_with(hidden_act="relu"), "says hidden_act: relu"),
+    (config_with(new_idea=3), "says new_idea: 3"),
+    (config_with(rope_parameters={"rope_type": "longrope"}), "rope_type: longrope"),
+    (config_with(rope_parameters={"rope_type": "default", "twist": 2}), "says twist: 2"),
+    (config_with(rope_parameters=[1]), "which is no mapping"),
+    (config_with(hidden_size="18"), "which is no number"),
+    (config_with(hidden_size=20), "its weights are"),
+    (config_with(num_hidden_layers=4), "no parameter 'model.layers.3"),
+    (config_with(num_hidden_layers=2), "has no place for"),
+    (config_with(num_hidden_layers=10**9), "the most is 1,000"),
+    (config_with(vocab_size=10**10), "the most is 10,000,000"),
+    (config_with(num_attention_heads=0), "num_attention_heads|heads"),
+    (lambda folder: (folder / "config.json").unlink(), "cannot read"),
+    (lambda folder: (folder / "config.json").write_text("[1", "utf-8"), "damaged"),
+    (lambda folder: (folder / "model.safetensors").unlink(), "holds no weights"),
+    (pickled, "pytorch_model.bin, which can hold code"),
+    (cut_short, "cut short or damaged"),
+    (long_header, "damaged"),
+    (without_a_tensor, "no parameter"),
+    (with_a_tensor, "has no place for model.extra.weight"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "says"), REFUSED)
+def test_what_is_no_model_of_tfzoo_is_refused_in_one_line(
+    spoil: Any, says: str, tmp_path: Path
+) -> None:
+    folder = saved(peer_of("LlamaForCausalLM", ODD["llama"][1]), tmp_path)
+    spoil(folder)
+    with pytest.raises(BadRun, match=says) as raised:
+        tfzoo.from_pretrained(folder)
+    assert "\n" not in str(raised.value)
+
+
+def index_with(change: Any) -> Any:
+    def spoil(folder: Path) -> None:
+        path = folder / "model.safetensors.index.json"
+        index = json.loads(path.read_text("utf-8"))
+        change(index["weight_map"])
+        path.write_text(json.dumps(index), "utf-8")
+
+    return spoil
+
+
+def last_shard(folder: Path) -> Path:
+    return sorted(folder.glob("*.safetensors"))[-1]
+
+
+SHARDS: list[tuple[Any, str]] = [
+    (index_with(lambda where: where.pop("model.norm.weight")), "does not name 'model.norm.weight'"),
+    (index_with(lambda where: where.update({"x": next(iter(where.values()))})), "not hold 'x'"),
+    (index_with(lambda where: where.update({"x": "../model.safetensors"})), "no file beside it"),
+    (index_with(lambda where: where.clear()), "no weight_map"),
+    (lambda folder: last_shard(folder).unlink(), "cannot read"),
+    (lambda folder: last_shard(folder).write_bytes(b""), "cut short or damaged"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "says"), SHARDS)
+def test_damaged_shards_are_refused_in_one_line(spoil: Any, says: str, tmp_path: Path) -> None:
+    peer = peer_of("LlamaForCausalLM", ODD["llama"][1])
+    folder = saved(peer, tmp_path, max_shard_size="12KB")
+    spoil(folder)
+    with pytest.raises(BadRun, match=says) as raised:
+        tfzoo.from_pretrained(folder)
+    assert "\n" not in str(raised.value)
