@@ -118,14 +118,7 @@ class Copies:
         return copying
 
 
-AVERAGED = (
-    "--trainer.callbacks",
-    "EMAWeightAveraging",
-    "--trainer.callbacks.decay",
-    "0.7",
-    "--trainer.limit_val_batches",
-    "0",
-)
+AVERAGED = ("--optim.average", "0.7", "--trainer.limit_val_batches", "0")
 SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
     "plain": (
         [],
@@ -148,14 +141,7 @@ SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
         {"training 6"},
     ),
     "workers and averaged weights": (
-        [
-            "--data.workers",
-            "1",
-            "--trainer.callbacks",
-            "EMAWeightAveraging",
-            "--trainer.callbacks.decay",
-            "0.7",
-        ],
+        ["--data.workers", "1", "--optim.average", "0.7"],
         {"training 6"},
         {"validation 6"},
     ),

@@ -1,4 +1,4 @@
-"""The optimiser of all tasks, its learning-rate schedule, and label smoothing."""
+"""The optimiser of all tasks, its learning-rate schedule, label smoothing and averaged weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfzoo.learning.schedule import Schedule
 
 @dataclass
 class Optim:
-    """The optimiser, its learning-rate schedule, and label smoothing.
+    """The optimiser, its learning-rate schedule, label smoothing and averaged weights.
 
     Args:
         lr: peak learning rate, over 0. The schedule's factor multiplies it.
@@ -34,6 +34,9 @@ class Optim:
         max_skipped: the number of skipped steps in a row, at least 1, after which training ends. A
             step is skipped if its loss or a gradient is not finite.
         optimizer: name and options of an optimiser, see ``tfzoo list optimizer``.
+        average: validate, test and save the average of the weights of about ``1 / (1 - average)``
+            recent steps, 0.995: 200, over 0 and under 1; None: the weights of the last step. See
+            :class:`tfzoo.learning.weight_averaging.WarmupEMA`.
 
     Raises:
         BadOption: a number outside its range; or ``betas`` or ``eps`` is set, and the optimiser
@@ -48,6 +51,7 @@ class Optim:
     label_smoothing: float = 0.1
     max_skipped: int = 10
     optimizer: OptimizerSpec = "adamw"
+    average: float | None = None
 
     def __post_init__(self) -> None:
         check_range("optim.lr", self.lr, gt=0)
@@ -60,6 +64,7 @@ class Optim:
         check_range("optim.weight_decay", self.weight_decay, ge=0)
         check_range("optim.label_smoothing", self.label_smoothing, ge=0, lt=1)
         check_range("optim.max_skipped", self.max_skipped, ge=1, whole=True)
+        check_range("optim.average", self.average, gt=0, lt=1, optional=True)
         # Checks the names and options of schedule and optimiser before data is read.
         create("schedule", self.schedule, max_steps=1)
         self._create_optimizer()

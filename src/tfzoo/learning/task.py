@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, TypeVar
 
 import lightning.pytorch as L
 import torch
+from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor, nn
 from torchmetrics import SumMetric
 
@@ -35,6 +36,7 @@ from tfzoo.learning.model_card import model_card
 from tfzoo.learning.nan_detection import first_non_finite
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.skipped_steps import SkippedSteps, skip_unless
+from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import initialise, seed_of
@@ -442,6 +444,22 @@ class Task(L.LightningModule):
         self.compute.apply(self.model)
         if self.device_mesh is not None:
             shard(self.model, self.device_mesh)
+
+    def configure_callbacks(self) -> list[L.Callback]:
+        """What averages the weights, if ``optim.average`` is set.
+
+        Raises:
+            BadOption: another callback averages them, too.
+        """
+        if self.optim.average is None:
+            return []
+        for callback in getattr(adapters.trainer_of(self), "callbacks", []):
+            if isinstance(callback, WeightAveraging) and not isinstance(callback, WarmupEMA):
+                raise BadOption(
+                    f"optim.average and the callback {type(callback).__name__} both average the "
+                    "weights: leave one of them out"
+                )
+        return [WarmupEMA(self.optim.average)]
 
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches

@@ -1,0 +1,44 @@
+"""An average of the weights of recent steps, which is validated, tested and saved instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from lightning.pytorch.callbacks import WeightAveraging
+from torch import Tensor
+
+START = 10
+"""The higher, the fewer steps are averaged at the start."""
+
+
+class WarmupEMA(WeightAveraging):
+    """An exponential moving average over a share of the steps so far, until it spans as many as
+    ``decay`` says: after step ``n``, counted from 0, ``average = d average + (1 - d) weights``
+    with ``d = min(decay, (1 + n) / (10 + n))``, which spans about ``n / 9`` steps, or ``1 / (1 -
+    decay)``. With ``decay`` from the start, the average would long hold the weights that training
+    began with. (As TensorFlow's ``tf.train.ExponentialMovingAverage`` with ``num_updates``.)
+
+    Args:
+        decay: over 0 and under 1.
+    """
+
+    def __init__(self, decay: float) -> None:
+        super().__init__(multi_avg_fn=self.move)
+        self.decay = decay
+        self.step = 0
+
+    def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
+        """After each optimiser step."""
+        if step_idx is not None:
+            self.step = step_idx
+        return step_idx is not None
+
+    def move(self, averages: Sequence[Tensor], weights: Sequence[Tensor], _: Any) -> None:
+        """Move averages towards the weights of this step; whole numbers are taken over."""
+        decay = min(self.decay, (1 + self.step) / (START + self.step))
+        if averages[0].is_floating_point():
+            torch._foreach_lerp_(list(averages), list(weights), 1 - decay)
+        else:
+            torch._foreach_copy_(list(averages), list(weights))

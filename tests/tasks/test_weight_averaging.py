@@ -1,0 +1,79 @@
+"""``optim.average``: the formula, and what is validated, tested and saved."""
+
+from __future__ import annotations
+
+import lightning.pytorch as L
+import pytest
+import torch
+from lightning.pytorch.callbacks import EMAWeightAveraging
+from torch import nn
+from torch.optim.swa_utils import AveragedModel
+from torch.testing import assert_close
+
+import tfzoo
+from tests.tasks.test_learner import Watchdog
+from tfzoo.errors import BadOption
+from tfzoo.learning.weight_averaging import WarmupEMA
+
+
+@pytest.mark.parametrize("decay", [0.3, 0.9])
+def test_the_average_is_that_of_its_formula(decay: float) -> None:
+    callback, model = WarmupEMA(decay), nn.Linear(3, 2).double()
+    model.register_buffer("seen", torch.tensor(0))
+    average = AveragedModel(model, multi_avg_fn=callback.move, use_buffers=True)
+    wanted = torch.empty(0)
+    for n in range(40):
+        with torch.no_grad():
+            model.weight.normal_()
+        model.seen += 1  # type: ignore[operator]  # a buffer
+        assert callback.should_update(step_idx=n)
+        average.update_parameters(model)
+        share = min(decay, (1 + n) / (10 + n))
+        wanted = model.weight.clone() if n == 0 else share * wanted + (1 - share) * model.weight
+    assert_close(average.module.weight, wanted, atol=1e-12, rtol=0.0)
+    assert average.module.seen == 40
+    assert not callback.should_update(epoch_idx=1)
+
+
+def fit(callbacks: list[L.Callback]) -> tfzoo.ClassificationTask:
+    data = tfzoo.ClassificationData(
+        dataset={"name": "hops", "train": 64, "val": 8, "test": 8}, tokenizer="word"
+    )
+    data.prepare_data()
+    data.setup()
+    recipe = {"seed": 1, "model": {"dim": 8, "heads": 2, "layers": 1}, "optim": {"average": 0.6}}
+    task = tfzoo.ClassificationTask.build(recipe, data.vocabulary)
+    trainer = L.Trainer(
+        accelerator="cpu",
+        max_steps=5,
+        limit_val_batches=0,
+        callbacks=callbacks,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(task, datamodule=data)
+    return task
+
+
+def test_training_in_somebodys_own_trainer_ends_with_the_average() -> None:
+    watch = Watchdog()
+    task = fit([watch])
+    callback = WarmupEMA(0.6)
+    average = AveragedModel(task.model, multi_avg_fn=callback.move)
+    for n, seen in enumerate(watch.seen):
+        task.load_state_dict(seen["state"])
+        callback.should_update(step_idx=n)
+        average.update_parameters(task.model)
+    final = fit([Watchdog()]).model.state_dict()
+    assert_close(dict(final), dict(average.module.state_dict()))
+    assert not torch.equal(
+        final["encoder.layers.0.feedforward.inner.outer.weight"],
+        task.model.state_dict()["encoder.layers.0.feedforward.inner.outer.weight"],
+    )
+
+
+def test_two_averages_of_one_training_are_refused() -> None:
+    with pytest.raises(BadOption, match="EMAWeightAveraging both average the weights"):
+        fit([EMAWeightAveraging()])
