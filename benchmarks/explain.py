@@ -22,7 +22,7 @@ from scipy import stats
 
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sources import load_recipe, parse_arguments
-from tfzoo.training.training_run import TrainingRun
+from tfzoo.training.train import TrainingRun
 
 RECIPE = "translation/numbers"
 CASES = {

@@ -406,9 +406,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
-    import_module(
-        "tfzoo.training.training_run"
-    )  # what takes seconds to import is there before each fork
+    import_module("tfzoo.training.train")  # what takes seconds to import is there before each fork
 
     wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="tfzoo-kill-") as place:

@@ -36,7 +36,7 @@ from scipy import stats
 import tfzoo
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sources import load_recipe, parse_arguments
-from tfzoo.training.training_run import TrainingRun
+from tfzoo.training.train import TrainingRun
 
 TURN = 5
 NAMES = ("ours", "plain")

@@ -58,7 +58,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings draw no curves, which takes a quarter of the time of a tiny one."""
-    monkeypatch.setattr("tfzoo.training.training_run.draw_curves", lambda *_: None)
+    monkeypatch.setattr("tfzoo.training.train.draw_curves", lambda *_: None)
 
 
 @pytest.fixture(scope="module")

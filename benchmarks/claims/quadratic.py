@@ -26,7 +26,7 @@ from tfzoo import EncoderLayer, Transformer, TransformerClassifier
 from tfzoo.costs.count import BACKWARD
 from tfzoo.costs.step import OUTPUT, Growth, growth
 from tfzoo.plots.style import SOFT, line_style, new_figure, styled
-from tfzoo.runs.summary import processor
+from tfzoo.runs.folder import processor
 
 LENGTHS, DIMS = (14, 128, 512, 2048, 8192, 32768), (64, 512, 2048)
 """Of the table of shares."""

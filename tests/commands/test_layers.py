@@ -15,7 +15,7 @@ from tfzoo.commands.main import main
 from tfzoo.config.lightning import check_class
 from tfzoo.config.sources import find_recipe
 from tfzoo.errors import BadRecipe
-from tfzoo.training.make_trainer import best_checkpoint
+from tfzoo.training.trainer import best_checkpoint
 
 Resolved = Callable[..., dict[str, Any]]
 

@@ -22,7 +22,6 @@ from tests.forked import requires_fork, together
 from tests.runs.test_lock import process
 from tfzoo.commands.main import main
 from tfzoo.runs import folder
-from tfzoo.training import train
 
 STEPS = 60
 RUN = Path("run")
@@ -64,12 +63,14 @@ def fit(moment: str = "") -> tuple[int, str]:
     that says why not.
     """
 
-    def choose(name: str, given: str | None) -> Path:
+    choose = folder.choose
+
+    def waiting(name: str, given: str | None) -> Path:
         while moment and not MOMENTS[moment]():
             time.sleep(0.0005)
-        return folder.choose(name, given)
+        return choose(name, given)
 
-    with patch.object(train, "choose", choose), redirect_stderr(io.StringIO()) as said:
+    with patch.object(folder, "choose", waiting), redirect_stderr(io.StringIO()) as said:
         code = main(FIT)
     return code, "\n".join(one for one in said.getvalue().splitlines() if "in use" in one)
 

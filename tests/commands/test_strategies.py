@@ -28,7 +28,7 @@ from tfzoo.errors import BadOption
 from tfzoo.models.fsdp import full_tensor, shard
 from tfzoo.runs import checkpoints, sharded_files
 from tfzoo.training.fsdp_strategy import Sharded
-from tfzoo.training.launcher import launching
+from tfzoo.training.trainer import launching
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

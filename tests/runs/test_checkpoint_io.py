@@ -77,10 +77,10 @@ def test_a_kill_at_any_moment_of_a_save_leaves_the_checkpoint_before_or_the_new_
                 AtomicCheckpointIO().save_checkpoint(content(2), folder / "last.ckpt")
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        chosen = newest(folder.parent)
+        chosen, said = newest(folder.parent)
         assert chosen is not None
-        assert chosen == (folder / "last.ckpt", [])
-        found.append(read(chosen[0])["tfzoo"]["batches"])
+        assert (chosen, said) == (folder / "last.ckpt", [])
+        found.append(read(chosen)["tfzoo"]["batches"])
         remove_leftovers(folder)
         assert [path.name for path in folder.iterdir()] == ["last.ckpt"]
     assert found == [1] * (len(found) - 1) + [2], (

@@ -221,9 +221,7 @@ def test_where_the_last_is_spoilt_the_newest_good_one_is_used_and_that_is_said(
 ) -> None:
     spoil, says = SPOILT[name]
     spoil(run / "checkpoints/last.ckpt")
-    chosen = newest(run)
-    assert chosen is not None
-    path, said = chosen
+    path, said = newest(run)
     assert path == run / "checkpoints/b.ckpt"
     assert len(said) == 1
     assert "last.ckpt" in said[0]
@@ -241,10 +239,10 @@ def test_a_run_whose_checkpoints_are_all_spoilt_does_not_start_anew(run: Path) -
 
 
 def test_a_run_without_checkpoints_has_none_to_go_on_from(tmp_path: Path) -> None:
-    assert newest(tmp_path) is None
+    assert newest(tmp_path) == (None, [])
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints/last.ckpt.tmp").touch()
-    assert newest(tmp_path) is None, "the first save was never finished: nothing is lost"
+    assert newest(tmp_path) == (None, []), "the first save was never finished: nothing is lost"
 
 
 def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint: Path) -> None:

@@ -14,9 +14,14 @@ from lightning.pytorch.strategies import DDPStrategy
 
 from tfzoo.base.ranks import rank
 from tfzoo.errors import BadRun
-from tfzoo.runs import config
-from tfzoo.runs.folder import SHARED, choose
-from tfzoo.runs.summary import read, write
+from tfzoo.runs.folder import (
+    SHARED,
+    check_config,
+    choose,
+    read_summary,
+    write_config,
+    write_summary,
+)
 from tfzoo.training.metrics_file import MetricsFile
 
 RANKS = (
@@ -103,10 +108,10 @@ def test_the_first_process_is_the_one_that_lightning_takes_for_it(
 
 
 def test_a_summary_keeps_the_sections_of_other_commands(tmp_path: Path) -> None:
-    write(tmp_path, "fit", {"loss": float("nan"), "path": Path("x")})
-    write(tmp_path, "test", {"bleu": 1.5})
-    write(tmp_path, "test", {"bleu": 2.5})
-    assert read(tmp_path) == {"fit": {"loss": None, "path": "x"}, "test": {"bleu": 2.5}}
+    write_summary(tmp_path, "fit", {"loss": float("nan"), "path": Path("x")})
+    write_summary(tmp_path, "test", {"bleu": 1.5})
+    write_summary(tmp_path, "test", {"bleu": 2.5})
+    assert read_summary(tmp_path) == {"fit": {"loss": None, "path": "x"}, "test": {"bleu": 2.5}}
     json.loads((tmp_path / "summary.json").read_text("utf-8"))
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
 
@@ -151,7 +156,7 @@ def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(
 
 def test_the_folder_of_a_run_is_taken_again(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    config.write(tmp_path / "mine", {"seed": 1})
+    write_config(tmp_path / "mine", {"seed": 1})
     assert choose("a", "mine") == tmp_path / "mine"
 
 
@@ -161,31 +166,32 @@ def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path: Path) 
         "data": {"workers": 0},
         "trainer": {"max_steps": 5, "limit_train_batches": 4},
     }
-    config.write(tmp_path, recipe)
-    config.check(
+    write_config(tmp_path, recipe)
+    check_config(
         tmp_path,
         {
             **recipe,
             "data": {"workers": 3},
             "trainer": {"max_steps": 9, "limit_train_batches": 4, "logger": {"a": [1]}},
         },
+        {},
     )
     with pytest.raises(
         BadRun, match=r"model\.norm was rms, is not set; model\.norm\.name was not set, is layer"
     ):
-        config.check(tmp_path, {**recipe, "model": {"norm": {"name": "layer"}, "dim": 8}})
+        check_config(tmp_path, {**recipe, "model": {"norm": {"name": "layer"}, "dim": 8}}, {})
     with pytest.raises(BadRun, match=r"limit_train_batches was 4, is not set"):
-        config.check(tmp_path, {**recipe, "trainer": {}})
+        check_config(tmp_path, {**recipe, "trainer": {}}, {})
 
 
 def test_a_key_that_came_after_the_run_had_its_default(tmp_path: Path) -> None:
-    config.write(tmp_path, {"data": {"token_dropout": 0.1}})
+    write_config(tmp_path, {"data": {"token_dropout": 0.1}})
     defaults = {"data": {"token_dropout": 0.0, "later": (1, 2)}}
-    config.check(tmp_path, {"data": {"token_dropout": 0.1, "later": [1, 2]}}, defaults)
+    check_config(tmp_path, {"data": {"token_dropout": 0.1, "later": [1, 2]}}, defaults)
     with pytest.raises(BadRun, match=r"data\.token_dropout was 0\.1, is 0\.0"):
-        config.check(tmp_path, {"data": {"token_dropout": 0.0, "later": [1, 2]}}, defaults)
+        check_config(tmp_path, {"data": {"token_dropout": 0.0, "later": [1, 2]}}, defaults)
     with pytest.raises(BadRun, match=r"data\.later was \[1, 2\], is \[3\]"):
-        config.check(tmp_path, {"data": {"token_dropout": 0.1, "later": [3]}}, defaults)
+        check_config(tmp_path, {"data": {"token_dropout": 0.1, "later": [3]}}, defaults)
 
 
 def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tests import forked
 from tests.strangers.folders import FILES, FOLDERS, good, hostile
 from tfzoo.commands.main import main
 from tfzoo.data import tokenizer_trial
-from tfzoo.runs import summary
+from tfzoo.runs.folder import SUMMARY, attempts, read_summary, recorded_scores
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices")
 DAILY = [
@@ -151,7 +151,7 @@ def test_there_are_enough_hostile_folders() -> None:
     ],
 )
 def test_a_summary_of_other_types_says_nothing(content: str, tmp_path: Path) -> None:
-    (tmp_path / summary.FILE).write_text(content)
-    assert summary.scores(tmp_path, "best.ckpt") == {}
-    assert summary.read(tmp_path).get("fit", {}).get("seconds") is None
-    assert summary.attempts(tmp_path) == []
+    (tmp_path / SUMMARY).write_text(content)
+    assert recorded_scores(tmp_path, "best.ckpt") == {}
+    assert read_summary(tmp_path).get("fit", {}).get("seconds") is None
+    assert attempts(tmp_path) == []

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadRun
-from tfzoo.runs import config
+from tfzoo.runs.folder import read_config
 from tfzoo.runs.lock import holding
 from tfzoo.sweep import cell, runs, start, state, tune
 from tfzoo.sweep.folder import check_unchanged
@@ -199,9 +199,9 @@ def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(
         "norm=rms": 0.001,
     }
     for run in runs:
-        assert config.read(run.folder)["optim"]["lr"] == chosen[run.cell.name]["value"]
-        assert config.read(run.folder)["seed"] == run.seed
-    assert config.read(tmp_path / "norm=rms/tune/0.001")["seed"] == 0
+        assert read_config(run.folder)["optim"]["lr"] == chosen[run.cell.name]["value"]
+        assert read_config(run.folder)["seed"] == run.seed
+    assert read_config(tmp_path / "norm=rms/tune/0.001")["seed"] == 0
 
 
 def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
@@ -210,7 +210,7 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
     trainings.codes, trainings.scores = {"tune/0.001": 1, "norm=rms/tune": 1}, {"tune/0.003": 9.0}
     layer, rms = state.planned_runs(tuning, tmp_path)[:2]
     assert cell.execute(layer, tuning) == "completed"
-    assert config.read(layer.folder)["optim"]["lr"] == 0.003
+    assert read_config(layer.folder)["optim"]["lr"] == 0.003
     assert cell.execute(rms, tuning) == "failed"
     assert reason(rms) == "no value of optim.lr could be trained: 0.001: it broke; 0.003: it broke"
 

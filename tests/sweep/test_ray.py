@@ -16,7 +16,7 @@ import pytest
 from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.runs import summary
+from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep import job, plan, ray, runs, state
 from tfzoo.sweep.job import Ended, RetryPolicy
@@ -107,7 +107,7 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path
     said = (tmp_path / "ray.txt").read_text()
     assert "raylet" not in said
     assert "its machine was lost; it runs again elsewhere" in said
-    attempts = summary.read(Path(machines[raylet]))["fit"]["attempts"]
+    attempts = read_summary(Path(machines[raylet]))["fit"]["attempts"]
     assert attempts[-1]["from"] > 0, "from its last checkpoint"
     subprocess.run([*words, str(tmp_path / "local")], check=True, capture_output=True)
     ours, local = (rows(tmp_path / name) for name in ("ray", "local"))

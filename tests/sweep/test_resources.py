@@ -10,7 +10,7 @@ import pytest
 
 from tests.sweep.files import sweep_file
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.runs import config
+from tfzoo.runs.folder import write_config
 from tfzoo.sweep import local, resources, state
 from tfzoo.sweep.folder import create
 from tfzoo.sweep.load import load
@@ -51,7 +51,7 @@ def trained(plan: Plan, folder: Path, hardware: dict[str, object]) -> None:
     """A first run that was trained on this hardware."""
     run = state.planned_runs(plan, folder)[0]
     run.folder.mkdir(parents=True)
-    config.write(run.folder, run.recipe)
+    write_config(run.folder, run.recipe)
     summary = {"fit": {"ended": "completed", "hardware": hardware}}
     (run.folder / "summary.json").write_text(json.dumps(summary))
 

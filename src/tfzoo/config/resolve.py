@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfzoo.base.terminal import notify, silence_lightning
 from tfzoo.config.merge import Merged, merge
-from tfzoo.config.sections import LIGHTNING, Section, find_task
+from tfzoo.config.sections import LIGHTNING, find_task
 from tfzoo.config.security import check_values
 from tfzoo.config.sources import Arguments, ConfigSource, all_files
 from tfzoo.config.validation import check_monitors, check_trainer, validate
@@ -28,7 +28,7 @@ class Config:
     Args:
         name: the name of the recipe's file, without its suffix.
         task: the class of the task.
-        sections: the task's sections.
+        defaults: the defaults of each section but Lightning's, whose recipe holds no defaults.
         recipe: every value, defaults included, as plain values. ``--print_config`` prints it, and
             ``config.yaml`` in the run's folder holds it.
         lightning: the sections ``trainer`` and ``checkpoint``, parsed by jsonargparse.
@@ -38,7 +38,7 @@ class Config:
 
     name: str
     task: Any
-    sections: Mapping[str, Section]
+    defaults: Mapping[str, Mapping[str, Any]]
     recipe: dict[str, Any]
     lightning: LightningConfig
     data: Any = None
@@ -87,7 +87,8 @@ def resolve(
     made = call_constructors(task, merged, values, make_data)
     recipe_values = {**values, **parsed.recipe}
     parts = made.get("data"), made["model"]
-    return Config(path.stem, task, merged.sections, recipe_values, parsed, *parts)
+    own = {key: one.defaults for key, one in merged.sections.items() if key not in LIGHTNING}
+    return Config(path.stem, task, own, recipe_values, parsed, *parts)
 
 
 def call_constructors(

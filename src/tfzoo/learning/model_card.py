@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from tfzoo.runs import pretrained, summary
+from tfzoo.runs import pretrained
+from tfzoo.runs.folder import versions
 
 CARD = """\
 ---
@@ -70,7 +71,7 @@ def model_card(task: Any, kept: Mapping[str, Any], parameters: int, repository: 
         cls=task.__name__,
         scores=table(kept["results"]),
         recipe=as_yaml(without_none(pretrained.without_folders(recipe))),
-        versions=", ".join(f"{name} {one}" for name, one in summary.versions().items()),
+        versions=", ".join(f"{name} {one}" for name, one in versions().items()),
     )
 
 

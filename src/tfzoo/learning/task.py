@@ -41,7 +41,8 @@ from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxi
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import initialise, seed_of
 from tfzoo.plots.pages.attention import AttentionMaps
-from tfzoo.runs import bounds, checkpoints, hub, memory, pretrained, summary
+from tfzoo.runs import bounds, checkpoints, hub, memory, pretrained
+from tfzoo.runs.folder import recorded_scores
 
 PLACEHOLDER_SIZE = 16
 """The vocabulary size with which a model is built before the tokenizer is known."""
@@ -354,7 +355,7 @@ class Task(L.LightningModule):
         checkpoint = checkpoints.read(path, task=cls.entry.name)
         task = cls.from_checkpoint(checkpoint, model)
         folder = checkpoints.folder_of(path)
-        task.results = summary.scores(folder, path.name) if folder else task.results
+        task.results = recorded_scores(folder, path.name) if folder else task.results
         return task
 
     @classmethod

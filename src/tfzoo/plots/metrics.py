@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfzoo.errors import BadRun
-from tfzoo.runs import config, summary
-from tfzoo.runs.folder import similar_runs
+from tfzoo.runs.folder import read_config, read_summary, similar_runs
 from tfzoo.runs.logged import FILE, logged_values
 
 Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -80,7 +79,7 @@ def read_run(folder: Path, name: str = "") -> RunMetrics:
         known = f" Runs there are: {', '.join(others)}" if others else ""
         what = "is a file; name the run's folder." if folder.exists() else "does not exist."
         raise BadRun(f"{folder} {what}{known}")
-    recipe, fit = config.read(folder), summary.read(folder).get("fit", {})
+    recipe, fit = read_config(folder), read_summary(folder).get("fit", {})
     settings: Mapping[str, Any] = recipe.get("checkpoint") or {}
     monitor = settings.get("monitor") or next(iter(fit.get("best") or {}), None)
     if settings.get("save_top_k") == 0:

@@ -59,9 +59,9 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
     return (best or last)[0]
 
 
-def newest(folder: Path) -> tuple[Path, list[str]] | None:
-    """The checkpoint that a run goes on from, and a message for each one that cannot be used; None
-    where the run has no checkpoint.
+def newest(folder: Path) -> tuple[Path | None, list[str]]:
+    """The checkpoint that a run goes on from, None where it has none, and a message for each one
+    that cannot be used.
 
     It is ``last.ckpt``. Where that cannot be used, it is the one of the others that was trained on
     the most batches.
@@ -90,7 +90,7 @@ def newest(folder: Path) -> tuple[Path, list[str]] | None:
         raise BadRun(
             f"{folder} holds checkpoints, but none to go on from: {'; '.join(unusable[:3])}"
         )
-    return (max(found)[1], unusable) if found else None
+    return (max(found)[1], unusable) if found else (None, [])
 
 
 def unfit(checkpoint: Mapping[str, Any]) -> str:

@@ -1,22 +1,85 @@
-"""The folder of a run: a new one for each training, shared by all its processes and by attempts
-that go on.
+"""The folder of a run, shared by all its processes and by attempts that go on: ``config.yaml``, its
+configuration, and ``summary.json``, the results of each command on it, one section per command.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from tfzoo.base.ranks import rank
 from tfzoo.errors import BadRun
+from tfzoo.runs import bounds
+from tfzoo.runs.files import remove_leftovers, replace_text
+from tfzoo.runs.lock import LOCK, LOCK_OWNER, holding
 
 RUNS = Path("runs")
-LOCK, LOCK_OWNER = "lock", "lock.owner"
-"""The files of :mod:`tfzoo.runs.lock` in the folder of a run, which count as nothing."""
+CONFIG, SUMMARY = "config.yaml", "summary.json"
 SHARED = "TFZOO_RUN_FOLDER"
 """The environment variable in which the first process passes the folder to processes that Lightning
 starts with the same command line.
 """
+PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacrebleu")
+YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+FREE = {
+    *(f"trainer.{end}_{unit}" for end in ("max", "min") for unit in ("steps", "epochs", "time")),
+    *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
+    *(
+        "trainer.logger",
+        "trainer.log_every_n_steps",
+        "trainer.enable_progress_bar",
+        "trainer.enable_model_summary",
+        "trainer.profiler",
+    ),
+    *(
+        "trainer.accelerator",
+        "trainer.devices",
+        "trainer.num_nodes",
+        "trainer.strategy",
+        "trainer.accumulate_grad_batches",
+    ),
+    *("data.workers", "timeout", "explain", "train_tokens", "samples"),
+}
+"""Values that may change when a run goes on: how long training lasts, what is logged, and on how
+many processes it runs. A step must keep its number of batches, which is checked when all processes
+have started. ``limit_train_batches`` may not change: it decides which batches an epoch has.
+"""
+
+SHOWN = 4
+
+
+@contextmanager
+def opened(name: str, given: str | None) -> Iterator[Path]:
+    """Context in which this process holds the folder of a run, chosen by :func:`choose`. What a
+    killed process left in it is removed, and so is the folder where the work in it fails and leaves
+    it empty.
+
+    Raises:
+        BadRun: as :func:`choose`, or another process holds the folder.
+    """
+    folder = choose(name, given)
+    try:
+        with nullcontext() if rank() else holding(folder):
+            if not rank():
+                remove_leftovers(folder)
+            yield folder
+    except BaseException:
+        with suppress(OSError):  # it is not empty
+            if not rank():
+                folder.rmdir()
+                folder.parent.rmdir()
+        raise
 
 
 def choose(name: str, given: str | None = None) -> Path:
@@ -39,7 +102,7 @@ def choose(name: str, given: str | None = None) -> Path:
             and (
                 not folder.is_dir() or {path.name for path in folder.iterdir()} - {LOCK, LOCK_OWNER}
             )
-            and not (folder / "config.yaml").is_file()
+            and not (folder / CONFIG).is_file()
         )
         if taken and not rank():
             raise BadRun(
@@ -81,3 +144,198 @@ def similar_runs(run: str | Path) -> list[str]:
         key=lambda path: -path.stat().st_mtime,
     )
     return [str(path) for path in found[:5]]
+
+
+def write_config(folder: Path, recipe: Mapping[str, Any]) -> None:
+    """Write the resolved recipe into the run's folder."""
+    text = yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True)
+    replace_text(folder / CONFIG, text)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration that a run was started with; empty where it cannot be read."""
+    try:
+        found = yaml.load((folder / CONFIG).read_text("utf-8"), YAML_LOADER)
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def check_config(
+    folder: Path,
+    recipe: Mapping[str, Any],
+    defaults: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Check that a run can go on with this recipe.
+
+    The run may lack keys that came after it: ``defaults`` has their values, by section.
+
+    Raises:
+        BadRun: naming what differs from the run's own.
+    """
+    before = read_config(folder)
+    if not before:
+        raise BadRun(
+            f"{folder / CONFIG} cannot be read, so nobody knows how this run was configured. Name "
+            "another folder with --run"
+        )
+    for section, values in defaults.items():
+        kept = before.get(section)
+        if isinstance(kept, dict):
+            for key in values.keys() - kept.keys():
+                kept[key] = plain(values[key])
+    old, new = set_values(before), set_values(plain(dict(recipe)))
+    names = [
+        name
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name) and not may_change(name)
+    ]
+    if names:
+        changes = [
+            f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}"
+            for name in names[:SHOWN]
+        ]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        raise BadRun(
+            f"{folder} has another configuration: {'; '.join(changes)}{more}. It goes on with its "
+            "own alone; for a new run, name a new --run"
+        )
+
+
+def plain(value: Any) -> Any:
+    """The value as it is read back from YAML."""
+    return yaml.load(yaml.safe_dump(value), YAML_LOADER)
+
+
+def may_change(name: str) -> bool:
+    """Whether a dotted name, or a part that it belongs to, may differ."""
+    parts = name.split(".")
+    return any(".".join(parts[:end]) in FREE for end in range(1, len(parts) + 1))
+
+
+def set_values(value: Any, name: str = "") -> dict[str, Any]:
+    """Values by dotted name. An empty dict is a value; None counts as not set."""
+    if isinstance(value, dict) and value:
+        return {
+            path: leaf
+            for key, inner in value.items()
+            for path, leaf in set_values(inner, f"{name}.{key}" if name else str(key)).items()
+        }
+    return {} if value is None else {name: value}
+
+
+def write_summary(folder: Path, command: str, section: Mapping[str, Any]) -> None:
+    """Write the section of a command into a run's summary; other sections stay as they are. NaN and
+    infinities become null, objects that JSON does not have strings.
+    """
+    path = folder / SUMMARY
+    plain = json.loads(json.dumps(dict(section), default=str), parse_constant=lambda _: None)
+    summary = {**read_summary(folder), command: plain}
+    replace_text(path, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The sections of a run's summary; none where the file is missing or damaged."""
+    try:
+        found = bounds.json_of(folder / SUMMARY)
+    except BadRun:
+        return {}
+    sections = found.items() if isinstance(found, dict) else ()
+    return {name: section for name, section in sections if isinstance(section, dict)}
+
+
+def attempts(folder: Path) -> list[dict[str, Any]]:
+    """The attempts in a run's summary. One that is still recorded as running was killed."""
+    found = read_summary(folder).get("fit", {}).get("attempts", [])
+    return [
+        {**one, "ended": "killed" if one.get("ended") == "running" else one.get("ended")}
+        for one in (found if isinstance(found, list) else ())
+        if isinstance(one, dict)
+    ]
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether ``fit`` trained to the end and, on built-in data, tested."""
+    found = read_summary(folder)
+    if found.get("fit", {}).get("ended") != "completed":
+        return False
+    return "test" in found or not (read_config(folder).get("data") or {}).get("dataset")
+
+
+def recorded_scores(folder: Path, checkpoint: str) -> dict[str, float]:
+    """The scores in a run's summary that are of the checkpoint of this file name: the best one of
+    validation, and those of ``tfzoo validate`` and ``test``.
+    """
+    found: dict[str, Any] = {}
+    for section in read_summary(folder).values():
+        scores = section.get("best" if "attempts" in section else "scores")
+        if Path(str(section.get("checkpoint"))).name == checkpoint and isinstance(scores, dict):
+            found |= scores
+    return {
+        name: float(value)
+        for name, value in found.items()
+        if isinstance(value, int | float) and not name.endswith("/items")
+    }
+
+
+def environment(args: list[str]) -> dict[str, Any]:
+    """Command line, versions, hardware and host name: what results depend on besides the recipe."""
+    return {
+        "command": " ".join(["tfzoo", *map(shlex.quote, args)]),
+        "versions": versions(),
+        "hardware": hardware(),
+        "hostname": platform.node(),
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores that this process may use, threads, GPUs."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found: dict[str, Any] = {"cpu": processor(), "cores": cores, "threads": torch.get_num_threads()}
+    if torch.cuda.is_available():
+        found["gpus"] = [
+            torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
+        ]
+    return found
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def peak_memory() -> dict[str, int]:
+    """Peak memory in bytes: of this process, and allocated on the GPU where there is one."""
+    import torch
+
+    found = {}
+    try:
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        found["process"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    except ImportError:  # not on Windows
+        pass
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.max_memory_allocated()
+    return found

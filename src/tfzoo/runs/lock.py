@@ -20,8 +20,9 @@ from time import monotonic
 from filelock import FileLock, SoftFileLease, Timeout
 
 from tfzoo.errors import BadRun
-from tfzoo.runs.folder import LOCK, LOCK_OWNER
 
+LOCK, LOCK_OWNER = "lock", "lock.owner"
+"""The files of a lock, which count as nothing in a folder."""
 LEASE = 60.0
 BEAT = 10.0
 """Seconds between two signs of life."""

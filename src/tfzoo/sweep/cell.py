@@ -12,10 +12,10 @@ from pathlib import Path
 from time import monotonic
 
 from tfzoo.errors import BadRun
-from tfzoo.runs import checkpoints, config, summary
+from tfzoo.runs import checkpoints
 from tfzoo.runs.files import remove_leftovers
-from tfzoo.runs.folder import LOCK, LOCK_OWNER
-from tfzoo.runs.lock import PASSED, Held, holding
+from tfzoo.runs.folder import CONFIG, is_complete, read_summary, write_config
+from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
 from tfzoo.runs.logged import logged_values
 from tfzoo.sweep import folder, processes, prune, state, tune
 from tfzoo.sweep.module import NoMetric
@@ -151,7 +151,7 @@ def ended(run: Run) -> Status | None:
     """``failed``, ``completed``, ``pruned``, or None if there is something left to do."""
     if state.failure(run.folder):
         return "failed"
-    if summary.is_complete(run.folder):
+    if is_complete(run.folder):
         return "completed"
     return "pruned" if state.is_pruned(run) else None
 
@@ -164,8 +164,8 @@ def prepare(run: Run, plan: Plan) -> None:
         checkpoints.newest(run.folder)
     except BadRun:
         clear(run.folder)
-    if not (run.folder / config.FILE).is_file():
-        config.write(run.folder, run.recipe)
+    if not (run.folder / CONFIG).is_file():
+        write_config(run.folder, run.recipe)
 
 
 def clear(path: Path) -> None:
@@ -185,7 +185,7 @@ def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, star
         code = spawn(run, plan, environment, stop, start)
         if plan.module and code == NoMetric.code:  # so would all others
             raise NoMetric(f"{plan.file}: {exit_reason(run.folder, code)}")
-        if stop.code and not summary.is_complete(run.folder):
+        if stop.code and not is_complete(run.folder):
             return
         if code != -SIGKILL or last:
             break
@@ -245,7 +245,7 @@ def failure_reason(run: Run, plan: Plan, code: int) -> str:
     if not math.isfinite(state.score(run.folder, metric)):
         measured = metric in state.scores(run.folder)
         return f"{DIVERGED}{metric} is not finite" if measured else f"it measured no {metric}"
-    untrained = summary.read(run.folder).get("fit", {}).get("untrained_loss")
+    untrained = read_summary(run.folder).get("fit", {}).get("untrained_loss")
     if untrained is not None and (loss := last_loss(run.folder)) >= untrained:
         return (
             f"{DIVERGED}train/loss is {loss:.3g} at the end, no better than that of an untrained "
@@ -266,7 +266,7 @@ def last_loss(folder: Path) -> float:
 
 def budget_reason(run: Run, plan: Plan) -> str:
     """Why a run did not use the budget that all cells have; ``""`` if it did."""
-    budget, fit = plan.budget, summary.read(run.folder).get("fit", {})
+    budget, fit = plan.budget, read_summary(run.folder).get("fit", {})
     steps, tokens = fit.get("steps", 0), fit.get("tokens", 0)
     max_steps = run.recipe["trainer"].get("max_steps") or -1
     unfinished = steps < max_steps or tokens < (budget.tokens or 0)
@@ -282,7 +282,7 @@ def budget_reason(run: Run, plan: Plan) -> str:
 
 def exit_reason(run_folder: Path, code: int) -> str:
     """Why a child ended with this exit code: its own summary, else the last line it printed."""
-    recorded = str(summary.read(run_folder).get("fit", {}).get("ended", ""))
+    recorded = str(read_summary(run_folder).get("fit", {}).get("ended", ""))
     if recorded.startswith("failed: "):
         message = recorded.removeprefix("failed: ")
         return f"{DIVERGED}{message}" if "not finite" in message else message

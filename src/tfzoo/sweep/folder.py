@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from tfzoo.errors import BadRun
-from tfzoo.runs import config
 from tfzoo.runs.files import remove_leftovers, replace_text
+from tfzoo.runs.folder import YAML_LOADER, plain, read_config, set_values
 from tfzoo.sweep import state
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
@@ -69,12 +69,12 @@ def cell_records(plan: Plan) -> list[dict[str, Any]]:
 def is_created(plan: Plan, folder: Path) -> bool:
     """Whether the folder was created for this plan; which cells are refused is not compared."""
     try:
-        found = yaml.load((folder / SWEEP).read_text("utf-8"), config.YAML_LOADER)
+        found = yaml.load((folder / SWEEP).read_text("utf-8"), YAML_LOADER)
         cells = json.loads((folder / CELLS).read_text("utf-8"))["cells"]
         names = [one["name"] for one in cells]
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
         return False
-    return bool(found == through_yaml(plan.to_dict()) and names == [one.name for one in plan.cells])
+    return bool(found == plain(plan.to_dict()) and names == [one.name for one in plan.cells])
 
 
 def check_unchanged(run: Run, plan: Plan) -> None:
@@ -83,7 +83,7 @@ def check_unchanged(run: Run, plan: Plan) -> None:
     Raises:
         BadRun: naming what differs.
     """
-    before = config.read(run.folder)
+    before = read_config(run.folder)
     if not before:
         return
     recipes = run.cell.recipes
@@ -124,7 +124,7 @@ def differences(
     one: Mapping[str, Any], other: Mapping[str, Any], *ignored: str
 ) -> list[tuple[str, Any, Any]]:
     """The keys in which two recipes differ and that change scores, with both values."""
-    old, new = (config.leaves(through_yaml(recipe)) for recipe in (one, other))
+    old, new = (set_values(plain(recipe)) for recipe in (one, other))
     skipped = {*IGNORED_KEYS, *ignored}
     names = [
         name
@@ -133,8 +133,3 @@ def differences(
     ]
     pairs = [(name, old.get(name, "not set"), new.get(name, "not set")) for name in names]
     return [pair for pair in pairs if pair[1] != pair[2]]
-
-
-def through_yaml(recipe: Mapping[str, Any]) -> Any:
-    """The recipe as YAML reads it back: tuples become lists."""
-    return yaml.load(yaml.safe_dump(dict(recipe)), config.YAML_LOADER)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfzoo.base.terminal import relative_path
-from tfzoo.runs import summary
+from tfzoo.runs.folder import is_complete
 from tfzoo.sweep import estimate, state, tune
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
@@ -23,7 +23,7 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     trials = [
         one
         for one in all_trials(plan, folder)
-        if not state.failure(one.folder) and not summary.is_complete(one.folder)
+        if not state.failure(one.folder) and not is_complete(one.folder)
     ]
     failed = sum(status == "failed" for status in statuses.values())
     pruned = sum(status == "pruned" for status in statuses.values())

@@ -19,8 +19,8 @@ from typing import Any
 from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
-from tfzoo.runs import summary
 from tfzoo.runs.files import replace_text
+from tfzoo.runs.folder import is_complete, read_summary
 from tfzoo.runs.logged import logged_values
 from tfzoo.sweep import state, tune
 from tfzoo.sweep.plan import Plan
@@ -75,7 +75,7 @@ def pause(run: Run, plan: Plan, rung: int) -> bool:
     """Record the score of a run that stopped after ``rung`` steps; returns whether it had come as
     far.
     """
-    if summary.read(run.folder).get("fit", {}).get("steps", 0) <= rung:
+    if read_summary(run.folder).get("fit", {}).get("steps", 0) <= rung:
         return False
     found = {**state.read_json(run.folder / RUNGS), str(rung): score(run, plan, rung)}
     replace_text(run.folder / RUNGS, json.dumps(found) + "\n")
@@ -111,7 +111,7 @@ def decide(plan: Plan, runs: Sequence[Run], rung: int, on_change: Notify) -> Non
     for name in list(found["scores"])[found["kept"] :]:
         own = cells[name]
         path = own[0].folder.parent / PRUNED
-        if not path.is_file() and not all(summary.is_complete(run.folder) for run in own):
+        if not path.is_file() and not all(is_complete(run.folder) for run in own):
             replace_text(path, json.dumps(found) + "\n")
             for run in own:
                 on_change(run, "pruned")

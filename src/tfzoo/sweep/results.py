@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.runs import config
+from tfzoo.runs.folder import set_values
 from tfzoo.sweep import effects, looks
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.design import parse_margin
@@ -254,7 +254,7 @@ def check_comparable(first: SweepFolder, other: SweepFolder) -> None:
 
 def mismatch(key: str, first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """``budget.steps is 300 in one, 400 in the other``: the first leaf under a key that differs."""
-    one, two = (config.leaves({key: file[key]} if file.get(key) else {}) for file in (first, other))
+    one, two = (set_values({key: file[key]} if file.get(key) else {}) for file in (first, other))
     name = next(name for name in {**one, **two} if one.get(name) != two.get(name))
     shown = [str(leaves[name]) if name in leaves else "not set" for leaves in (one, two)]
     return f"{name} is {shown[0]} in one, {shown[1]} in the other"

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from tfzoo.errors import BadRun
-from tfzoo.runs import config, summary
 from tfzoo.runs.files import replacing
+from tfzoo.runs.folder import is_complete, read_config, read_summary
 from tfzoo.sweep import prune, state, tune
 from tfzoo.sweep.folder import CELLS, SWEEP
 from tfzoo.sweep.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
@@ -73,14 +73,14 @@ class SweepFolder:
 
     def recipe(self, cell: str) -> dict[str, Any]:
         """The configuration of a cell's runs; empty if it has none."""
-        found = (config.read(self.path / cell / f"seed-{seed}") for seed in self.seeds)
+        found = (read_config(self.path / cell / f"seed-{seed}") for seed in self.seeds)
         return next(filter(None, found), {})
 
     def summaries(self) -> Iterator[dict[str, Any]]:
         """The summaries of all runs that have one, without tuning trials."""
         for cell in self.cells:
             for seed in self.seeds:
-                if found := summary.read(self.path / cell["name"] / f"seed-{seed}"):
+                if found := read_summary(self.path / cell["name"] / f"seed-{seed}"):
                     yield found
 
 
@@ -115,7 +115,7 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
     if seed is None:
         return {**first, "status": "refused", "reason": cell["refused"]}
     path = folder.path / cell["name"] / f"seed-{seed}"
-    fit = summary.read(path).get("fit", {})
+    fit = read_summary(path).get("fit", {})
     status, reason = outcome(path, fit)
     if status not in ("failed", "diverged") and (
         pruned := state.read_json(path.parent / state.PRUNED)
@@ -169,7 +169,7 @@ def outcome(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
         if reason.startswith(state.DIVERGED):
             return "diverged", reason.removeprefix(state.DIVERGED)
         return "failed", reason
-    if summary.is_complete(path):
+    if is_complete(path):
         return "completed", None
     word, _, why = str(fit.get("ended", "")).partition(": ")
     return ("failed", why) if word == "failed" else ("missing", None)

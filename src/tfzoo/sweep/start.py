@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_error, print_result, relative_path
 from tfzoo.errors import BadOption
-from tfzoo.runs import summary
+from tfzoo.runs.folder import is_complete
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep import cell, folder, local, prune, state, tune
 from tfzoo.sweep.load import load
@@ -127,7 +127,7 @@ def forget_failures(made: Plan, runs: list[Run]) -> None:
         if not state.failure(one.folder):
             continue
         with suppress(Held), holding(one.folder):
-            if summary.is_complete(one.folder):
+            if is_complete(one.folder):
                 cell.clear(one.folder)
             else:
                 (one.folder / state.FAILED).unlink()

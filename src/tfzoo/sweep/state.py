@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tfzoo.runs import config, summary
 from tfzoo.runs.files import replace_text
+from tfzoo.runs.folder import CONFIG, is_complete, read_summary
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan import Cell, Plan
 
@@ -84,11 +84,11 @@ def status(run: Run) -> Status:
         return "running"
     if (run.folder / FAILED).is_file():
         return "failed"
-    if summary.is_complete(run.folder):
+    if is_complete(run.folder):
         return "completed"
     if is_pruned(run):
         return "pruned"
-    return "stopped" if (run.folder / config.FILE).is_file() else "missing"
+    return "stopped" if (run.folder / CONFIG).is_file() else "missing"
 
 
 def is_pruned(run: Run) -> bool:
@@ -98,7 +98,7 @@ def is_pruned(run: Run) -> bool:
 
 def scores(folder: Path) -> dict[str, float | None]:
     """All ``val/*`` and ``test/*`` scores of a run; None stands for one that was not finite."""
-    found = summary.read(folder)
+    found = read_summary(folder)
     return {**found.get("fit", {}).get("scores", {}), **found.get("test", {}).get("scores", {})}
 
 
@@ -110,7 +110,7 @@ def score(folder: Path, metric: str) -> float:
 
 def trained_threads(folder: Path) -> int | None:
     """The CPU threads that a run was trained with; None if it is not known or was on a GPU."""
-    hardware = summary.read(folder).get("fit", {}).get("hardware") or {}
+    hardware = read_summary(folder).get("fit", {}).get("hardware") or {}
     threads = hardware.get("threads")
     return threads if isinstance(threads, int) and not hardware.get("gpus") else None
 
@@ -144,7 +144,7 @@ def wall_seconds(folder: Path) -> float | None:
 
 def training_seconds(folder: Path) -> float:
     """Seconds that ``fit`` recorded for a run, without the start of its process."""
-    return float(summary.read(folder).get("fit", {}).get("seconds", 0.0))
+    return float(read_summary(folder).get("fit", {}).get("seconds", 0.0))
 
 
 def read_json(path: Path) -> dict[str, Any]:

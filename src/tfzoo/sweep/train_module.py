@@ -24,7 +24,7 @@ from tfzoo.base import adapters
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import notify, print_error, silence_lightning
 from tfzoo.errors import TfzooError, did_you_mean, listing
-from tfzoo.runs import config, summary
+from tfzoo.runs.folder import environment, peak_memory, read_config, write_summary
 from tfzoo.swapping.swap import SWAPPED
 from tfzoo.sweep.module import NoMetric, load_class
 from tfzoo.training.swap_parts import SwapParts
@@ -68,10 +68,10 @@ def check_metrics(metrics: Sequence[str], known: Collection[str]) -> None:
 
 def main(folder: Path, module: str, data: str, metrics: Sequence[str] = ()) -> int:
     """Train, validate, and write the run's summary; returns the exit code."""
-    settings = config.read(folder)
+    settings = read_config(folder)
     fit: dict[str, Any] = {"ended": "running"}
-    write = {**fit, **summary.environment(["sweep"])}
-    summary.write(folder, "fit", write)
+    write = {**fit, **environment(["sweep"])}
+    write_summary(folder, "fit", write)
     code = 0
     try:
         fit = train(folder, settings, module, data, metrics)
@@ -82,7 +82,7 @@ def main(folder: Path, module: str, data: str, metrics: Sequence[str] = ()) -> i
         traceback.print_exc()
         fit, code = {"ended": f"failed: {type(error).__name__}: {error}"}, 1
         print_error(fit["ended"])
-    summary.write(folder, "fit", {**write, **fit})
+    write_summary(folder, "fit", {**write, **fit})
     return code
 
 
@@ -126,7 +126,7 @@ def train(
         "seconds": round(seconds, 3),
         "train_seconds": round(seconds, 3),
         "parameters": sum(parameter.numel() for parameter in task.parameters()),
-        "peak_memory": summary.peak_memory(),
+        "peak_memory": peak_memory(),
     }
 
 

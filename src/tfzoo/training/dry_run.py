@@ -18,12 +18,11 @@ from torch.utils.data import DataLoader
 
 from tfzoo.base.terminal import notify, print_error, print_table
 from tfzoo.config.resolve import Config
-from tfzoo.runs.summary import peak_memory
-from tfzoo.training.launcher import launching
-from tfzoo.training.make_trainer import make_trainer
+from tfzoo.runs.folder import peak_memory
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
-from tfzoo.training.progress import timers
 from tfzoo.training.sizes import check_sizes
+from tfzoo.training.train import prepare
+from tfzoo.training.trainer import launching, make_trainer, timers
 
 WARMUP = 3
 """Steps that are not timed: the first ones are slower, since memory is allocated and kernels are
@@ -108,13 +107,7 @@ def dry_run(config: Config, args: list[str]) -> int:
     """
     check_sizes(config)
     make_trainer(config.lightning, None, [])  # devices that there are not are refused at once
-    data = config.data
-    data.prepare_data()
-    data.setup("fit")
-    tokenizer = getattr(data, config.task.tokenizer_of_data)
-    check_sizes(config, tokenizer)
-    task = config.task.build(config.recipe, tokenizer)
-    task.check(data)
+    task, data = prepare(config)
     notify(data.describe())
     context = OutOfMemoryContext()
     try:

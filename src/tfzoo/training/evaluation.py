@@ -17,7 +17,8 @@ from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sections import task_class
 from tfzoo.config.sources import Arguments, ConfigSource, parse_arguments
 from tfzoo.errors import BadRun, TfzooError
-from tfzoo.runs import checkpoints, summary
+from tfzoo.runs import checkpoints
+from tfzoo.runs.folder import environment, peak_memory, write_summary
 from tfzoo.training.device import trainer_device
 
 
@@ -52,13 +53,13 @@ class TrainedRun:
         folder = checkpoints.folder_of(self.path)
         if folder and not rank():
             values = {"ended": "completed", **section, "checkpoint": str(self.path.absolute())}
-            summary.write(
+            write_summary(
                 folder,
                 command,
                 {
                     **values,
-                    "peak_memory": summary.peak_memory(),
-                    **summary.environment([command, *self.args]),
+                    "peak_memory": peak_memory(),
+                    **environment([command, *self.args]),
                 },
             )
 
@@ -154,13 +155,12 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     trained = open_run(command, args, text)
     if trained is None:
         return 0
-    from tfzoo.training import launcher
-    from tfzoo.training.make_trainer import make_trainer
     from tfzoo.training.progress import Bar
+    from tfzoo.training.trainer import launching, make_trainer
 
     data = trained.data()
     trainer = make_trainer(trained.config.lightning, None, [Bar()])
-    with launcher.launching([command, *args]):
+    with launching([command, *args]):
         getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
     found = {key: float(value) for key, value in trainer.callback_metrics.items()}
     if not found:

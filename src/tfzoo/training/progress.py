@@ -9,13 +9,14 @@ from time import monotonic
 from typing import Any
 
 import lightning.pytorch as L
-from lightning.pytorch.callbacks import ProgressBar, Timer
+from lightning.pytorch.callbacks import ProgressBar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
 from tfzoo.base.scores import format_scores
 from tfzoo.base.terminal import notify, wrap
+from tfzoo.training.trainer import timers
 
 EVERY = 10.0
 """Seconds between lines if stderr is not a terminal."""
@@ -189,8 +190,3 @@ def time_left(done: int, total: float, seconds: float) -> str:
 def total_steps(trainer: L.Trainer) -> float:
     """The number of steps at which training ends; infinite if it is not known."""
     return inf if timers(trainer) else float(trainer.estimated_stepping_batches)
-
-
-def timers(trainer: L.Trainer) -> list[Timer]:
-    """The limits of time of a training."""
-    return [one for one in trainer.callbacks if isinstance(one, Timer)]  # type: ignore[attr-defined]  # a Trainer has them

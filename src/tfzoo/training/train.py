@@ -1,29 +1,68 @@
-"""Prepare a run's folder, data and task, train, and print the results."""
+"""A training, read from top to bottom: its folder, data and task, the Trainer and its callbacks,
+the first step, how it ended, test scores, the summary, and the table that is printed.
+
+What is difficult stands beside it: ``resume`` (go on exactly), ``last_checkpoint``, ``signals``,
+``watchdog`` (several processes), ``fsdp_strategy`` (sharded models).
+"""
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from tfzoo.base.ranks import rank
-from tfzoo.base.terminal import notify, print_result, print_table, relative_path
+from tfzoo.base.scores import format_score, format_scores
+from tfzoo.base.terminal import notify, print_error, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
-from tfzoo.config.sections import LIGHTNING
-from tfzoo.errors import BadRun, listing
-from tfzoo.runs import checkpoints, summary
-from tfzoo.runs import config as run_config
-from tfzoo.runs.files import remove_leftovers
-from tfzoo.runs.folder import choose
-from tfzoo.runs.lock import holding
-from tfzoo.training.launcher import launching
-from tfzoo.training.results import table_rows
+from tfzoo.data.pairs import TAB, parts
+from tfzoo.errors import BadRun, TfzooError, did_you_mean, listing
+from tfzoo.learning.explain import Explain
+from tfzoo.models.fsdp import load_full_state
+from tfzoo.runs import checkpoints
+from tfzoo.runs.folder import (
+    CONFIG,
+    SUMMARY,
+    attempts,
+    check_config,
+    environment,
+    is_complete,
+    opened,
+    plain,
+    read_config,
+    read_summary,
+    versions,
+    write_config,
+    write_summary,
+)
+from tfzoo.training import tracking
+from tfzoo.training.checks import Checks
+from tfzoo.training.last_checkpoint import LastCheckpoint
+from tfzoo.training.metrics_file import MetricsFile
+from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
+from tfzoo.training.pictures import CURVES, draw_curves
+from tfzoo.training.progress import Bar
+from tfzoo.training.resume import Resume
+from tfzoo.training.signals import INTERRUPTED, STOPPED, Signals, requeue
 from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
-from tfzoo.training.training_run import TrainingRun
+from tfzoo.training.throughput import Throughput
+from tfzoo.training.trainer import best_checkpoint, launching, make_trainer, timers
+from tfzoo.training.watchdog import Watchdog
+
+UNKNOWN_METRIC = re.compile(r"conditioned on metric `([^`]+)`|monitor='([^']+)'")
+"""In the errors with which Lightning's callbacks end a training that does not log what they
+monitor. All but ``EarlyStopping`` raise ``MisconfigurationException``, its word for bad input.
+"""
+AT_ONCE = "interrupted at once"
+"""How a training ended that a second Ctrl-C stopped."""
 
 
 def train(config: Config, folder: str | None, args: list[str], source: str | None = None) -> int:
@@ -33,23 +72,42 @@ def train(config: Config, folder: str | None, args: list[str], source: str | Non
     with the weights of the run or checkpoint ``source`` if one is given.
     """
     check_sizes(config)
-    place = choose(config.name, folder)
-    with removed_if_empty(place), nullcontext() if rank() else holding(place):
-        return train_in(place, config, args, source)
+    with opened(config.name, folder) as place:
+        resume_from, passed_over = checkpoints.newest(place)
+        for line in passed_over:
+            notify(f"passed over: {line}")
+        # without a checkpoint only rank 0 may read config.yaml, because it also writes it
+        if resume_from or (not rank() and (place / CONFIG).is_file()):
+            check_config(place, config.recipe, config.defaults)
+        as_before = read_config(place) == plain(config.recipe)
+        if resume_from and as_before and is_complete(place):
+            steps, name = read_summary(place)["fit"].get("steps", 0), relative_path(place)
+            print_result(
+                f"{name} is complete: {steps:,} steps. To train on, raise --trainer.max_steps; to "
+                f"score it again: tfzoo test {name}"
+            )
+            return 0
+        run = TrainingRun(config, place, environment(["fit", *args]), resume_from)
+        task, data = prepare(config)
+        loaded = load_weights(task, source) if source and not resume_from else []
+        if not rank():
+            write_config(place, config.recipe)
+        notify(f"run: {relative_path(place)}")
+        if resume_from:
+            notify(f"goes on from {relative_path(resume_from)}")
+        for line in loaded:
+            notify(f"from: {line}")
+        notify(data.describe())
+        if not rank():
+            warn_of_longest_batch(config, task.tokenizer, data)
+        with launching(["fit", *args]):
+            code = run.run(task, data)
+        run.print_results(args)
+        return code
 
 
-def train_in(place: Path, config: Config, args: list[str], source: str | None) -> int:
-    """Train in a folder that this process holds."""
-    if not rank():
-        remove_leftovers(place)
-    resume_from = find_checkpoint(place)
-    # without a checkpoint only rank 0 may read config.yaml, because it also writes it
-    if resume_from or (not rank() and (place / run_config.FILE).is_file()):
-        check_config(place, config)
-    as_before = run_config.read(place) == run_config.plain(config.recipe)
-    if resume_from and as_before and summary.is_complete(place):
-        return tell_complete(place)
-    run = TrainingRun(config, place, summary.environment(["fit", *args]), resume_from)
+def prepare(config: Config) -> tuple[Any, Any]:
+    """The task, with its new model, and its data, which is prepared."""
     data = config.data
     data.prepare_data()
     data.setup("fit")
@@ -57,96 +115,280 @@ def train_in(place: Path, config: Config, args: list[str], source: str | None) -
     check_sizes(config, tokenizer)
     task = config.task.build(config.recipe, tokenizer)
     task.check(data)
-    loaded = load_weights(task, source) if source and not resume_from else []
-    if not rank():
-        run_config.write(place, config.recipe)
     if config.recipe.get("samples") is not None:
         task.samples = config.recipe["samples"]
-    notify(f"run: {relative_path(place)}")
-    if resume_from:
-        notify(f"goes on from {relative_path(resume_from)}")
-    for line in loaded:
-        notify(f"from: {line}")
-    notify(data.describe())
-    if not rank():
-        warn_of_longest_batch(config, tokenizer, data)
-    with launching(["fit", *args]):
-        code = run.run(task, data)
-    try:
-        print_table(table_rows(run, args), f"{config.recipe['task']} {config.name}: {run.ended}")
-        if line := task.compare_with_baselines(data, run.test_scores):
-            print_result(line)
-    except Exception:  # an error in the report does not change the result of the training
-        traceback.print_exc()
-    return code
+    return task, data
 
 
-def tell_complete(place: Path) -> int:
-    """Say that nothing of a run is left to do."""
-    steps, folder = summary.read(place)["fit"].get("steps", 0), relative_path(place)
-    print_result(
-        f"{folder} is complete: {steps:,} steps. To train on, raise --trainer.max_steps; to score "
-        f"it again: tfzoo test {folder}"
-    )
-    return 0
+class TrainingRun:
+    """One training in its folder: the Trainer with tfzoo's callbacks, and the results.
 
+    Args:
+        config: the resolved configuration.
+        folder: the run's folder.
+        environment: what ``summary.json`` records of :func:`tfzoo.runs.folder.environment`.
+        resume_from: the checkpoint to resume from, or None to start from step 0.
 
-@contextmanager
-def removed_if_empty(folder: Path) -> Iterator[None]:
-    """Context after which an empty folder is removed again if the work in it failed."""
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):  # it is not empty
+    Raises:
+        BadRecipe: Lightning rejects the sections ``trainer`` or ``checkpoint``.
+    """
+
+    task: Any
+    data: Any
+    parameters: int
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        environment: dict[str, Any],
+        resume_from: Path | None = None,
+    ) -> None:
+        self.config, self.folder, self.environment = config, folder, environment
+        self.resume_from = resume_from
+        self.ended = "not started"
+        self.test_scores: dict[str, float] = {}
+        self.earlier = attempts(folder) if resume_from else []
+        before = read_summary(folder).get("fit", {}) if resume_from else {}
+        self.earlier_decoding_speed = before.get("decoded_per_second")
+        settings = config.recipe["checkpoint"]
+        interval = config.lightning.values.checkpoint.train_time_interval
+        has_interval = settings.get("train_time_interval") and isinstance(interval, timedelta)
+        metrics = MetricsFile(folder)
+        self.throughput = Throughput()
+        self.last = LastCheckpoint(
+            folder / checkpoints.FOLDER,
+            settings.get("every_n_train_steps"),
+            interval if has_interval else None,
+            partial(self.throughput.has_trained, config.recipe.get("train_tokens")),
+        )
+        self.signals = Signals(self.last)
+        self.resume = Resume(self.last, metrics)
+        self.best = best_checkpoint(settings, config.task.monitor, folder / checkpoints.FOLDER)
+        self.memory_context = OutOfMemoryContext()
+        self.watchdog = Watchdog(config.recipe["timeout"], self._on_timeout)
+        callbacks = [
+            *([Explain()] if config.recipe["explain"] else []),
+            Checks(),
+            Bar(),
+            self.throughput,
+            self.memory_context,
+            self.watchdog,
+            self.signals,
+            self.resume,
+            self.best,
+            self.last,
+        ]
+        self.trainer = make_trainer(config.lightning, folder, callbacks, [metrics])
+
+    def run(self, task: Any, data: Any) -> int:
+        """Train the task on prepared data, test it on built-in data, and write the summary. Returns
+        the exit code.
+        """
+        self.task, self.data = task, data
+        self.parameters = sum(parameter.numel() for parameter in task.parameters())
+        notify(f"model: {self.parameters:,} parameters")
+        started = {"ended": "running", "attempts": self.attempts("running")}
+        self._write_summary("fit", {**started, **self.environment})
+        tracking.start(self.trainer.loggers)
+        try:
+            code = self._fit()
+            if not self._write_summary("fit", self.fit_section()):
+                return code or 1
+            is_built_in = task.recipe["data"].get("dataset")
+            if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
+                self._test()
+            in_a_hurry = code == STOPPED or self.ended == AT_ONCE
+            if not in_a_hurry and not rank():
+                draw_curves(self.folder, self.trainer.loggers, self.trainer.global_step)
+            return code
+        finally:
+            tracking.finish(self.trainer.loggers)
+
+    def _write_summary(self, command: str, section: dict[str, Any]) -> bool:
+        """Write a section of the summary. Returns False, after printing the error, if it fails."""
+        try:
             if not rank():
-                folder.rmdir()
-                folder.parent.rmdir()
-        raise
+                write_summary(self.folder, command, section)
+        except OSError as error:
+            print_error(f"cannot write {self.folder / SUMMARY}: {error.strerror}")
+            return False
+        return True
 
+    def _fit(self) -> int:
+        if not self.resume_from and not rank():
+            # left by an attempt that was killed before its first checkpoint
+            self.resume.file.path.unlink(missing_ok=True)
+        for logger in self.trainer.loggers[1:]:  # the first is metrics.csv, which keeps none
+            logger.log_hyperparams({**self.task.recipe, "versions": versions()})
+        self.watchdog.start(self.trainer)
+        try:
+            self.trainer.fit(
+                self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
+            )
+        except (SystemExit, KeyboardInterrupt) as stop:
+            return self._on_interrupt(stop)
+        except TfzooError as error:
+            self.ended = f"failed: {error}"
+            print_error(error)
+            return error.code
+        except Exception as error:
+            return self._on_error(error)
+        finally:
+            self.watchdog.stop()
+        tracking.send_best(self.trainer.loggers, self.best)
+        self.ended = "interrupted" if self.signals.code else "completed"
+        if self.last.failed:
+            failed = ", ".join(f"{name} ({why})" for name, why in self.last.failed.items())
+            self.ended = f"failed: could not write {failed}"
+            step = self.trainer.global_step
+            print_error(f"training ended after step {step}, but could not write {failed}")
+        return self.signals.code or int(bool(self.last.failed))
 
-def find_checkpoint(folder: Path) -> Path | None:
-    """Return the checkpoint to resume from, or None if the folder has none.
+    def _on_interrupt(self, stop: BaseException) -> int:
+        """Return the exit code after a signal or Ctrl-C; requeue the job if the scheduler asks."""
+        after_checkpoint = isinstance(stop, SystemExit) and stop.code == STOPPED
+        self.ended = "interrupted" if after_checkpoint else AT_ONCE
+        why = "paused" if self.signals.pause else "stopped by a signal"
+        notify(f"tfzoo: {why} after step {self.trainer.global_step}")
+        if not after_checkpoint:
+            return INTERRUPTED
+        if self.signals.asks_again and not rank() and (message := requeue()):
+            notify(f"tfzoo: {message}")
+        return STOPPED
 
-    Raises:
-        BadRun: none of its checkpoints can be read.
-    """
-    path, unreadable = checkpoints.newest(folder) or (None, [])
-    for line in unreadable:
-        notify(f"passed over: {line}")
-    return path
+    def _on_error(self, error: Exception) -> int:
+        if is_out_of_memory(error):
+            message = advice(self.memory_context.shape, self.data.max_tokens)
+        elif cause := self.watchdog.cause(error):
+            message = cause
+        elif unknown := UNKNOWN_METRIC.search(str(error)):
+            logged = [str(name) for name in self.trainer.callback_metrics]
+            name = unknown[1] or unknown[2]
+            message = f"a callback monitors {name!r}, which is not logged."
+            message += f"{did_you_mean(name, logged)} Logged: {listing(logged, 30)}"
+        elif isinstance(error, MisconfigurationException):
+            message = " ".join(str(error).split())
+        else:
+            message = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        self.ended = f"failed: {message}"
+        print_error(f"training failed after step {self.trainer.global_step}: {message}")
+        return 1
 
+    def _on_timeout(self, message: str) -> None:
+        """Record and print that another process is lost. The watchdog calls this from its thread
+        and then ends this process, whose training waits for the lost one.
+        """
+        self.ended = f"failed: {message}"
+        message = f"training failed after step {self.trainer.global_step}: {message}"
+        with suppress(Exception):
+            if not rank():
+                write_summary(self.folder, "fit", self.fit_section())
+        if self.trainer.global_rank == 1 and "rank 0" in message:  # rank 0 cannot print any more
+            print(f"tfzoo: {message}", file=sys.stderr, flush=True)
+        print_error(message)
 
-def check_config(folder: Path, config: Config) -> None:
-    """Check that the run in a folder has this configuration; it may lack keys that came later.
+    def _test(self) -> None:
+        """Score the best checkpoint on the test sets."""
+        path = self.checkpoint
+        if path is None:
+            return
+        load_full_state(self.task, checkpoints.read(path)["state_dict"])
+        self.trainer.test(self.task, datamodule=self.data, verbose=False)
+        metrics = self.trainer.callback_metrics.items()
+        self.test_scores = {name: float(x) for name, x in metrics if name.startswith("test/")}
+        if not rank():
+            self.task.save_figures(self.folder)
+            section = {"scores": self.test_scores, "checkpoint": str(path), "ended": "completed"}
+            self._write_summary("test", {**section, **self.environment})
 
-    Raises:
-        BadRun: it has another one.
-    """
-    # config.yaml holds only the values of Lightning's sections that are not defaults
-    own = {name: section for name, section in config.sections.items() if name not in LIGHTNING}
-    defaults = {name: section.defaults for name, section in own.items()}
-    run_config.check(folder, config.recipe, defaults)
+    @property
+    def checkpoint(self) -> Path | None:
+        """The best checkpoint, or the last one if there was no validation."""
+        for path in (self.best.best_model_path, self.last.folder / checkpoints.LAST):
+            if path and Path(path).exists():
+                return Path(path)
+        return None
+
+    def attempts(self, ended: str) -> list[dict[str, Any]]:
+        """Return all attempts of this run: the step at which each started and how it ended."""
+        return [*self.earlier, {"from": self.resume.start, "ended": ended}]
+
+    def fit_section(self) -> dict[str, Any]:
+        """The section ``fit`` of ``summary.json``. If nothing was decoded in this attempt, the
+        decoding speed of the earlier attempts is kept.
+        """
+        speed = self.task.throughput.per_second
+        best = self.best.best_model_score
+        return {
+            "ended": self.ended,
+            "attempts": self.attempts(self.ended),
+            "scores": self.resume.scores,
+            "untrained_loss": self.task.untrained_loss,
+            "best": {str(self.best.monitor): float(best)} if best is not None else {},
+            **self.throughput.counts(),
+            "decoded_per_second": round(speed, 1) if speed else self.earlier_decoding_speed,
+            "skipped": self.task.skipped,
+            "parameters": self.parameters,
+            "checkpoint": str(self.checkpoint) if self.checkpoint else None,
+            **self.environment,
+        }
+
+    def print_results(self, args: list[str]) -> None:
+        """Print a table of the results and the commands to go on with; ``args`` are the arguments
+        of ``tfzoo fit``.
+        """
+        title = f"{self.config.recipe['task']} {self.config.name}: {self.ended}"
+        try:
+            print_table(self._table(args), title)
+            if line := self.task.compare_with_baselines(self.data, self.test_scores):
+                print_result(line)
+        except Exception:  # an error in the report does not change the result of the training
+            traceback.print_exc()
+
+    def _table(self, args: list[str]) -> list[tuple[str, str]]:
+        section = self.fit_section()
+        rows = [
+            ("steps", f"{section['steps']:,}"),
+            ("time", f"{timedelta(seconds=round(section['seconds']))}"),
+        ]
+        left = [timer.time_remaining() for timer in timers(self.trainer)]
+        if any(seconds is not None and seconds <= 0 for seconds in left):
+            rows.append(("cut by", "trainer.max_time, before another limit was reached"))
+        if section["skipped"]:
+            rows.append(("skipped, not finite", f"{section['skipped']:,}"))
+        if "tokens_per_second" in section:
+            rows.append(("tokens per second", f"{section['tokens_per_second']:,}"))
+        best = section["best"].items()
+        rows += [(f"best {name}", format_score(name, value)) for name, value in best]
+        if not section["scores"]:
+            rows.append(
+                ("validation", "none took place; trainer.val_check_interval sets how often")
+            )
+        rows += format_scores(self.test_scores)
+        folder, command = relative_path(self.folder), self.task.command
+        if (self.folder / CURVES).exists():
+            rows.append(("curves", relative_path(self.folder / CURVES)))
+        if self.checkpoint:
+            rows.append(("checkpoint", relative_path(self.checkpoint)))
+            rows.append((command, f"{written(example_text(self.data))} | tfzoo {command} {folder}"))
+        if (self.last.folder / checkpoints.LAST).exists():
+            has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in args)
+            again = ["tfzoo", "fit", *args, *([] if has_folder else ["--run", folder])]
+            rows.append(("go on", shlex.join(again)))
+        return rows
 
 
 def load_weights(task: Any, source: str) -> list[str]:
-    """Copy the weights of another run into a new task, and return what to tell the user about it.
+    """Copy the weights of another run that have the name and shape of one of a new task's. Returns
+    what to tell the user about it, one line each.
 
     Raises:
         BadRun: no such run, or no weight of it fits.
     """
     path = checkpoints.resolve(source)
-    return adopt(task, checkpoints.read(path), task.tokenizer_state(), relative_path(path))
-
-
-def adopt(
-    task: nn.Module, checkpoint: Mapping[str, Any], tokenizer: Mapping[str, Any], name: str
-) -> list[str]:
-    """Copy the weights of a checkpoint that have the name and shape of one of the task's own.
-    Returns messages, one line each.
-
-    Raises:
-        BadRun: nothing fits.
-    """
+    checkpoint, name = checkpoints.read(path), relative_path(path)
     own, given = task.state_dict(), checkpoint["state_dict"]
     fits = {
         key: value for key, value in given.items() if key in own and value.shape == own[key].shape
@@ -169,6 +411,24 @@ def adopt(
     ):
         if names:
             lines.append(f"{what}: {listing(names, 6)}")
-    if checkpoint["tfzoo"]["tokenizer"] != tokenizer:
+    if checkpoint["tfzoo"]["tokenizer"] != task.tokenizer_state():
         lines.append("its tokenizer is another one: a row of its embeddings stood for another word")
     return lines
+
+
+def example_text(data: Any) -> str:
+    """Return a validation text that can stand in double quotes in a shell."""
+    texts = data.val_dataloader().dataset[range(1)].source_text
+    return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
+
+
+def written(text: str) -> str:
+    """The command that writes a text, in which a pair has its tab.
+
+    >>> written("one two"), written("a\\tb")
+    ('echo "one two"', 'printf "%s\\\\t%s\\\\n" "a" "b"')
+    """
+    if TAB not in text:
+        return f'echo "{text}"'
+    first, second = parts(text)
+    return rf'printf "%s\t%s\n" "{first}" "{second}"'

@@ -1,0 +1,196 @@
+"""Lightning's Trainer and the callback that saves the best checkpoint, from a resolved
+configuration, and the processes that it runs on. All that torchrun or srun started are used:
+otherwise each would train alone, in the same folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+import torch
+from jsonargparse import Namespace
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import callbacks as lightning_callbacks
+from lightning.pytorch.accelerators import CPUAccelerator
+from lightning.pytorch.callbacks import ModelCheckpoint, Timer
+
+from tfzoo.base import adapters
+from tfzoo.base.ranks import rank
+from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
+from tfzoo.config.merge import as_list
+from tfzoo.errors import BadRecipe
+from tfzoo.runs import memory
+from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
+from tfzoo.training import fsdp_strategy, tracking
+
+DISABLED_BY = {
+    "enable_progress_bar": lightning_callbacks.ProgressBar,
+    "enable_checkpointing": lightning_callbacks.ModelCheckpoint,
+}
+"""The arguments of the Trainer that remove tfzoo's own callbacks of a class if they are False."""
+LAST_CHECKPOINT_KEYS = {"every_n_train_steps", "train_time_interval"}
+"""Keys of the section ``checkpoint`` that say when the last checkpoint is written."""
+ENVIRONMENT = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
+
+
+def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> ModelCheckpoint:
+    """Return the callback that saves the best checkpoint after each validation. ``settings`` are
+    the section ``checkpoint``; ``monitor`` is the score to compare if they name none.
+
+    Raises:
+        BadRecipe: Lightning rejects the settings.
+    """
+    given = {key: value for key, value in settings.items() if key not in LAST_CHECKPOINT_KEYS}
+    arguments = {
+        "monitor": monitor,
+        "mode": "max",
+        "save_on_train_epoch_end": False,
+        **given,
+        "save_last": None,
+    }
+    if arguments.get("save_top_k", 1) == 1 and not arguments.get("filename"):
+        arguments |= {"filename": "best", "enable_version_counter": False}
+    with lightning_errors("checkpoint"):
+        return ModelCheckpoint(dirpath=folder, **arguments)
+
+
+def make_trainer(
+    config: LightningConfig,
+    folder: Path | None,
+    callbacks: Sequence[L.Callback],
+    loggers: Sequence[Any] = (),
+) -> L.Trainer:
+    """Return a Trainer with the configured callbacks and loggers and these in addition. Without a
+    folder, the configured loggers are left out.
+
+    Raises:
+        BadRecipe: Lightning rejects the configuration.
+    """
+    fsdp_strategy.register()
+    values = config.values.clone()
+    if folder is None:
+        values.trainer.logger = None
+    for logger in as_list(values.trainer.logger):
+        if isinstance(logger, Namespace):
+            configure_logger(logger, folder)
+    with lightning_errors("trainer"):
+        arguments = dict(config.parser.instantiate(values).trainer)
+        configured = [one for one in as_list(arguments["logger"]) if one and one is not True]
+        disabled = tuple(cls for key, cls in DISABLED_BY.items() if arguments[key] is False)
+        enabled = [one for one in callbacks if not isinstance(one, disabled)]
+        arguments |= {
+            "callbacks": [*as_list(arguments["callbacks"] or []), *enabled],
+            "default_root_dir": folder,
+            "enable_checkpointing": None,
+            "enable_model_summary": bool(arguments["enable_model_summary"]),
+            "logger": [*loggers, *configured] or False,
+            "plugins": [*as_list(arguments["plugins"] or []), AtomicCheckpointIO()],
+            "use_distributed_sampler": False,
+        }
+        if arguments["num_sanity_val_steps"] is None:
+            arguments["num_sanity_val_steps"] = 0
+        trainer = on_all_processes(arguments)
+    adapters.log_steps_from_one(trainer)
+    return trainer
+
+
+def configure_logger(logger: Namespace, folder: Path | None) -> None:
+    """Let a logger of the recipe write into the run's folder."""
+    if logger.init_args.get("save_dir") == RUN_FOLDER:
+        logger.init_args.save_dir = str(folder)
+    if logger.class_path.endswith("WandbLogger") and folder and not rank():
+        tracking.configure(logger, folder)
+
+
+@contextmanager
+def lightning_errors(section: str) -> Iterator[None]:
+    """Turn the errors with which Lightning rejects a section into a ``BadRecipe`` of one line."""
+    try:
+        yield
+    except (
+        MisconfigurationException,
+        ModuleNotFoundError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise BadRecipe(f"{section}: {' '.join(str(error).split())[:400]}") from None
+
+
+def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
+    """Return the Trainer of these arguments. If they do not set the number of devices or machines,
+    it uses those that the launcher has started.
+
+    Raises:
+        BadRecipe: the arguments ask for other numbers than were started.
+    """
+    name, devices, nodes = detect_launcher()
+    if not name:
+        made = L.Trainer(**arguments)
+        if isinstance(made.accelerator, CPUAccelerator):
+            memory.check_processes(made.num_devices)
+        return made
+    found = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
+    left_open = {"devices": "auto", "num_nodes": 1}
+    made = L.Trainer(
+        **{
+            **arguments,
+            **{key: value for key, value in found.items() if arguments[key] == left_open[key]},
+        }
+    )
+    if (made.num_devices, made.num_nodes) != (devices, nodes):
+        raise BadRecipe(
+            f"{name} started {devices} on each of {nodes} machines, but the recipe asks for "
+            f"trainer.devices {made.num_devices} and trainer.num_nodes {made.num_nodes}: "
+            "start as many processes, or leave both options out"
+        )
+    return made
+
+
+def detect_launcher() -> tuple[str, int, int]:
+    """Return the launcher, the number of processes per machine and the number of machines. The name
+    is ``""`` if no launcher was used: the Trainer then starts processes itself.
+    """
+    if TorchElasticEnvironment.detect():
+        here = int(os.environ["LOCAL_WORLD_SIZE"])
+        return "torchrun", here, int(os.environ["WORLD_SIZE"]) // here
+    if SLURMEnvironment.detect():
+        nodes = int(os.environ.get("SLURM_NNODES", "1"))
+        return "srun", int(os.environ["SLURM_NTASKS"]) // nodes, nodes
+    return "", 1, 1
+
+
+@contextmanager
+def launching(args: Sequence[str]) -> Iterator[None]:
+    """Context in which Lightning can start further processes of this command.
+
+    Lightning starts them with ``sys.argv``, which is set to the command, also if it was called from
+    Python. Afterwards the process group and the environment variables that Lightning has set are
+    removed, so that the next command in this process starts with one process.
+    """
+    main = sys.modules["__main__"]
+    before, variables = (sys.argv, main.__spec__), dict(os.environ)
+    grouped = torch.distributed.is_initialized()
+    sys.argv, main.__spec__ = ["tfzoo", *args], find_spec("tfzoo.__main__")
+    try:
+        yield
+        if torch.distributed.is_initialized() and not grouped:
+            torch.distributed.destroy_process_group()
+    finally:
+        sys.argv, main.__spec__ = before
+        for name in ENVIRONMENT & (os.environ.keys() - variables.keys()):
+            del os.environ[name]
+
+
+def timers(trainer: L.Trainer) -> list[Timer]:
+    """The limits of time of a training."""
+    return [one for one in trainer.callbacks if isinstance(one, Timer)]  # type: ignore[attr-defined]  # a Trainer has them
