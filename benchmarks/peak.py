@@ -26,9 +26,9 @@ import torch
 from torch import Tensor
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
-from tfzoo.costs.peak import KEPT, step_peak
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy
+from tfzoo.training.step_peak import KEPT, step_peak
 
 HERE = Path(__file__)
 VOCABULARY = 8000

@@ -23,11 +23,11 @@ import torch
 from tests import forked
 from tests.exporting.tasks import translator
 from tfzoo import Transformer
+from tfzoo.base.experts import Experts
 from tfzoo.base.registry import create
 from tfzoo.commands.main import main
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sources import load_recipe, parse_arguments
-from tfzoo.feedforward._experts import Experts
 from tfzoo.learning.optim import Optim
 from tfzoo.runs import memory
 from tfzoo.runs.memory import Place, size

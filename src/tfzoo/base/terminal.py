@@ -34,6 +34,13 @@ def notify(text: str) -> None:
         print(wrap(text, sys.stderr), file=sys.stderr, flush=True)
 
 
+def say(text: str) -> None:
+    """Print a message on stderr whatever the rank: of the process that writes files or holds a
+    folder.
+    """
+    print(f"tfzoo: {text}", file=sys.stderr, flush=True)
+
+
 def print_result(text: str) -> None:
     """Print a line of a result on stdout."""
     if not rank():

@@ -89,7 +89,7 @@ def parse_seeds(text: str | None) -> list[int]:
     """
     if text is None:
         return []
-    from tfzoo.sweep.fields import MAX_SEEDS
+    from tfzoo.sweep.paired import MAX_SEEDS
 
     found: list[int] = []
     for part in text.split(","):

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.experts import Experts
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
 from tfzoo.errors import BadOption
-from tfzoo.feedforward._experts import Experts
 from tfzoo.feedforward._layers import gated_width
 
 MOST_EXPERTS = 100_000

@@ -10,7 +10,7 @@ from hashlib import sha256
 import torch
 from torch import nn
 
-from tfzoo.feedforward._experts import Experts
+from tfzoo.base.experts import Experts
 from tfzoo.models.embedding import Embedding
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from tfzoo.base.terminal import say
 from tfzoo.plots.style import pixels
-from tfzoo.runs.checkpoint_io import notify
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], st
                 board(logger).flush()
     except Exception as error:  # a picture does not end a run
         why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        notify(f"no picture {name} in the logger: {why}")
+        say(f"no picture {name} in the logger: {why}")
 
 
 def board(logger: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
+from tfzoo.base.terminal import say
 from tfzoo.runs import checkpoints, files, sharded_files
 from tfzoo.runs.files import replacing
 
@@ -43,14 +43,12 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         before = self.failed.pop(path.name, None)
         if why is None:
             if before:
-                notify(f"{path} is written again")
+                say(f"{path} is written again")
             return
         self.failed[path.name] = why
         if why != before:
             kept = "what it held before is as it was" if path.exists() else "there is none yet"
-            notify(
-                f"cannot write {path}: {why}; {kept}. Training goes on, the next save tries again"
-            )
+            say(f"cannot write {path}: {why}; {kept}. Training goes on, the next save tries again")
 
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
@@ -90,8 +88,3 @@ def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files of a process that was killed."""
     files.remove_leftovers(folder)
     sharded_files.remove_leftovers(folder)
-
-
-def notify(text: str) -> None:
-    """Print a line on stderr; only the process that writes files calls it."""
-    print(f"tfzoo: {text}", file=sys.stderr, flush=True)

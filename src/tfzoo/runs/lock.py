@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from time import monotonic
 
 from filelock import FileLock, SoftFileLease, Timeout
 
+from tfzoo.base.terminal import say
 from tfzoo.errors import BadRun
 
 LOCK, LOCK_OWNER = "lock", "lock.owner"
@@ -138,8 +138,3 @@ def end(lost: object) -> None:
     """
     say(f"lost the lock of its folder ({getattr(lost, 'reason', '')}): this process ends")
     os._exit(1)
-
-
-def say(text: str) -> None:
-    """Print a line on stderr; only a process that writes a folder calls it."""
-    print(f"tfzoo: {text}", file=sys.stderr, flush=True)

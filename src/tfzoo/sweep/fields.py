@@ -12,6 +12,7 @@ from tfzoo.config.sections import TOP
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.sweep import layout, sample, sequential
 from tfzoo.sweep.design import parse_margin
+from tfzoo.sweep.paired import MAX_SEEDS
 from tfzoo.sweep.sequential import FIRST
 
 KEYS = (
@@ -35,7 +36,6 @@ KEYS = (
 )
 KEY = re.compile(r"\w+(\.\w+)+")
 MAX_CELLS = 1000
-MAX_SEEDS = 1000
 SEED_LIMIT = 2**32
 RESERVED = {*layout.CELL_COLUMNS, *layout.STATUS_COLUMNS, *layout.MEASURED_COLUMNS}
 """Names of columns of ``runs.csv`` that no axis may have."""

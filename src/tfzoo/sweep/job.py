@@ -24,6 +24,8 @@ from tfzoo.sweep.state import STOPPED, Run, Status
 IS_POSIX = os.name == "posix"
 CHECKPOINT_SECONDS = 60.0
 """Seconds that a stopped run has for its last checkpoint."""
+POLL_SECONDS = 2.0
+"""Seconds between two questions to a cluster."""
 MAX_TRIES = 3
 """A run that ends this often without recording a reason has failed."""
 

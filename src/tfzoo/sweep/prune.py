@@ -27,7 +27,6 @@ from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import PRUNED, Run
 
 RUNGS = "rungs.json"
-POLL_SECONDS = 0.5
 
 Train = Callable[[Sequence[Run], int | None], int]
 """Trains runs up to a rung, or to their end; returns the exit code of a signal, else 0."""
@@ -53,7 +52,7 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], train: Train, on_change: 
             missing = [run for run in missing if not has_reached(run, rung)]
             if missing and not any(state.status(run) == "running" for run in missing):
                 return 0
-            time.sleep(POLL_SECONDS * bool(missing))  # another process is training them
+            time.sleep(tune.POLL_SECONDS * bool(missing))  # another process is training them
         decide(plan, left, rung, on_change)
     return train([run for run in runs if not state.is_pruned(run)], None)
 

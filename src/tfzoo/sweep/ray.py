@@ -13,13 +13,12 @@ from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Notify, Stop
-from tfzoo.sweep.job import CHECKPOINT_SECONDS, Ended, Job, RetryPolicy, load_library
+from tfzoo.sweep.job import CHECKPOINT_SECONDS, POLL_SECONDS, Ended, Job, RetryPolicy, load_library
 from tfzoo.sweep.local import signals
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.state import Run
 
-POLL_SECONDS = 2.0
 OUT_OF_MEMORY = 137
 """The exit code recorded for a run that Ray ended because its machine was out of memory."""
 PROBE_SECONDS = 120.0

@@ -16,12 +16,12 @@ import yaml
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import is_complete, read_config, read_summary
+from tfzoo.runs.logged import FILE as METRICS
 from tfzoo.sweep import prune, state, tune
 from tfzoo.sweep.folder import CELLS, SWEEP
 from tfzoo.sweep.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
 
 FILE = "runs.csv"
-METRICS = "metrics.csv"
 Row = dict[str, Any]
 
 

@@ -18,7 +18,7 @@ from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep import job, state
 from tfzoo.sweep.cell import Notify, Stop
-from tfzoo.sweep.job import Ended, Job, RetryPolicy, batches, load_library
+from tfzoo.sweep.job import POLL_SECONDS, Ended, Job, RetryPolicy, batches, load_library
 from tfzoo.sweep.local import signals
 from tfzoo.sweep.module import NoMetric
 from tfzoo.sweep.plan import Plan
@@ -29,7 +29,6 @@ FILE = "slurm.json"
 """The job id of each run."""
 LOGS = "slurm"
 """The folder of submitit's files and of what jobs print."""
-POLL_SECONDS = 2.0
 DEFAULT_HOURS = 4
 """Time limit of a job without ``budget.time``. A run that needs more is submitted again and resumes
 from its checkpoint.

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify
+from tfzoo.runs.logged import FILE as METRICS
 from tfzoo.sweep import prune, state
 from tfzoo.sweep.cell import tail
 from tfzoo.sweep.estimate import format_clock, seconds_left, taken
@@ -136,5 +137,5 @@ class Table:
 
 def last_step(folder: Path) -> str:
     """The last step that a run logged."""
-    first = tail(folder / "metrics.csv").rstrip().rpartition("\n")[2].partition(",")[0]
+    first = tail(folder / METRICS).rstrip().rpartition("\n")[2].partition(",")[0]
     return first if first.isdigit() else "-"

@@ -13,8 +13,9 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from tfzoo.runs.checkpoint_io import notify
+from tfzoo.base.terminal import say
 from tfzoo.runs.files import replacing
+from tfzoo.runs.logged import FILE
 
 
 class MetricsFile(Logger):
@@ -26,7 +27,7 @@ class MetricsFile(Logger):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.path = folder / "metrics.csv"
+        self.path = folder / FILE
         self.columns: list[str] = ["step"]
         self.rows = 0
         self.held: list[dict[str, Any]] = []
@@ -59,7 +60,7 @@ class MetricsFile(Logger):
                 del self.held[0]
         except OSError as error:
             if len(self.held) == 1:
-                notify(
+                say(
                     f"cannot write {self.path}: {error.strerror}. Training goes on, the next row "
                     "tries again"
                 )

@@ -14,9 +14,9 @@ from torch import Tensor
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import readable
 from tfzoo.config.resolve import Config
-from tfzoo.costs.peak import KEPT, step_peak
 from tfzoo.runs import memory
 from tfzoo.training.out_of_memory import shape
+from tfzoo.training.step_peak import KEPT, step_peak
 
 SECONDS = 0.5
 """The most time in which the memory of a step is estimated; beyond, nothing is said of it."""

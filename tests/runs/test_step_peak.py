@@ -14,11 +14,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
 from tfzoo.commands.main import main
-from tfzoo.costs.peak import Unknown, step_peak
 from tfzoo.costs.step import Counter, Sizes, loss
 from tfzoo.learning.compute import Compute
 from tfzoo.runs import memory
 from tfzoo.training import sizes
+from tfzoo.training.step_peak import Unknown, step_peak
 
 ADDITIVE = {"attention": "additive"}
 GRU = {"mixer": "gru", "position": "none"}
