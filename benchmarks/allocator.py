@@ -31,6 +31,7 @@ from training_step import MEAN, TOKENS, VOCAB, stepper
 
 from tfzoo import keep_freed_memory
 from tfzoo.base.allocator import MMAP_THRESHOLD, TRIM_THRESHOLD, glibc
+from tfzoo.base.special_ids import OWN
 from tfzoo.learning.compute import Compute
 from tfzoo.search import Search, search
 
@@ -178,7 +179,9 @@ def prepared(options: argparse.Namespace, made) -> Callable[[int], object]:
         source = torch.randint(4, VOCAB, (SENTENCES, SOURCE), generator=generator)
         settings = Search(beam=int(how[0]), max_length=1000.0, length_penalty=0.0)
         ours.eval()
-        return torch.no_grad()(lambda _: search(Endless(ours, LENGTH), source, settings))
+        return torch.no_grad()(
+            lambda _: search(Endless(ours, LENGTH), source, settings, special=OWN)
+        )
     Compute(activation_checkpointing=how == "again").apply(ours)
     step = stepper(ours, our_loss)
     return lambda index: step(*made[index % len(made)])

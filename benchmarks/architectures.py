@@ -21,10 +21,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import tfzoo
-from tfzoo.base.special_ids import BOS, EOS, PAD
+from tfzoo.base.special_ids import OWN
 from tfzoo.models.architectures import architecture
 from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.testing.samples import randomize
+
+BOS, EOS, PAD = OWN.bos, OWN.eos, OWN.pad
 
 PAGE = Path(__file__).parents[1] / "docs/architectures.md"
 VOCAB = 30

@@ -17,8 +17,10 @@ import torch
 from marian import PAD, Endless, pair
 from scipy import stats
 
-from tfzoo.base.special_ids import EOS
+from tfzoo.base.special_ids import OWN
 from tfzoo.search import Search, search
+
+EOS = OWN.eos
 
 VOCAB, SENTENCES, SOURCE, LENGTH = 8000, 32, 14, 20
 
@@ -54,7 +56,7 @@ def row_of(ours, theirs, source, beam: int, options) -> str:
     how = Search(beam=beam, max_length=1000.0, length_penalty=0.0)
 
     def run_ours():
-        return [best[0].ids for best in search(Endless(ours, LENGTH), source, how)]
+        return [best[0].ids for best in search(Endless(ours, LENGTH), source, how, special=OWN)]
 
     def run_theirs():
         found = theirs.generate(

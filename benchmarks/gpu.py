@@ -26,10 +26,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.marian import Endless, batches, pair, their_loss
 from tfzoo.base.registry import create, registry
-from tfzoo.base.special_ids import EOS, PAD
+from tfzoo.base.special_ids import OWN
 from tfzoo.learning.cross_entropy import cross_entropy
 from tfzoo.masks import Mask
 from tfzoo.search import Search, search
+
+EOS, PAD = OWN.eos, OWN.pad
 
 PAGE = Path(__file__).with_name("gpu.md")
 BASE = {"vocab_size": 37000, "dim": 512, "heads": 8, "layers": 6, "dropout": 0.1, "hidden": 2048}
@@ -181,7 +183,8 @@ def our_loss(model: Any, batch: Batch) -> Tensor:
         source, target[:, :-1], source_padding=source_padding, target_padding=target_padding
     )
     wanted = target[:, 1:].flatten()[real]
-    return cross_entropy(hidden.flatten(0, 1)[real], model.output_weight, wanted)[0] / len(real)
+    hidden = hidden.flatten(0, 1)[real]
+    return cross_entropy(hidden, model.output_weight, wanted)[0] / len(real)
 
 
 def their_mean(model: Any, batch: Batch) -> Tensor:
@@ -281,7 +284,7 @@ def loss(run: Run) -> Rows:
         yield [str(tokens), *measured(
             run,
             both_ways(
-                lambda h=hidden, w=weight, y=wanted: cross_entropy(h, w, y, 0.1)[0],
+                lambda h=hidden, w=weight, y=wanted: cross_entropy(h, w, y, 0.1, PAD)[0],
                 [hidden, weight],
             ),
             both_ways(plain, [hidden, weight]),
@@ -311,7 +314,9 @@ def beam_search(run: Run) -> Rows:
 
         with torch.no_grad():
             cells = measured(
-                run, lambda how=how: search(Endless(ours, length), source, how), generate
+                run,
+                lambda how=how: search(Endless(ours, length), source, how, special=OWN),
+                generate,
             )
         yield [str(beam), *cells]
 

@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
 import tfzoo
-from tfzoo.base.special_ids import BOS, EOS, PAD
+from tfzoo.base.special_ids import OWN
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.initialise import initialise
+
+BOS, EOS, PAD = OWN.bos, OWN.eos, OWN.pad
 
 
 def pair(

@@ -38,14 +38,7 @@ napoleon_custom_sections = [("Options", "params_style")]
 # that no user meets.
 INTERNAL = (
     *("models.constructor.StackKeywords", "models.rules.Parts", "models.transformer_layer"),
-    *(
-        "base.kinds",
-        "plots.metrics",
-        "base.registry",
-        "search.K",
-        "base.special_ids",
-        "base.values",
-    ),
+    *("base.kinds", "plots.metrics", "base.registry", "search.K", "base.values"),
 )
 nitpick_ignore_regex = [
     ("py:.*", r"(?!tfzoo\.).*"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import torch
@@ -12,10 +13,14 @@ from torch import Tensor
 
 import tfzoo
 from tests.golden import load
-from tfzoo.base.special_ids import BOS, EOS
+from tfzoo.base.special_ids import OWN
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.models.initialise import initialise
-from tfzoo.search import Search, search
+from tfzoo.search import Search
+from tfzoo.search import search as search_with
+
+BOS, EOS = OWN.bos, OWN.eos
+search = partial(search_with, special=OWN)
 
 
 @dataclass

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tfzoo import errors, testing
     from tfzoo.base.allocator import keep_freed_memory
     from tfzoo.base.registry import create, describe, list_components, register
+    from tfzoo.base.special_ids import SpecialIds
     from tfzoo.data.classification import ClassificationData
     from tfzoo.data.classification_batch import ClassificationBatch
     from tfzoo.data.parallel_batch import ParallelBatch
@@ -53,6 +54,7 @@ _WHERE = {
     "Optim": "tfzoo.learning.optim",
     "ParallelBatch": "tfzoo.data.parallel_batch",
     "Search": "tfzoo.search",
+    "SpecialIds": "tfzoo.base.special_ids",
     "SwapParts": "tfzoo.training.swap_parts",
     "Transformer": "tfzoo.models.transformer",
     "TransformerClassifier": "tfzoo.models.classifier",
@@ -86,6 +88,7 @@ __all__ = [
     "Optim",
     "ParallelBatch",
     "Search",
+    "SpecialIds",
     "SwapParts",
     "Transformer",
     "TransformerClassifier",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from math import isnan
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from tfzoo.base.special_ids import BOS, EOS
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.errors import BadOption, NoNextToken
 
 MAX_PENALTY = 10
@@ -121,41 +121,58 @@ class Search:
 
 @torch.no_grad()
 def search(
-    model: Decodable[K], source: Tensor, options: Search | None = None
+    model: Decodable[K], source: Tensor, options: Search | None = None, *, special: SpecialIds
 ) -> list[list[Hypothesis]]:
     """Decode a batch ``(b k)``: ``n_best`` hypotheses per sentence, best first.
 
     Finished hypotheses come before those that reached the length limit. Sentences that are done are
     removed from the batch.
 
+    Args:
+        special: the ids of the target's tokenizer, ``tokenizer.special``: decoding begins with its
+            ``start``, and ends at any of its ``ends``.
+
     Raises:
+        BadOption: the model has another id of padding.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
     options = options or Search()
     if len(source) == 0:
         return []
+    if model.pad != special.pad:
+        raise BadOption(
+            f"the model has pad={model.pad}, but the tokenizer needs pad={special.pad}: build it "
+            "with pad=tokenizer.special.pad"
+        )
     limits = options.limits(source, model.pad, model.max_positions)
     decode = _greedy if options.beam == 1 else _beam
-    return decode(model, source, options, limits)
+    return decode(model, source, options, limits, special)
 
 
 def _greedy(
-    model: Decodable[K], source: Tensor, options: Search, limits: list[int]
+    model: Decodable[K],
+    source: Tensor,
+    options: Search,
+    limits: list[int],
+    special: SpecialIds,
 ) -> list[list[Hypothesis]]:
     device, b = source.device, source.shape[0]
+    log_probabilities = _LogProbabilities(model, special, device)
     cache = model.init_cache(source)
     alive = torch.arange(b, device=device)  # indices of sentences that are not done
     limit = torch.tensor(limits, device=device)
-    out = torch.full((b, max(limits)), EOS, device=device)
+    out = torch.full((b, max(limits)), special.eos, device=device)
     finished = torch.zeros(b, dtype=torch.bool, device=device)
+    lengths = torch.zeros_like(limit)  # without EOS
     total = torch.zeros(b, device=device)
-    tokens = torch.full((b,), BOS, device=device)
+    tokens = torch.full((b,), special.start, device=device)
     for t in range(max(limits)):
-        log_p, tokens = _log_probabilities(model, tokens, cache).max(-1)
+        log_p, tokens = log_probabilities(tokens, cache).max(-1)
         total = total.to(log_p.dtype).index_add(0, alive, log_p)
         out[alive, t] = tokens
-        ends = tokens == EOS
+        ends = log_probabilities.end(tokens)
         finished[alive] = ends
+        lengths[alive] = t + 1 - ends.long()
         keep = (~ends & (limit[alive] > t + 1) & ~log_p.isnan()).nonzero()[:, 0]
         if len(keep) == 0:
             break
@@ -164,29 +181,35 @@ def _greedy(
             cache.keep_batch(keep)
             cache.reorder(keep)
     result = []
-    rows = zip(out.tolist(), total.tolist(), finished.tolist(), limits, strict=True)
-    for sentence, (ids, score, done, most) in enumerate(rows):
+    rows = zip(out.tolist(), total.tolist(), finished.tolist(), lengths.tolist(), strict=True)
+    for sentence, (ids, score, done, length) in enumerate(rows):
         if isnan(score):
             raise NoNextToken(sentence)
-        ids = ids[: ids.index(EOS)] if done else ids[:most]
-        result.append([Hypothesis(ids, score / options.penalty(len(ids) + done), done)])
+        score /= options.penalty(length + done)
+        result.append([Hypothesis(ids[:length], score, done)])
     return result
 
 
 def _beam(
-    model: Decodable[K], source: Tensor, options: Search, limits: list[int]
+    model: Decodable[K],
+    source: Tensor,
+    options: Search,
+    limits: list[int],
+    special: SpecialIds,
 ) -> list[list[Hypothesis]]:
     device, b, beam = source.device, source.shape[0], options.beam
+    log_probabilities = _LogProbabilities(model, special, device)
+    count = beam * (1 + len(special.ends))
     found: list[list[Hypothesis]] = [[] for _ in range(b)]
     cache = model.init_cache(source)
     alive = list(range(b))  # indices of sentences that are not done
     prefixes = torch.empty((b, 1, 0), dtype=torch.long, device=device)
     scores = torch.zeros((b, 1), device=device)
-    tokens = torch.full((b,), BOS, device=device)
+    tokens = torch.full((b,), special.start, device=device)
     for t in range(max(limits)):
         width = scores.shape[1]
-        top, parent, token = _candidates(scores, _log_probabilities(model, tokens, cache), beam)
-        ends = token == EOS
+        top, parent, token = _candidates(scores, log_probabilities(tokens, cache), count)
+        ends = log_probabilities.end(token)
         _collect_finished(found, alive, options, prefixes, parent, ends, top)
         # The `beam` best candidates that do not end with EOS, best first.
         order = ends.to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
@@ -218,29 +241,39 @@ def _beam(
     ]
 
 
-def _log_probabilities(model: Decodable[K], tokens: Tensor, cache: K) -> Tensor:
-    """Log probabilities of the next token, ``(r) -> (r v)``, in fp32 or better; PAD and BOS have
-    probability 0.
+class _LogProbabilities(Generic[K]):
+    """Log probabilities of the next token, ``(r) -> (r v)``, in fp32 or better. Padding and the id
+    that decoding begins with have probability 0, unless a sentence ends with it.
     """
-    logits = model.decode_step(tokens, cache)
-    logits[:, model.pad] = float("-inf")
-    logits[:, BOS] = float("-inf")
-    return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+    def __init__(self, model: Decodable[K], special: SpecialIds, device: torch.device) -> None:
+        self.model, self.never = model, special.never
+        self.ends = torch.tensor(special.ends, device=device)
+
+    def __call__(self, tokens: Tensor, cache: K) -> Tensor:
+        logits = self.model.decode_step(tokens, cache)
+        for id in self.never:
+            logits[:, id] = float("-inf")
+        return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+    def end(self, tokens: Tensor) -> Tensor:
+        """Whether a sentence ends with each of these tokens."""
+        return (tokens[..., None] == self.ends).any(-1)
 
 
-def _candidates(scores: Tensor, log_p: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best ``2 * beam`` continuations of each sentence, best first: their log probabilities,
-    parent hypotheses and tokens, ``(s w), (s*w v) -> (s 2*beam)`` each, for ``s`` sentences of
-    ``w`` hypotheses.
+def _candidates(scores: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best ``count`` continuations of each sentence, best first: their log probabilities,
+    parent hypotheses and tokens, ``(s w), (s*w v) -> (s count)`` each, for ``s`` sentences of ``w``
+    hypotheses.
 
-    At most one continuation of each parent ends with EOS, so that at least ``beam`` do not.
+    With ``w`` times one more than the ids that end a sentence, at least ``w`` do not end it.
     """
-    each = min(2 * beam, log_p.shape[-1])
+    each = min(count, log_p.shape[-1])
     best, token = log_p.topk(each, dim=1)  # of each parent: fewer sums, and fewer to compare
     # After an impossible prefix, logits may be NaN.
     best = best.masked_fill(scores.isneginf().reshape(-1, 1), float("-inf"))
     total = (scores.reshape(-1, 1) + best).reshape(len(scores), -1)
-    top, flat = total.topk(min(2 * beam, total.shape[1]), dim=1)
+    top, flat = total.topk(min(count, total.shape[1]), dim=1)
     return top, flat // each, token.reshape(len(scores), -1).gather(1, flat)
 
 

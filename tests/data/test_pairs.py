@@ -15,7 +15,8 @@ import torch
 
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.inference_batches import text_batches
-from tfzoo.data.pairs import SEPARATOR, joined, truncate
+from tfzoo.base.special_ids import OWN
+from tfzoo.data.pairs import joined, truncate
 from tfzoo.errors import BadData, BadOption, BadRun
 
 ROWS = [
@@ -73,7 +74,7 @@ def test_both_texts_are_in_a_row_with_a_separator_between_them() -> None:
     batch = data.sets["val"][[0, 2]]
     for row, pair in zip(batch.tokens.tolist(), (TEXTS[0], TEXTS[2]), strict=True):
         first, second = encode(pair.split("\t"))
-        wanted = [*first, SEPARATOR, *second, 3]
+        wanted = [*first, OWN.eos, *second, 3]
         assert row == wanted + [0] * (len(row) - len(wanted))
     (lines,) = text_batches([tuple(pair.split("\t")) for pair in TEXTS], data.vocabulary)
     order = [lines.index.index(row) for row in (0, 2)]
@@ -84,7 +85,7 @@ def one_at_a_time(first: list[int], second: list[int], most: int) -> list[int]:
     """Remove the last token of the longer text until both fit."""
     while len(first) + len(second) > max(most - 1, 0):
         (first if len(first) > len(second) else second).pop()
-    return [*first, SEPARATOR, *second]
+    return [*first, OWN.eos, *second]
 
 
 def test_the_longer_text_is_truncated_first() -> None:
@@ -92,7 +93,7 @@ def test_the_longer_text_is_truncated_first() -> None:
     for _ in range(1000):
         first, second = ([*range(4, 4 + random.randrange(9))] for _ in range(2))
         most = random.randrange(1, 18)
-        found = truncate([*first, SEPARATOR, *second], most)
+        found = truncate([*first, OWN.eos, *second], most, OWN)
         assert found == one_at_a_time([*first], [*second], most)
 
 

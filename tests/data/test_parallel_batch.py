@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from tfzoo.base.special_ids import OWN
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.parallel_batch import ParallelDataset
 
@@ -21,6 +22,7 @@ def pairs() -> ParallelDataset:
         Sentences.of(SOURCE),
         Sentences.of(TARGET),
         np.arange(4),
+        OWN,
         [(f"s{i}", f"t{i}") for i in range(4)],
     )
 

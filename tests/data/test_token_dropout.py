@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfzoo.base.special_ids import OWN
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import ParallelDataset
@@ -19,7 +20,7 @@ def ids() -> np.ndarray:
 def test_as_many_are_dropped_as_asked_for() -> None:
     before = ids()
     for p in (0.1, 0.5, 0.9):
-        after = TokenDropout(p, seed=3)(before, ROWS, epoch=0)
+        after = TokenDropout(p, seed=3, special=OWN)(before, ROWS, epoch=0)
         words = before > 3
         assert abs((after[words] == 1).mean() - p) < 0.02
         assert (after[~words] == before[~words]).all()
@@ -28,17 +29,19 @@ def test_as_many_are_dropped_as_asked_for() -> None:
 
 def test_nothing_is_dropped_at_zero() -> None:
     before = ids()
-    assert TokenDropout(0.0, seed=0)(before, ROWS, epoch=0) is before
+    assert TokenDropout(0.0, seed=0, special=OWN)(before, ROWS, epoch=0) is before
 
 
 def test_what_is_dropped_depends_on_seed_epoch_example_and_position_alone() -> None:
     before = ids()
-    whole = TokenDropout(0.3, seed=7)(before, ROWS, epoch=2)
+    whole = TokenDropout(0.3, seed=7, special=OWN)(before, ROWS, epoch=2)
     some = np.array([5, 190, 3])
-    assert (TokenDropout(0.3, seed=7)(before[some, :20], some, epoch=2) == whole[some, :20]).all()
+    assert (
+        TokenDropout(0.3, seed=7, special=OWN)(before[some, :20], some, epoch=2) == whole[some, :20]
+    ).all()
     for other in (
-        TokenDropout(0.3, seed=8)(before, ROWS, 2),
-        TokenDropout(0.3, seed=7)(before, ROWS, 3),
+        TokenDropout(0.3, seed=8, special=OWN)(before, ROWS, 2),
+        TokenDropout(0.3, seed=7, special=OWN)(before, ROWS, 3),
     ):
         assert (
             0.2 < ((other == 1) & (whole == 1)).sum() / (whole == 1).sum() < 0.4
@@ -46,7 +49,7 @@ def test_what_is_dropped_depends_on_seed_epoch_example_and_position_alone() -> N
 
 
 def test_neighbours_are_dropped_independently() -> None:
-    dropped = TokenDropout(0.5, seed=-1)(np.full((200, 50), 9), ROWS, epoch=0) == 1
+    dropped = TokenDropout(0.5, seed=-1, special=OWN)(np.full((200, 50), 9), ROWS, epoch=0) == 1
     for one, other in ((dropped[:, 1:], dropped[:, :-1]), (dropped[1:], dropped[:-1])):
         assert abs((one & other).mean() - 0.25) < 0.02
 
@@ -57,7 +60,8 @@ def test_translation_drops_tokens_of_the_source_only() -> None:
         Sentences.of(sentences),
         Sentences.of(sentences),
         np.arange(40),
-        dropout=TokenDropout(0.5, seed=0),
+        OWN,
+        dropout=TokenDropout(0.5, seed=0, special=OWN),
     )
     order = LengthBucketedSampler(*pairs.lengths(), 10_000)
     [first] = [pairs[batch] for batch in order]

@@ -13,7 +13,7 @@ import tfzoo
 from tests.daily import sampled
 from tests.exporting.tasks import classifier, refusal, translator
 from tfzoo.base.registry import REGISTRIES, describe
-from tfzoo.base.special_ids import BOS
+from tfzoo.base.special_ids import OWN
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, Clash
 from tfzoo.exporting import onnx
@@ -47,7 +47,7 @@ def test_a_classifier_is_one_file_for_all_lengths(apart: int, causal: bool, tmp_
     }
     model, session = task.model, Session(tmp_path / "model" / "model.onnx")
     for n in range(200, 0, -apart):
-        tokens = onnx.sample(3, n)
+        tokens = onnx.sample(OWN, 3, n)
         torch.testing.assert_close(session(tokens)["logits"], model(tokens), rtol=1e-4, atol=1e-4)
 
 
@@ -57,10 +57,10 @@ def test_a_translator_is_two_files_for_all_lengths(folder: Path) -> None:
     model = translator(layers=1, position="rotary").model
     first, later = Session(folder / "encoder.onnx"), Session(folder / "decoder_step.onnx")
     for k in range(1, 201):
-        source = onnx.sample(3, k)
-        wanted = model.decode_step(torch.full((3,), BOS), model.init_cache(source))
+        source = onnx.sample(OWN, 3, k)
+        wanted = model.decode_step(torch.full((3,), OWN.bos), model.init_cache(source))
         torch.testing.assert_close(first(source)["logits"], wanted, rtol=1e-4, atol=1e-4)
-    tokens = torch.cat([torch.full((3, 1), BOS), onnx.sample(3, 200)], 1)
+    tokens = torch.cat([torch.full((3, 1), OWN.bos), onnx.sample(OWN, 3, 200)], 1)
     cache = model.init_cache(source)
     found = first(source)
     for t in range(1, 200):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import tfzoo
 from tfzoo.base.registry import registry
-from tfzoo.base.special_ids import PAD
+from tfzoo.base.special_ids import OWN
 from tfzoo.errors import Clash
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy
@@ -52,7 +52,7 @@ def test_padding_causality_and_cache_are_exact(kind: str, name: str, device: tor
         whole = made(source, target)
         if name != "unit_interval":  # positions of the encoder depend on the length of the text
             cut = made(source[:, :5], target)
-            padded = made(torch.nn.functional.pad(source[:, :5], (0, 4), value=PAD), target)
+            padded = made(torch.nn.functional.pad(source[:, :5], (0, 4), value=OWN.pad), target)
             torch.testing.assert_close(padded, cut, rtol=0, atol=EXACT)
         shorter = made(source, target[:, :4])
         torch.testing.assert_close(whole[:, :4], shorter, rtol=0, atol=EXACT)
@@ -68,7 +68,7 @@ def test_padding_has_no_influence_on_a_classifier(pooling: str, device: torch.de
     made = made.double().to(device).eval()
     text = ids(3, 6, device)
     with torch.no_grad():
-        padded = made(nn.functional.pad(text, (0, 5), value=PAD))
+        padded = made(nn.functional.pad(text, (0, 5), value=OWN.pad))
         torch.testing.assert_close(padded, made(text), rtol=0, atol=EXACT)
 
 
@@ -76,7 +76,7 @@ def loss_of(made: tfzoo.Transformer, source: Tensor, target: Tensor, real: Tenso
     """As TranslationTask computes it."""
     hidden = made.hidden(source, target[:, :-1]).flatten(0, 1)
     wanted = target[:, 1:].flatten()
-    return cross_entropy(hidden[real], made.output_weight, wanted[real], 0.1)[0]
+    return cross_entropy(hidden[real], made.output_weight, wanted[real], 0.1, OWN.pad)[0]
 
 
 def test_nothing_in_a_step_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

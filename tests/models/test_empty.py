@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tfzoo.base.special_ids import OWN
 from tfzoo.errors import BadOption
 from tfzoo.search import Search, search
 
@@ -67,5 +68,5 @@ def test_generate_and_search_take_no_text_and_refuse_a_prompt_of_no_token() -> N
             tfzoo.generate(model, text(b, 0), max_new_tokens=2)
     translator = tfzoo.Transformer(V, D, 2, 1).eval()
     for beam in (1, 2):
-        assert search(translator, text(0, 3), Search(beam=beam)) == []
-        assert len(search(translator, text(2, 0), Search(beam=beam))) == 2
+        assert search(translator, text(0, 3), Search(beam=beam), special=OWN) == []
+        assert len(search(translator, text(2, 0), Search(beam=beam), special=OWN)) == 2

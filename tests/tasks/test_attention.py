@@ -11,7 +11,7 @@ from torch import nn
 import tfzoo
 from tests.pages.test_attention import data_of, unpacked
 from tfzoo.base.registry import create, registry
-from tfzoo.base.special_ids import BOS
+from tfzoo.base.special_ids import OWN
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadData, BadOption
@@ -48,7 +48,7 @@ def test_maps_are_those_of_the_models_own_translation(beam: int) -> None:
     ((best,),) = tfzoo.search.search(
         task.model.eval(), torch.tensor([[*ids, 3]]), tfzoo.Search(beam, max_length=0.0)
     )
-    read = [BOS, *best.ids[: len(best.ids) - (not best.finished)]]
+    read = [OWN.bos, *best.ids[: len(best.ids) - (not best.finished)]]
     with tfzoo.attention_maps(task.model) as maps:
         task.model(torch.tensor([[*ids, 3]]), torch.tensor([read]))
     assert [(one.side, one.layer) for one in found] == [

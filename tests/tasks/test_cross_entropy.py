@@ -32,7 +32,7 @@ def drawn(tokens: int, v: int = 37, d: int = 16) -> tuple[Tensor, Tensor, Tensor
 @pytest.mark.parametrize("tokens", [1, ROWS, 2 * ROWS + 7])
 def test_value_and_gradients_are_those_of_the_formula(smoothing: float, tokens: int) -> None:
     hidden, weight, target = drawn(tokens)
-    got, nll = cross_entropy(hidden, weight, target, smoothing)
+    got, nll = cross_entropy(hidden, weight, target, smoothing, pad=0)
     wanted = plain(hidden, weight, target, smoothing, 0)
     torch.testing.assert_close(got, wanted, rtol=1e-9, atol=0)
     wanted_nll = F.cross_entropy(hidden @ weight.mT, target, reduction="sum")
@@ -63,7 +63,7 @@ def test_rounding_does_not_grow_with_the_number_of_tokens(tokens: int, dtype: to
         elif how is plain:
             loss = plain(h, w, target, 0.0, 0)
         else:
-            loss, _ = cross_entropy(h, w, target, 0.0)
+            loss, _ = cross_entropy(h, w, target, 0.0, pad=0)
         results.append((loss, *torch.autograd.grad(loss, (h, w))))
     for exact, theirs, ours in zip(*results, strict=True):
         bound = max(2 * relative(theirs - exact, exact), torch.finfo(torch.float32).eps)
@@ -75,7 +75,7 @@ def test_float64_passes_gradcheck_twice() -> None:
     hidden, weight, target = drawn(5, v=7, d=3)
 
     def loss(h: Tensor, w: Tensor) -> Tensor:
-        return cross_entropy(h, w, target, 0.1)[0]
+        return cross_entropy(h, w, target, 0.1, pad=0)[0]
 
     assert torch.autograd.gradcheck(loss, (hidden, weight))
     assert torch.autograd.gradgradcheck(loss, (hidden, weight))
@@ -85,11 +85,11 @@ def test_float64_passes_gradcheck_twice() -> None:
 
 def test_function_transforms_are_right_or_refused() -> None:
     hidden, weight, target = drawn(5, v=7, d=3)
-    ours = torch.func.grad(lambda w: cross_entropy(hidden, w, target, 0.1)[0])(weight)
+    ours = torch.func.grad(lambda w: cross_entropy(hidden, w, target, 0.1, pad=0)[0])(weight)
     (wanted,) = torch.autograd.grad(plain(hidden, weight, target, 0.1, 0), weight)
     torch.testing.assert_close(ours, wanted, rtol=1e-9, atol=1e-9)
     hessian = torch.func.jacrev(
-        torch.func.grad(lambda h: cross_entropy(h, weight, target, 0.1)[0])
+        torch.func.grad(lambda h: cross_entropy(h, weight, target, 0.1, pad=0)[0])
     )(hidden)
     theirs = torch.autograd.functional.hessian(lambda h: plain(h, weight, target, 0.1, 0), hidden)
     torch.testing.assert_close(hessian, theirs, rtol=1e-9, atol=1e-9)
@@ -126,7 +126,7 @@ def test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing() ->
 def test_padding_gets_no_mass() -> None:
     weight = torch.eye(4)
     logits = torch.tensor([[5.0, 1.0, 2.0, 3.0]], requires_grad=True)
-    loss, _ = cross_entropy(logits, weight, torch.tensor([2]), 0.3)
+    loss, _ = cross_entropy(logits, weight, torch.tensor([2]), 0.3, pad=0)
     loss.backward()
     assert logits.grad is not None
     torch.testing.assert_close(
@@ -137,7 +137,7 @@ def test_padding_gets_no_mass() -> None:
 def test_no_gradient_is_computed_where_none_is_wanted() -> None:
     hidden, weight = torch.randn(5, 4, requires_grad=True), torch.randn(9, 4, requires_grad=True)
     with torch.no_grad():
-        loss, _ = cross_entropy(hidden, weight, torch.tensor([1, 2, 3, 4, 5]), 0.1)
+        loss, _ = cross_entropy(hidden, weight, torch.tensor([1, 2, 3, 4, 5]), 0.1, pad=0)
     assert not loss.requires_grad
 
 
@@ -148,10 +148,10 @@ def test_on_a_cpu_autocast_changes_neither_the_loss_nor_its_gradients() -> None:
         torch.randn(37, 16, requires_grad=True),
     )
     target = torch.randint(1, 37, (64,))
-    wanted, _ = cross_entropy(hidden, weight, target, 0.1)
+    wanted, _ = cross_entropy(hidden, weight, target, 0.1, pad=0)
     gradients = torch.autograd.grad(wanted, (hidden, weight))
     with torch.autocast("cpu", torch.bfloat16):
-        got, _ = cross_entropy(hidden, weight, target, 0.1)
+        got, _ = cross_entropy(hidden, weight, target, 0.1, pad=0)
     torch.testing.assert_close(got, wanted)
     torch.testing.assert_close(torch.autograd.grad(got, (hidden, weight)), gradients)
 

@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch import Trainer, seed_everything
 
 from tfzoo.base.registry import create, registry
-from tfzoo.base.special_ids import BOS, EOS
+from tfzoo.base.special_ids import OWN
 from tfzoo.costs.step import OUTPUT, Sizes, count
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentData, DocumentDataset, pack
@@ -21,6 +21,7 @@ from tfzoo.models.language_model import LanguageModel
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 
 V = 30
+BOS, EOS = OWN.bos, OWN.eos
 WORDS = {"name": "word", "cut": "spaces"}
 
 
@@ -44,7 +45,9 @@ def small(vocab_size, **options):
 
 
 class Counted:
-    """A tokenizer of which only the number of ids is asked."""
+    """A tokenizer of which only the number of ids and the special ones are asked."""
+
+    special = OWN
 
     def __len__(self):
         return V
@@ -73,9 +76,9 @@ def test_documents_in_one_row_have_the_loss_that_they_have_alone(kind, name):
     except (Clash, BadOption):
         pytest.skip(f"{kind} {name} is in no plain decoder")
     sequences = Sentences.of(documents())
-    packed = DocumentDataset(sequences, 8, items="packed")
+    packed = DocumentDataset(sequences, 8, OWN, items="packed")
     assert len(packed) < len(sequences)  # some rows hold several
-    alone = DocumentDataset(sequences, 8, items="part")
+    alone = DocumentDataset(sequences, 8, OWN, items="part")
     together = total(model, [packed[[*range(len(packed))]]])
     each = total(model, [alone[[item]] for item in range(len(alone))])
     assert together == pytest.approx(each, abs=1e-9)
@@ -84,7 +87,7 @@ def test_documents_in_one_row_have_the_loss_that_they_have_alone(kind, name):
 @pytest.mark.parametrize("items", ["document", "part", "packed"])
 def test_each_token_is_predicted_once_from_the_one_before(items):
     ids = documents()
-    dataset = DocumentDataset(Sentences.of(ids), 4, items=items)
+    dataset = DocumentDataset(Sentences.of(ids), 4, OWN, items=items)
     pairs = []
     for item in range(len(dataset)):
         batch = dataset[[item]]
@@ -172,7 +175,7 @@ def test_perplexity_and_bits_per_byte_are_those_of_the_documents():
     model = small(len(vocabulary.tokenizer))
     task = LanguageModelingTask(model, vocabulary)
     ids = vocabulary.tokenizer.encode(lines)
-    dataset = DocumentDataset(Sentences.of(ids), 4, lines)
+    dataset = DocumentDataset(Sentences.of(ids), 4, OWN, lines)
     scores = task.new_scores().double()
     task.score(dataset[[0, 1, 2]], scores)
     found = scores.compute()
@@ -307,7 +310,7 @@ def test_a_model_of_another_class_is_trained_on_padded_rows_alone():
 
     vocabulary = Vocabulary(Counted(), [])
     task = LanguageModelingTask(Other(), vocabulary)
-    batch = DocumentDataset(Sentences.of(documents()), 8)[[0, 1, 2]]
+    batch = DocumentDataset(Sentences.of(documents()), 8, OWN)[[0, 1, 2]]
     assert float(task.loss(batch)[1]) == pytest.approx(total(own, [batch]), abs=1e-9)
     data = DocumentData(dataset="agreement", tokenizer=WORDS)
     data.vocabulary = vocabulary
@@ -335,6 +338,6 @@ def test_an_exported_model_gives_the_same_logits(tmp_path):
     vocabulary = tokenizer(["a b c d e f g h i j k l m n o p"])
     task = LanguageModelingTask(small(20, position="rotary"), vocabulary)
     export(task, tmp_path / "model")
-    tokens = sample(3, 11)
+    tokens = sample(OWN, 3, 11)
     found = Session(tmp_path / "model" / "model.onnx")(tokens)["logits"]
     torch.testing.assert_close(found, task.model.float()(tokens), rtol=1e-4, atol=1e-4)

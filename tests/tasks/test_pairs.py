@@ -14,7 +14,7 @@ import tfzoo
 from tests.serving.running import serving
 from tfzoo.base.registry import create
 from tfzoo.data.classification_batch import Vocabulary
-from tfzoo.data.pairs import SEPARATOR
+from tfzoo.base.special_ids import OWN
 from tfzoo.errors import BadData
 from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask
 from tfzoo.tasks.regression import RegressionTask
@@ -31,7 +31,7 @@ def classifier(**model: Any) -> tfzoo.ClassificationTask:
 
 def test_tokens_after_the_first_separator_are_of_the_second_type() -> None:
     model = classifier(token_types=2).double().model
-    tokens = torch.tensor([[9, 8, SEPARATOR, 7, SEPARATOR, 0], [9, SEPARATOR, 8, 7, 6, SEPARATOR]])
+    tokens = torch.tensor([[9, 8, OWN.eos, 7, OWN.eos, 0], [9, OWN.eos, 8, 7, 6, OWN.eos]])
     types = torch.tensor([[0, 0, 0, 1, 1, 0], [0, 0, 1, 1, 1, 1]])
     torch.testing.assert_close(model(tokens), model(tokens, types), rtol=0, atol=1e-9)
     assert not torch.allclose(model(tokens), model(tokens, torch.zeros_like(types)))
@@ -138,7 +138,7 @@ def test_a_file_of_onnx_knows_the_segments(tmp_path: Path) -> None:
     task = classifier(token_types=2)
     export(task, tmp_path / "model")
     session = Session(tmp_path / "model" / "model.onnx")
-    for row in ([9, 8, SEPARATOR, 7, SEPARATOR], [9, SEPARATOR, 8, 7, 6, 5, SEPARATOR]):
+    for row in ([9, 8, OWN.eos, 7, OWN.eos], [9, OWN.eos, 8, 7, 6, 5, OWN.eos]):
         tokens = torch.tensor([row])
         found = session(tokens)["logits"]
         torch.testing.assert_close(found, task.model(tokens), rtol=1e-4, atol=1e-4)

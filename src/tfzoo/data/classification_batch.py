@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.base.registry import Spec
+from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several
 from tfzoo.data.pairs import PairEncoder, shortened
@@ -29,7 +30,7 @@ class ClassificationBatch:
     """A batch of labelled sequences, as :class:`tfzoo.ClassificationData` yields them.
     ``source_text`` is empty in training batches. :meth:`collate` makes one from lists of ids.
 
-    - ``tokens`` ``(b n)``: ids and EOS, padded with 0 on the right
+    - ``tokens`` ``(b n)``: ids and EOS, padded on the right
     - ``label`` ``(b)``: classes, int64, or numbers, fp32; ``(b labels)``: 0 and 1, int64, where a
       text has several; ``(0)`` if the labels are not known
     - ``padding``: whether any row is padded; known on the host, so that the model does not have to
@@ -44,9 +45,12 @@ class ClassificationBatch:
     source_text: list[str] = field(default_factory=list)
 
     @classmethod
-    def collate(cls, examples: Sequence[tuple[Sequence[int], int]]) -> ClassificationBatch:
+    def collate(
+        cls, examples: Sequence[tuple[Sequence[int], int]], special: SpecialIds = OWN
+    ) -> ClassificationBatch:
         """A batch from the token ids of sequences, without EOS and padding, which it adds, and
-        their classes; the ``collate_fn`` of a DataLoader over such pairs.
+        their classes; the ``collate_fn`` of a DataLoader over such pairs. ``special`` as for
+        :meth:`ParallelBatch.collate`.
 
         >>> batch = ClassificationBatch.collate([([5, 6, 7], 0), ([5], 2)])
         >>> batch.tokens
@@ -58,11 +62,12 @@ class ClassificationBatch:
         Raises:
             BadData: no example, an id of padding, BOS or EOS, or a class that is no whole number.
         """
-        sequences = sentences_of([ids for ids, _ in examples])
+        sequences = sentences_of([ids for ids, _ in examples], special)
         classes = np.array([whole(label) for _, label in examples])
         longest = int(sequences.lengths.max())
         rows = np.arange(len(examples))
-        return ClassificationDataset(sequences, classes, rows, longest)[range(len(examples))]
+        dataset = ClassificationDataset(sequences, classes, rows, longest, special)
+        return dataset[range(len(examples))]
 
     def __len__(self) -> int:
         return self.tokens.size(0)
@@ -94,8 +99,8 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
     :class:`ClassificationBatch` of three sequences.
 
     ``labels`` ``(rows of the split)``, classes or numbers, or ``(rows labels)`` flags, is empty if
-    the labels are not known; ``rows`` are the rows of the split that are used, and ``lines`` is its
-    text, where it is needed.
+    the labels are not known; ``rows`` are the rows of the split that are used, ``special`` the ids
+    of the tokenizer, and ``lines`` is the text, where it is needed.
     Of a sequence with more than ``max_length`` tokens, the first ones are used; EOS follows them.
     Of ``pairs``, whose texts a separator divides, those of both texts
     (:func:`tfzoo.data.pairs.truncate`).
@@ -107,6 +112,7 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
         labels: NDArray[Any],
         rows: Integers,
         max_length: int,
+        special: SpecialIds,
         lines: Sequence[str] = (),
         dropout: TokenDropout | None = None,
         *,
@@ -114,7 +120,8 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
     ) -> None:
         self.pairs = pairs
         self.sequences, self.labels, self.rows = sequences, labels, rows
-        self.max_length, self.lines, self.dropout = max_length, lines, dropout
+        self.max_length, self.special = max_length, special
+        self.lines, self.dropout = lines, dropout
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -125,15 +132,17 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
         """
         whole = self.sequences.lengths[self.rows]
         lengths: NDArray[np.int64] = np.minimum(whole, self.max_length)
+        lengths = lengths + (self.special.cls is not None)
         return lengths, lengths
 
     def __getitem__(self, batch: Sequence[int]) -> ClassificationBatch:
         rows = self.rows[np.asarray(batch)]
-        if self.pairs and (self.sequences.lengths[rows] > self.max_length).any():
-            short = shortened(self.sequences, rows, self.max_length)
-            tokens, padding = padded(short, np.arange(len(rows)), bos=False)
+        special, most = self.special, self.max_length
+        if self.pairs and (self.sequences.lengths[rows] > most).any():
+            short = shortened(self.sequences, rows, most, special)
+            tokens, padding = padded(short, np.arange(len(rows)), special, special.cls)
         else:
-            tokens, padding = padded(self.sequences, rows, bos=False, max_length=self.max_length)
+            tokens, padding = padded(self.sequences, rows, special, special.cls, most)
         if self.dropout is not None:
             tokens = self.dropout(tokens, rows, epoch_of(batch))
         dtype = np.float32 if self.labels.dtype.kind == "f" else np.int64
@@ -164,6 +173,11 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         check_several(self.labels)
+
+    @property
+    def special(self) -> SpecialIds:
+        """The special ids of the tokenizer."""
+        return self.tokenizer.special
 
     @property
     def pairs(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec
-from tfzoo.base.special_ids import BOS, EOS
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.encoded import Sentences
@@ -49,7 +50,7 @@ class DocumentBatch:
     """A batch of documents, or of parts of them. A document of the ids ``x_1 .. x_n`` is read as
     ``BOS x_1 .. x_n``, and ``x_1 .. x_n EOS`` is predicted.
 
-    - ``tokens`` ``(b n)``: the ids that are read, padded with 0 on the right
+    - ``tokens`` ``(b n)``: the ids that are read, padded on the right
     - ``non_padding`` ``(t)``: the places in ``tokens.flatten()`` that are no padding
     - ``labels`` ``(t)``: the id after each of them
     - ``owner`` ``(t)``: the place of its document in ``index``
@@ -110,13 +111,15 @@ class DocumentDataset(Dataset[DocumentBatch]):
         self,
         sequences: Sentences,
         max_length: int,
+        special: SpecialIds,
         lines: Sequence[str] = (),
         *,
         items: Literal["document", "part", "packed"] = "document",
         empty: bool = False,
         dropout: TokenDropout | None = None,
     ) -> None:
-        self.sequences, self.lines, self.dropout = sequences, lines, dropout
+        self.sequences, self.special = sequences, special
+        self.lines, self.dropout = lines, dropout
         self.packed = items == "packed"
         rows = np.flatnonzero(sequences.lengths >= (0 if empty else 1))
         self.documents = len(rows)
@@ -148,7 +151,7 @@ class DocumentDataset(Dataset[DocumentBatch]):
         return total - 1, longest - 1
 
     def __getitem__(self, batch: Sequence[int]) -> DocumentBatch:
-        items = [self.parts[item] for item in batch]
+        special, items = self.special, [self.parts[item] for item in batch]
         parts = np.concatenate(items)
         size, document = self.size[parts], self.document[parts]
         total = int(size.sum())
@@ -157,9 +160,9 @@ class DocumentDataset(Dataset[DocumentBatch]):
         place = position + np.repeat(self.start[parts], size)
         end = place == np.repeat(self.sequences.lengths[document], size)
         at = place + np.repeat(self.sequences.offsets[document], size)
-        ids = self.sequences.ids if len(self.sequences.ids) else np.full(1, EOS)
-        inputs = np.where(place == 0, BOS, ids[at - 1])
-        labels = np.where(end, EOS, ids.take(at, mode="clip"))
+        ids = self.sequences.ids if len(self.sequences.ids) else np.full(1, special.eos)
+        inputs = np.where(place == 0, special.bos, ids[at - 1])
+        labels = np.where(end, special.eos, ids.take(at, mode="clip"))
         row = np.repeat(np.arange(len(items)), [len(one) for one in items])
         row = row if self.packed else np.arange(len(parts))
         widths = np.bincount(row, size).astype(np.int64)
@@ -171,12 +174,12 @@ class DocumentDataset(Dataset[DocumentBatch]):
         order = np.argsort(first)
         index, owner = known[order], np.argsort(order)[which]
 
-        def laid_out(values: Numbers) -> Numbers:
-            matrix = np.zeros(len(widths) * n, np.int64)
+        def laid_out(values: Numbers, fill: int = 0) -> Numbers:
+            matrix = np.full(len(widths) * n, fill, np.int64)
             matrix[non_padding] = values
             return matrix.reshape(-1, n)
 
-        tokens = laid_out(inputs)
+        tokens = laid_out(inputs, special.fill)
         if self.dropout is not None:
             tokens = self.dropout(tokens, np.asarray(batch), epoch_of(batch))
         part = laid_out(np.repeat(np.arange(1, len(parts) + 1), size)) if self.packed else None
@@ -249,9 +252,14 @@ def prompt_batches(
         ids = [one[len(one) - read :] if len(one) > read else one for one in ids]
     sequences = Sentences.of(ids)
     longest = int(sequences.lengths.max()) + 1
-    dataset = DocumentDataset(sequences, longest, lines, empty=True)
+    special = vocabulary.special
+    dataset = DocumentDataset(sequences, longest, special, lines, empty=True)
     for batch in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
-        yield dataset[batch]
+        if special.pad is not None:
+            yield dataset[batch]
+            continue
+        for _, same in groupby(batch, lambda row: sequences.lengths[row]):
+            yield dataset[[*same]]
 
 
 class DocumentData(TextData):
@@ -411,12 +419,13 @@ class DocumentData(TextData):
         """The ids of a split."""
         tokenizer, made_by = self.vocabulary.tokenizer, identity("tokenizer", self.vocabulary.spec)
         texts = (text for text, _ in self.splits[name])
+        special = self.vocabulary.special
         ids = encode_lines(texts, read.source, tokenizer, made_by, name, read.examples)
         if name != "train":
-            return DocumentDataset(ids, self.max_length, held)
-        dropout = TokenDropout(self.token_dropout, self.seed)
+            return DocumentDataset(ids, self.max_length, special, held)
+        dropout = TokenDropout(self.token_dropout, self.seed, special)
         items: Literal["part", "packed"] = "packed" if self.packed else "part"
-        return DocumentDataset(ids, self.max_length, items=items, dropout=dropout)
+        return DocumentDataset(ids, self.max_length, special, items=items, dropout=dropout)
 
     def _remarks(self) -> list[str]:
         return super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)

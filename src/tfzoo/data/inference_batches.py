@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
@@ -55,9 +57,10 @@ def translation_batches(
     lines = checked_lines(lines)
     if not lines:
         return
-    source = truncated(encoded(lines, tokenizers.source), max_length, on_truncated)
+    ids = encoded(lines, tokenizers.source)
+    source = truncated(ids, max_length, tokenizers.special, on_truncated)
     sources, targets = Sentences.of(source), Sentences.of([[]] * len(lines))
-    dataset = ParallelDataset(sources, targets, np.arange(len(lines)))
+    dataset = ParallelDataset(sources, targets, np.arange(len(lines)), tokenizers.special)
     for rows in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
         batch = dataset[rows]
         yield replace(
@@ -84,12 +87,13 @@ def text_batches(
     lines = checked_lines(pair_lines(lines) if vocabulary.pairs else lines)
     if not lines:
         return
-    cut = truncate if vocabulary.pairs else first_tokens
-    ids = truncated(encoded(lines, vocabulary.encoder), max_length, on_truncated, cut)
+    special = vocabulary.special
+    cut = partial(truncate, special=special) if vocabulary.pairs else first_tokens
+    ids = truncated(encoded(lines, vocabulary.encoder), max_length, special, on_truncated, cut)
     sequences, classes = Sentences.of(ids), np.zeros(0, np.int64)
     longest = int(sequences.lengths.max())
-    rows = np.arange(len(lines))
-    dataset = ClassificationDataset(sequences, classes, rows, longest, pairs=vocabulary.pairs)
+    rows, pairs = np.arange(len(lines)), vocabulary.pairs
+    dataset = ClassificationDataset(sequences, classes, rows, longest, special, pairs=pairs)
     for chosen in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
         batch = dataset[chosen]
         yield replace(batch, source_text=[lines[i] for i in batch.index])
@@ -108,13 +112,16 @@ def first_tokens(ids: list[int], most: int) -> list[int]:
 def truncated(
     lines: list[list[int]],
     max_length: int | None,
+    special: SpecialIds,
     on_truncated: OnTruncated | None,
     cut: Callable[[list[int], int], list[int]] = first_tokens,
 ) -> list[list[int]]:
-    """The ids of each line, truncated by ``cut`` so that ``max_length`` tokens remain with EOS."""
+    """The ids of each line, truncated by ``cut`` so that ``max_length`` tokens remain with EOS and
+    what begins a text.
+    """
     if max_length is None:
         return lines
-    tokens = max_length - 1
+    tokens = max_length - special.frame
     if rows := [index for index, ids in enumerate(lines) if len(ids) > tokens]:
         (on_truncated or warn_truncated)(rows, tokens)
     return [cut(ids, tokens) if len(ids) > tokens else ids for ids in lines]

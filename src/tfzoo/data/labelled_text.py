@@ -264,16 +264,17 @@ class LabelledText(TextData):
         """The ids and the classes of a split."""
         rows = self.splits[name]
         made_by, texts = identity("tokenizer", self.vocabulary.spec), (text for text, _ in rows)
-        vocabulary = self.vocabulary
+        vocabulary, special = self.vocabulary, self.vocabulary.special
         ids = encode_lines(texts, read.source, vocabulary.encoder, made_by, name, read.examples)
-        dropout = TokenDropout(self.token_dropout, self.seed) if name == "train" else None
+        p = self.token_dropout if name == "train" else 0.0
         return ClassificationDataset(
             ids,
             self.encode_labels(name, read),
             np.arange(len(ids)),
             self.max_length,
+            special,
             [text for text, _ in held],
-            dropout,
+            TokenDropout(p, self.seed, special) if p else None,
             pairs=vocabulary.pairs,
         )
 
@@ -288,7 +289,8 @@ class LabelledText(TextData):
     def _filter(self, sets: Mapping[str, ClassificationDataset]) -> None:
         """Leave sequences without a token out of training, and count those that are cut."""
         train = sets["train"]
-        train.rows = np.flatnonzero(train.sequences.lengths > int(train.pairs))  # its separator
+        between = len(train.special.sep) if train.pairs else 0
+        train.rows = np.flatnonzero(train.sequences.lengths > between)
         empty = len(train.sequences) - len(train)
         self.skipped = {"without a token": empty} if empty else {}
         if len(train) == 0:

@@ -14,7 +14,7 @@ from itertools import chain, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfzoo.base.registry import Entry
-from tfzoo.base.special_ids import EOS
+from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data import tokenizer_trial
 from tfzoo.data.lines import check_several
 from tfzoo.errors import BadOption
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import tokenizers
 
 SPECIAL = ("pad ", "unknown ", "begin ", "end ")
-"""Names of ids 0 to 3. No text is encoded as one of them: no piece of text ends with a space after
-a letter.
+"""Names of the special ids, 0 to 3. No text is encoded as one of them: no piece of text ends with a
+space after a letter.
 """
 
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
@@ -59,6 +59,7 @@ class LibraryTokenizer:
     """
 
     entry: ClassVar[Entry]
+    special: ClassVar[SpecialIds] = OWN
     library: tokenizers.Tokenizer | None = None
     piece_ids: PieceIds | None = None
     """The ids of pieces of text, if the library cuts text as :func:`untrained` makes it."""
@@ -76,10 +77,10 @@ class LibraryTokenizer:
         return [next(rest).ids if known is None else known for known in ids]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The line of each list of ids. Ids 0 to 3 are skipped; a line end in the output of a model
-        becomes a space.
+        """The line of each list of ids. Special ids are skipped; a line end in the output of a
+        model becomes a space.
         """
-        kept = [[token for token in sentence if token > EOS] for sentence in ids]
+        kept = [[token for token in sentence if token >= len(SPECIAL)] for sentence in ids]
         return [LINE_ENDS.sub(" ", text) for text in self._trained().decode_batch(kept)]
 
     def __len__(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tfzoo.base.special_ids import EOS
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several
 from tfzoo.data.tokenizer import Tokenizer
@@ -16,8 +16,6 @@ from tfzoo.errors import BadData
 
 TAB = "\t"
 """Stands between the two texts of a pair. Within one of them it is read as a space."""
-SEPARATOR = EOS
-"""The id between the tokens of the two texts. No text is encoded as it."""
 
 
 class Pair(str):
@@ -86,32 +84,33 @@ class PairEncoder:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         each = [text if text.strip() else "" for pair in texts for text in parts(pair)]
-        ids = self.tokenizer.encode(each)
+        ids, between = self.tokenizer.encode(each), self.tokenizer.special.sep
         return [
-            [*first, SEPARATOR, *second] for first, second in zip(ids[::2], ids[1::2], strict=True)
+            [*first, *between, *second] for first, second in zip(ids[::2], ids[1::2], strict=True)
         ]
 
     def state(self) -> str:
-        return f"pairs, {SEPARATOR} between them\n{self.tokenizer.state()}"
+        return f"pairs, {self.tokenizer.special.sep} between them\n{self.tokenizer.state()}"
 
 
-def truncate(ids: Sequence[int], most: int) -> list[int]:
+def truncate(ids: Sequence[int], most: int, special: SpecialIds) -> list[int]:
     """The first tokens of both texts of a pair, at most ``most`` with the separator: of the longer
     text one is removed at a time, of texts of equal length the second one's ("longest first").
 
-    >>> truncate([5, 6, 7, 8, SEPARATOR, 9, 10], 5)
+    >>> from tfzoo.base.special_ids import OWN
+    >>> truncate([5, 6, 7, 8, 3, 9, 10], 5, OWN)
     [5, 6, 3, 9, 10]
     """
-    found = list(ids)
-    at = found.index(SEPARATOR)
-    left, first, second = max(most - 1, 0), at, len(found) - at - 1
-    first = min(first, max(left - left // 2, left - second))
-    second = at + 1 + max(left - first, 0)
-    return [*found[:first], SEPARATOR, *found[at + 1 : second]]
+    found, between = list(ids), special.sep
+    first = found.index(between[0])
+    rest = found[first + len(between) :]
+    left = max(most - len(between), 0)
+    first = min(first, max(left - left // 2, left - len(rest)))
+    return [*found[:first], *between, *rest[: max(left - first, 0)]]
 
 
-def shortened(sequences: Sentences, rows: Integers, most: int) -> Sentences:
+def shortened(sequences: Sentences, rows: Integers, most: int, special: SpecialIds) -> Sentences:
     """The pairs ``rows``, each with at most ``most`` tokens."""
     starts, ends = sequences.offsets[rows], sequences.offsets[np.asarray(rows) + 1]
     each = (sequences.ids[start:end].tolist() for start, end in zip(starts, ends, strict=True))
-    return Sentences.of([truncate(ids, most) if len(ids) > most else ids for ids in each])
+    return Sentences.of([truncate(ids, most, special) if len(ids) > most else ids for ids in each])

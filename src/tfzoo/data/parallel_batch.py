@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tfzoo.base.special_ids import BOS, EOS, UNK
+from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several, check_unicode
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.errors import BadData
+from tfzoo.errors import BadData, BadOption
 
 
 def checked_lines(lines: Iterable[Any]) -> list[str]:
@@ -41,8 +41,8 @@ class ParallelBatch:
     """A batch of sentence pairs, as :class:`tfzoo.TranslationData` yields them. The lists of text
     are empty in training batches. :meth:`collate` makes one from lists of ids.
 
-    - ``source`` ``(b k)``: ids and EOS, padded with 0 on the right
-    - ``target`` ``(b n)``: BOS, ids and EOS, padded with 0 on the right
+    - ``source`` ``(b k)``: ids and EOS, padded on the right
+    - ``target`` ``(b n)``: BOS, ids and EOS, padded on the right
     - ``non_padding`` ``(t,)``: the indices of the t tokens to predict in
       ``target[:, 1:].flatten()``
     - ``source_padding``, ``target_padding``: whether any row is padded; known on the host, so that
@@ -60,9 +60,13 @@ class ParallelBatch:
     index: list[int] = field(default_factory=list)
 
     @classmethod
-    def collate(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> ParallelBatch:
+    def collate(
+        cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], special: SpecialIds = OWN
+    ) -> ParallelBatch:
         """A batch from the token ids of pairs, without BOS, EOS and padding, which it adds; the
-        ``collate_fn`` of a DataLoader over such pairs.
+        ``collate_fn`` of a DataLoader over such pairs. ``special`` are those of their tokenizer, by
+        default of tfzoo's own; of another, pass ``functools.partial(ParallelBatch.collate,
+        special=tokenizer.special)``.
 
         >>> batch = ParallelBatch.collate([([5, 6, 7], [8]), ([5], [9, 4])])
         >>> batch.source
@@ -77,8 +81,8 @@ class ParallelBatch:
         Raises:
             BadData: no pair, or an id of padding, BOS or EOS.
         """
-        source, target = (sentences_of([pair[side] for pair in pairs]) for side in (0, 1))
-        return ParallelDataset(source, target, np.arange(len(pairs)))[range(len(pairs))]
+        source, target = (sentences_of([pair[side] for pair in pairs], special) for side in (0, 1))
+        return ParallelDataset(source, target, np.arange(len(pairs)), special)[range(len(pairs))]
 
     def __len__(self) -> int:
         return self.source.size(0)
@@ -117,8 +121,8 @@ class ParallelDataset(Dataset[ParallelBatch]):
     """The pairs of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`ParallelBatch` of three pairs.
 
-    ``rows`` are the rows of the split that are used, ``lines`` its text (needed where references
-    are), and ``dropout`` is applied to the source.
+    ``rows`` are the rows of the split that are used, ``special`` the ids of the tokenizers,
+    ``lines`` the text (needed where references are), and ``dropout`` is applied to the source.
     """
 
     def __init__(
@@ -126,30 +130,35 @@ class ParallelDataset(Dataset[ParallelBatch]):
         source: Sentences,
         target: Sentences,
         rows: Integers,
+        special: SpecialIds,
         lines: Sequence[tuple[str, str]] = (),
         dropout: TokenDropout | None = None,
     ) -> None:
-        self.source, self.target, self.rows = source, target, rows
+        self.source, self.target, self.rows, self.special = source, target, rows, special
         self.lines, self.dropout = lines, dropout
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """``(pairs,)`` tokens of the source and of the target of each pair, without BOS and EOS."""
-        return self.source.lengths[self.rows], self.target.lengths[self.rows]
+        """``(pairs,)`` tokens of the source and of the target of each pair, without what begins
+        the target and EOS.
+        """
+        before = self.special.cls is not None
+        return self.source.lengths[self.rows] + before, self.target.lengths[self.rows]
 
     def __getitem__(self, batch: Sequence[int]) -> ParallelBatch:
         rows = self.rows[np.asarray(batch)]
-        source, source_padding = padded(self.source, rows, bos=False)
+        special = self.special
+        source, source_padding = padded(self.source, rows, special, special.cls)
         if self.dropout is not None:
             source = self.dropout(source, rows, epoch_of(batch))
-        target, target_padding = padded(self.target, rows, bos=True)
+        target, target_padding = padded(self.target, rows, special, special.start)
         lines = [self.lines[row] for row in rows] if self.lines else []
         return ParallelBatch(
             torch.from_numpy(source),
             torch.from_numpy(target),
-            torch.from_numpy(np.flatnonzero(target[:, 1:])),
+            torch.from_numpy(np.flatnonzero(target[:, 1:] != special.fill)),
             source_padding,
             target_padding,
             [line for line, _ in lines],
@@ -162,19 +171,19 @@ class ParallelDataset(Dataset[ParallelBatch]):
         return self[batch]
 
 
-def sentences_of(ids: Sequence[Sequence[int]]) -> Sentences:
+def sentences_of(ids: Sequence[Sequence[int]], special: SpecialIds) -> Sentences:
     """Lists of ids of a batch.
 
     Raises:
-        BadData: no list, an id of padding, BOS or EOS, or one that is no whole number.
+        BadData: no list, a special id other than the unknown one, or one that is no whole number.
     """
     if not ids:
         raise BadData("a batch needs at least one example")
     sentences = Sentences.of([list(map(whole, one)) for one in ids])
-    special = (sentences.ids != UNK) & (sentences.ids <= EOS)
-    if special.any():
+    wrong = np.isin(sentences.ids, [*special.every - {special.unk, special.mask}])
+    if wrong.any():
         raise BadData(
-            f"id {sentences.ids[special][0]} is a special one; pass ids without BOS, EOS and "
+            f"id {sentences.ids[wrong][0]} is a special one; pass ids without BOS, EOS and "
             "padding, which the batch adds"
         )
     return sentences
@@ -206,24 +215,37 @@ def epoch_of(batch: Sequence[int]) -> int:
 
 
 def padded(
-    sentences: Sentences, rows: Integers, *, bos: bool, max_length: int | None = None
+    sentences: Sentences,
+    rows: Integers,
+    special: SpecialIds,
+    begin: int | None,
+    max_length: int | None = None,
 ) -> tuple[NDArray[np.int64], bool]:
-    """``(b n)`` ids of the sentences ``rows`` with EOS (and BOS), padded with 0 on the right, and
-    whether any row is padded.
+    """``(b n)`` ids of the sentences ``rows`` with EOS, after ``begin`` if given, padded on the
+    right, and whether any row is padded.
 
     Of a sentence with more than ``max_length`` tokens, the first ones are taken.
+
+    Raises:
+        BadOption: a row is padded, and the tokenizer has no id of padding.
     """
     starts, lengths = sentences.offsets[rows], sentences.lengths[rows]
     if max_length is not None:
         lengths = np.minimum(lengths, max_length)
-    first = int(bos)
-    matrix = np.zeros((len(rows), first + int(lengths.max()) + 1), dtype=np.int64)
-    if bos:
-        matrix[:, 0] = BOS
+    uneven = bool(lengths.min() != lengths.max())
+    if uneven and special.pad is None:
+        raise BadOption(
+            "texts of several lengths in a batch need an id of padding, and this tokenizer has none"
+        )
+    first = int(begin is not None)
+    shape = len(rows), first + int(lengths.max()) + 1
+    matrix = np.full(shape, special.fill, dtype=np.int64)
+    if begin is not None:
+        matrix[:, 0] = begin
     ends = np.cumsum(lengths)
     # the column of each token (its position in its sentence) and its row
     column = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
     row = np.repeat(np.arange(len(rows)), lengths)
     matrix[row, column + first] = sentences.ids[column + np.repeat(starts, lengths)]
-    matrix[np.arange(len(rows)), lengths + first] = EOS
-    return matrix, bool(lengths.min() != lengths.max())
+    matrix[np.arange(len(rows)), lengths + first] = special.eos
+    return matrix, uneven

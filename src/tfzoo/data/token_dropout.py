@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tfzoo.base.special_ids import EOS, UNK
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.encoded import Integers
+from tfzoo.errors import BadOption
 
 STEP, FIRST, SECOND = (
     np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -24,10 +25,18 @@ class TokenDropout:
 
     Which tokens are replaced is a function of the seed, the epoch, the example and the position,
     independent of the batch that the example is in.
+
+    Raises:
+        BadOption: the tokenizer has no unknown token.
     """
 
     p: float
     seed: int
+    special: SpecialIds
+
+    def __post_init__(self) -> None:
+        if self.p and self.special.unk is None:
+            raise BadOption("data.token_dropout: this tokenizer has no unknown token; set it to 0")
 
     def __call__(self, ids: NDArray[np.int64], rows: Integers, epoch: int) -> NDArray[np.int64]:
         """``(b n)`` the ids after dropout; ``ids`` ``(b n)`` are those of the examples ``rows``
@@ -43,7 +52,8 @@ class TokenDropout:
         ):
             states = mixed(states + counters.astype(np.uint64))
         dropped = states >> np.uint64(11) < np.uint64(self.p * 2**53)
-        return np.where(dropped & (ids > EOS), UNK, ids)
+        ordinary = np.isin(ids, list(self.special.every), invert=True)
+        return np.where(dropped & ordinary, np.int64(self.special.unk or 0), ids)
 
 
 def mixed(counters: NDArray[np.uint64]) -> NDArray[np.uint64]:

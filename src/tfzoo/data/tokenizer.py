@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tfzoo.base.registry import Spec, create
-from tfzoo.errors import BadRun
+from tfzoo.base.special_ids import SpecialIds
+from tfzoo.errors import BadOption, BadRun
 
 
 class Tokenizer(Protocol):
@@ -15,12 +16,18 @@ class Tokenizer(Protocol):
     constructor takes options only.
 
     ``decode(encode([line])) == [line]`` up to Unicode's normal form NFC. No text is encoded as one
-    of the special ids 0 to 3 (:mod:`tfzoo.base.special_ids`), not even one that spells their names;
-    only a tokenizer with a closed vocabulary gives ``UNK``.
+    of the special ids, not even one that spells their names; only a tokenizer with a closed
+    vocabulary gives the unknown one.
 
     It may have a method ``remarks() -> list[str]``: what to print before training about the
     vocabulary that it has chosen.
     """
+
+    @property
+    def special(self) -> SpecialIds:
+        """The ids of padding, begin, end and others, which data, models, search and exports take
+        from here.
+        """
 
     def train(self, lines: Iterable[str]) -> None:
         """Choose the vocabulary from these lines. They can be iterated once."""
@@ -31,10 +38,10 @@ class Tokenizer(Protocol):
         """
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The line of each list of ids. Ids 0 to 3 are skipped."""
+        """The line of each list of ids. Special ids are skipped."""
 
     def __len__(self) -> int:
-        """The size of the vocabulary, including the four special ids."""
+        """The size of the vocabulary, including the special ids."""
 
     def state(self) -> str:
         """Everything that :meth:`train` has chosen, as text."""
@@ -62,6 +69,9 @@ class TokenizerPair:
     ``source_language`` and ``target_language`` are codes such as ``"en"``, ``"de"``, ``"zh-CN"``;
     the target's decides which of its tokenizers sacreBLEU uses. ``spec`` is the name and the
     options of both tokenizers.
+
+    Raises:
+        BadOption: the tokenizers have different special ids.
     """
 
     source: Tokenizer
@@ -69,6 +79,18 @@ class TokenizerPair:
     source_language: str
     target_language: str
     spec: Spec = "bpe"
+
+    def __post_init__(self) -> None:
+        if not self.joint and self.source.special != self.target.special:
+            raise BadOption(
+                "the tokenizers of source and target have different special ids: "
+                f"{self.source.special} and {self.target.special}"
+            )
+
+    @property
+    def special(self) -> SpecialIds:
+        """The special ids of both."""
+        return self.target.special
 
     @property
     def joint(self) -> bool:

@@ -154,7 +154,8 @@ class TranslationData(TextData):
             self._tokenizers = train_tokenizers(
                 self.splits["train"], read["train"], self.direction, self.tokenizer, self.joint
             )
-        dropout = TokenDropout(self.token_dropout, self.seed)
+        special = self._tokenizers.special
+        dropout = TokenDropout(self.token_dropout, self.seed, special)
         sets = {}
         for name, rows in self.splits.items():
             source, target = encode_split(rows, read[name], self._tokenizers, name)
@@ -162,6 +163,7 @@ class TranslationData(TextData):
                 source,
                 target,
                 np.arange(len(source)),
+                special,
                 held.get(name, []),
                 dropout if name == "train" else None,
             )

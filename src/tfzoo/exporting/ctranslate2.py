@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.special_ids import BOS, EOS, PAD, UNK
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.contracts import FeedForward, Norm, Residual, Weighting
-from tfzoo.data.library import SPECIAL
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadOption
 from tfzoo.exporting import probes
@@ -52,32 +51,34 @@ def export(task: Task, folder: Path) -> None:
     model = own_model(task, "ctranslate2")
     if not isinstance(model, Transformer):
         raise BadOption(f"ctranslate2 translates; a {task.entry.name} model is exported --to onnx")
+    special = task.tokenizer.special
     with torch.no_grad():
-        spec = model_spec(model)
+        spec = model_spec(model, special)
     names = tokens(task.tokenizer.source), tokens(task.tokenizer.target)
     spec.register_source_vocabulary(names[0])
     spec.register_target_vocabulary(names[1])
-    spec.config.unk_token, spec.config.bos_token = SPECIAL[UNK], SPECIAL[BOS]
-    spec.config.eos_token, spec.config.decoder_start_token = SPECIAL[EOS], SPECIAL[BOS]
+    if special.cls not in (None, special.bos):
+        raise no_counterpart("a text that begins with another id than a translation")
+    spec.config.unk_token = names[1][special.eos if special.unk is None else special.unk]
+    spec.config.bos_token, spec.config.eos_token = names[1][special.bos], names[1][special.eos]
+    spec.config.decoder_start_token = names[1][special.start]
+    spec.config.add_source_bos = special.cls is not None
     spec.config.add_source_eos = True
     spec.validate()
     spec.optimize()
     with new_folder(folder) as place:
         spec.save(str(place))
         write_tokenizer(task, place)
-        compare(model, task.max_positions(), place, names)
+        compare(model, special, task.max_positions(), place, names)
 
 
 def tokens(tokenizer: Tokenizer) -> list[str]:
     """The name of each id: that of the tokenizer's library, or the number where it has none."""
     library = getattr(tokenizer, "library", None)
-    names = [
-        str(id) if library is None else library.id_to_token(id) for id in range(len(tokenizer))
-    ]
-    return [*SPECIAL, *names[len(SPECIAL) :]]
+    return [str(id) if library is None else library.id_to_token(id) for id in range(len(tokenizer))]
 
 
-def model_spec(model: Transformer) -> Any:
+def model_spec(model: Transformer, special: SpecialIds) -> Any:
     """The weights and settings of a model as CTranslate2 names them."""
     from ctranslate2.specs import TransformerSpec
 
@@ -90,7 +91,7 @@ def model_spec(model: Transformer) -> Any:
     bias = torch.zeros(len(model.output_weight))
     if model.output_bias is not None:
         bias += model.output_bias.detach()
-    bias[[PAD, BOS]] = NEVER
+    bias[[*special.never]] = NEVER
     decoder.projection.weight, decoder.projection.bias = numpy(model.output_weight), numpy(bias)
     spec = TransformerSpec(encoder, decoder)
     spec.config.layer_norm_epsilon = same("norms with different eps", eps)

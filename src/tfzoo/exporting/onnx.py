@@ -11,8 +11,8 @@ first step, from BOS: it gives ``logits`` ``(b v)`` of the first token, and the 
 ``(b t)`` so far, BOS included, and the cache, one input ``past.*`` for each; it gives the logits of
 the next token and what has changed in the cache.
 
-Ids are int64; 0 is padding, on the right. Everything else is fp32. The sizes ``b``, ``k``, ``n``
-and ``t`` are dynamic.
+Ids are int64; padding, whose id is the tokenizer's, is on the right. Everything else is fp32. The
+sizes ``b``, ``k``, ``n`` and ``t`` are dynamic.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.special_ids import BOS, EOS, PAD
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
 from tfzoo.exporting.failures import cannot_export, own_model
@@ -50,16 +50,16 @@ LARGEST = 2_000_000_000
 
 
 class FirstStep(nn.Module):
-    """``encoder.onnx``: encodes the source and decodes from BOS."""
+    """``encoder.onnx``: encodes the source and decodes from BOS, ``start``."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, start: int) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.start = model, start
 
     def forward(self, source: Tensor) -> tuple[Tensor, ...]:
         """``(b k)`` to ``(b v)`` and all tensors of the cache."""
         cache = self.model.init_cache(source)
-        logits = self.model.decode_step(torch.full_like(source[:, 0], BOS), cache)
+        logits = self.model.decode_step(torch.full_like(source[:, 0], self.start), cache)
         return logits, *named(cache).values()
 
 
@@ -75,7 +75,7 @@ class NextStep(nn.Module):
 
     def forward(self, source: Tensor, tokens: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
         """``(b k), (b t)`` and all tensors of the cache to ``(b v)`` and those of the target."""
-        cache = DecoderCache(len(self.model.decoder.layers), Mask(keys=source != PAD))
+        cache = DecoderCache(len(self.model.decoder.layers), Mask(keys=source != self.model.pad))
         cache.length = tokens.shape[1] - 1
         for name, value in zip(self.names, past, strict=True):
             side, layer, key = name.split(".")
@@ -128,29 +128,32 @@ def export(task: Task, folder: Path) -> None:
             )
     with new_folder(folder) as place, torch.no_grad():
         if hasattr(model, "encoder") and hasattr(model, "decoder"):
-            translator(model, task.max_positions(), place)
+            translator(model, task.tokenizer.special, task.max_positions(), place)
         else:
-            one_file(model, task.max_positions()[1], place)
+            one_file(model, task.tokenizer.special, task.max_positions()[1], place)
         write_tokenizer(task, place)
 
 
-def one_file(model: nn.Module, limit: int | None, place: Path) -> None:
+def one_file(model: nn.Module, special: SpecialIds, limit: int | None, place: Path) -> None:
     """Write and compare ``model.onnx``."""
     module = Logits(model)
-    write(module, (sample(2, 5),), [(0, 1)], ["tokens"], ["logits"], place / "model.onnx")
+    example = (sample(special, 2, 5),)
+    write(module, example, [(0, 1)], ["tokens"], ["logits"], place / "model.onnx")
     session = Session(place / "model.onnx")
     for n in lengths(limit):
-        tokens = sample(3, n)
+        tokens = sample(special, 3, n)
         compare("model.onnx", session(tokens), module(tokens)[0], n)
 
 
-def translator(model: Any, limits: tuple[int | None, int | None], place: Path) -> None:
+def translator(
+    model: Any, special: SpecialIds, limits: tuple[int | None, int | None], place: Path
+) -> None:
     """Write and compare ``encoder.onnx`` and ``decoder_step.onnx``."""
-    source = sample(2, 5)
-    past, axes = cache_of(model, source, 3), dynamic_axes(model)
+    source = sample(special, 2, 5)
+    past, axes = cache_of(model, source, 3), dynamic_axes(model, special)
     changed = [name for name in past if changes(name)]
     write(
-        FirstStep(model),
+        FirstStep(model, special.start),
         (source,),
         [(0, 1)],
         ["source"],
@@ -159,13 +162,13 @@ def translator(model: Any, limits: tuple[int | None, int | None], place: Path) -
     )
     write(
         NextStep(model, list(past)),
-        (source, sample(2, 4), *past.values()),
+        (source, sample(special, 2, 4), *past.values()),
         [(0, 1), (0, 1), *axes.values()],
         ["source", "tokens", *map("past.{}".format, past)],
         ["logits", *map("present.{}".format, changed)],
         place / "decoder_step.onnx",
     )
-    compare_decoding(model, limits, place)
+    compare_decoding(model, special, limits, place)
 
 
 def cache_of(model: Any, source: Tensor, steps: int) -> dict[str, Tensor]:
@@ -176,22 +179,25 @@ def cache_of(model: Any, source: Tensor, steps: int) -> dict[str, Tensor]:
     return named(cache)
 
 
-def dynamic_axes(model: Any) -> dict[str, tuple[int, ...]]:
+def dynamic_axes(model: Any, special: SpecialIds) -> dict[str, tuple[int, ...]]:
     """The axes of each tensor of the cache whose size depends on the batch or on a length."""
-    examples = [cache_of(model, sample(*sizes), t) for *sizes, t in ((2, 5, 1), (3, 6, 4))]
+    examples = [cache_of(model, sample(special, *sizes), t) for *sizes, t in ((2, 5, 1), (3, 6, 4))]
     return {
         name: tuple(axis for axis in range(one.dim()) if one.shape[axis] != other.shape[axis])
         for (name, one), other in zip(examples[0].items(), examples[1].values(), strict=True)
     }
 
 
-def compare_decoding(model: Any, limits: tuple[int | None, int | None], place: Path) -> None:
+def compare_decoding(
+    model: Any, special: SpecialIds, limits: tuple[int | None, int | None], place: Path
+) -> None:
     """Compare both files with the model at each of the steps of decoding."""
     first, later = Session(place / "encoder.onnx"), Session(place / "decoder_step.onnx")
     for k in lengths(limits[0]):
-        source = sample(3, k)
+        source = sample(special, 3, k)
         steps = min(STEPS, limits[1] or STEPS)
-        tokens = torch.cat([torch.full((3, 1), BOS), sample(3, steps)], 1)
+        start = torch.full((3, 1), special.start)
+        tokens = torch.cat([start, sample(special, 3, steps)], 1)
         cache, found = model.init_cache(source), first(source)
         for t in range(steps):
             if t:
@@ -272,11 +278,14 @@ def compare(file: str, found: dict[str, Tensor], wanted: Tensor, n: int, t: int 
     )
 
 
-def sample(b: int, n: int) -> Tensor:
-    """Ids of ``b`` texts of up to ``n`` tokens; all but the first are shorter by one each."""
-    ids = torch.arange(b * n).reshape(b, n) % 13 + EOS + 1
+def sample(special: SpecialIds, b: int, n: int) -> Tensor:
+    """Ids of ``b`` texts of up to ``n`` tokens; all but the first are shorter by one each, if there
+    is padding.
+    """
+    ids = torch.tensor(special.ordinary(13))[torch.arange(b * n).reshape(b, n) % 13]
     for row in range(1, b):
-        ids[row, max(1, n - row) :] = PAD
+        if special.pad is not None:
+            ids[row, max(1, n - row) :] = special.pad
     return ids
 
 

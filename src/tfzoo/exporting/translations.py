@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from tfzoo.base.special_ids import BOS, EOS, PAD
-from tfzoo.data.library import SPECIAL
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.errors import BadOption
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ TOLERANCE = 2e-3
 
 def compare(
     model: Transformer,
+    special: SpecialIds,
     limits: tuple[int | None, int | None],
     folder: Path,
     names: tuple[list[str], list[str]],
@@ -42,7 +42,12 @@ def compare(
 
     translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
     most, longest = limits
-    texts = [text(n, len(names[0])) for n in LENGTHS if most is None or n < most]
+    ordinary = special.ordinary(len(names[0]) - len(special.every))
+    texts = [
+        [ordinary[(17 * place + n) % len(ordinary)] for place in range(n)]
+        for n in LENGTHS
+        if most is None or n <= most - special.frame
+    ]
     ids = {name: id for id, name in enumerate(names[1])}
     for beam in (1, 3):
         found = translator.translate_batch(
@@ -56,7 +61,7 @@ def compare(
         )
         for given, result in zip(texts, found, strict=True):
             made = [ids[name] for name in result.hypotheses[0]]
-            log_p = log_probabilities(model, given, made)
+            log_p = log_probabilities(model, special, given, made)
             best = log_p.amax(-1)
             reached = log_p.gather(1, torch.tensor(made)[:, None])[:, 0]
             apart = abs(float(reached.sum()) - result.scores[0]) / len(made)
@@ -69,16 +74,13 @@ def compare(
                 )
 
 
-def text(n: int, vocabulary: int) -> list[int]:
-    """``n`` ids, without EOS."""
-    ordinary = vocabulary - len(SPECIAL)
-    return [len(SPECIAL) + (17 * place + n) % ordinary for place in range(n)]
-
-
 @torch.no_grad()
-def log_probabilities(model: Transformer, source: Sequence[int], target: Sequence[int]) -> Tensor:
+def log_probabilities(
+    model: Transformer, special: SpecialIds, source: Sequence[int], target: Sequence[int]
+) -> Tensor:
     """The log probability of every token at each place of a translation: ``(t v)``."""
-    ids = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target[:-1]]])
-    logits: Tensor = model(*ids)[0]
-    logits[:, [PAD, BOS]] = float("-inf")
+    begin = [] if special.cls is None else [special.cls]
+    texts = [*begin, *source, special.eos], [special.start, *target[:-1]]
+    logits: Tensor = model(*(torch.tensor([ids]) for ids in texts))[0]
+    logits[:, [*special.never]] = float("-inf")
     return logits.log_softmax(-1)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tfzoo.base.kinds import KINDS
-from tfzoo.base.special_ids import BOS, EOS, PAD, UNK
 from tfzoo.contracts import Attention
 from tfzoo.data.inference_batches import OnTruncated, truncation, warn_truncated
 from tfzoo.data.tokenizer import Tokenizer
@@ -21,7 +20,8 @@ from tfzoo.plots.pages.attention import AttentionMap, AttentionMaps, Side
 Tokens = Mapping[Side, tuple[list[str], list[str]]]
 """The query tokens and the key tokens of each side."""
 
-SPECIAL = {PAD: "<pad>", UNK: "<unk>", BOS: "<bos>", EOS: "<eos>"}
+NAMED = ("pad", "eos", "bos", "unk", "mask", "cls")
+"""The special ids that have names on pages; the first counts where they share an id."""
 
 
 T = TypeVar("T")
@@ -143,7 +143,8 @@ def token_strings(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     once = tokenizer.decode([[one] for one in ids])
     twice = tokenizer.decode([[one, one] for one in ids])
     texts = [pair[len(single) :] for single, pair in zip(once, twice, strict=True)]
+    special = {getattr(tokenizer.special, name): f"<{name}>" for name in reversed(NAMED)}
     return [
-        SPECIAL.get(one, text if text and "\N{REPLACEMENT CHARACTER}" not in text else f"<{one}>")
+        special.get(one, text if text and "\N{REPLACEMENT CHARACTER}" not in text else f"<{one}>")
         for one, text in zip(ids, texts, strict=True)
     ]

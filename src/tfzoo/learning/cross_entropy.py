@@ -9,13 +9,14 @@ from torch import Tensor
 
 
 def cross_entropy(
-    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float = 0.0, pad: int = 0
+    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float = 0.0, pad: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """Sums over tokens of ``-sum_j q_j log p_j`` and of ``-log p_y``, in nats: ``(t d), (v d), (t)
     -> (), ()``.
 
     ``p = softmax(hidden weight^T)``; ``q`` is ``1 - smoothing`` at the target ``y``, 0 at ``pad``
-    and ``smoothing / (v - 2)`` elsewhere, as in OpenNMT-py and JoeyNMT. Szegedy et al. 2016
+    and ``smoothing / (v - 2)`` elsewhere, as in OpenNMT-py and JoeyNMT; without ``pad``,
+    ``smoothing / (v - 1)``. Szegedy et al. 2016
     (section 7), whose idea it is, give ``smoothing / v`` to every class, the target too: over the
     ``v - 1`` that are no padding, they have with ``smoothing`` what this has with ``smoothing (v -
     2) / (v - 1)``. Only the first sum has gradients.
@@ -37,14 +38,21 @@ def cross_entropy(
 
 
 def cross_entropy_of_logits(
-    logits: Tensor, target: Tensor, smoothing: float = 0.0, pad: int = 0
+    logits: Tensor, target: Tensor, smoothing: float = 0.0, pad: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """The sums of :func:`cross_entropy`, from logits: ``(t v), (t) -> (), ()``."""
     log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
     nll = -log_p.gather(-1, target[:, None])[:, 0]
-    others = -log_p.sum(-1) - nll + log_p[:, pad]
-    smoothed = (1 - smoothing) * nll + smoothing / max(logits.shape[-1] - 2, 1) * others
+    others = -log_p.sum(-1) - nll
+    if pad is not None:
+        others = others + log_p[:, pad]
+    smoothed = (1 - smoothing) * nll + share(smoothing, logits.shape[-1], pad) * others
     return smoothed.sum(), nll.detach().sum()
+
+
+def share(smoothing: float, v: int, pad: int | None) -> float:
+    """``q`` at each class that is neither the target nor padding."""
+    return smoothing / max(v - (1 if pad is None else 2), 1)
 
 
 class CrossEntropy(torch.autograd.Function):
@@ -61,7 +69,7 @@ class CrossEntropy(torch.autograd.Function):
         weight: Tensor,
         target: Tensor,
         smoothing: float,
-        pad: int,
+        pad: int | None,
         dtype: torch.dtype,
         train: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
@@ -70,7 +78,7 @@ class CrossEntropy(torch.autograd.Function):
             dtype = acc_dtype
         hidden, weight = hidden.to(dtype), weight.to(dtype)
         v, device = len(weight), hidden.device
-        q_other = smoothing / max(v - 2, 1)
+        q_other = share(smoothing, v, pad)
         weight_sum = weight.sum(0, dtype=acc_dtype)
         loss = torch.zeros((), dtype=acc_dtype, device=device)
         nll = torch.zeros_like(loss)
@@ -87,14 +95,17 @@ class CrossEntropy(torch.autograd.Function):
                 log_p_y, logit_y = log_p.gather(1, y), logits.gather(1, y)
                 nll -= log_p_y.sum()
                 # - sum_j q_j log p_j = log Z - sum_j q_j logit_j, and log Z = logit_y - log p_y
-                others = (h.to(acc_dtype) @ weight_sum).sum() - logit_y.sum() - logits[:, pad].sum()
+                others = (h.to(acc_dtype) @ weight_sum).sum() - logit_y.sum()
+                if pad is not None:
+                    others -= logits[:, pad].sum()
                 log_z = (logit_y - log_p_y).sum()
                 loss += log_z - (1 - smoothing) * logit_y.sum() - q_other * others
                 if d_hidden is not None and d_weight is not None:
                     # p - q + q_other; q_other is subtracted for all classes at once below.
                     p = log_p.exp_()
                     p.scatter_add_(1, y, torch.full_like(log_p_y, q_other + smoothing - 1))
-                    p[:, pad] += q_other
+                    if pad is not None:
+                        p[:, pad] += q_other
                     p = p.to(dtype)
                     matmul(p, weight, d_hidden[start : start + rows])
                     add_matmul(d_weight, p.mT, h)
@@ -123,7 +134,7 @@ class CrossEntropy(torch.autograd.Function):
 
 
 def gradients(
-    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int
+    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int | None
 ) -> tuple[Tensor, Tensor]:
     """Gradients of the loss by ``hidden`` and ``weight``: ``(p - q) w`` and ``(p - q)^T h``,
     computed from all logits at once, in operations that autograd can differentiate.
@@ -131,8 +142,9 @@ def gradients(
     acc_dtype = torch.promote_types(torch.promote_types(hidden.dtype, weight.dtype), torch.float32)
     hidden, weight = hidden.to(acc_dtype), weight.to(acc_dtype)
     p = (hidden @ weight.mT).softmax(-1)
-    q = torch.full_like(p, smoothing / max(len(weight) - 2, 1))
-    q[:, pad] = 0
+    q = torch.full_like(p, share(smoothing, len(weight), pad))
+    if pad is not None:
+        q[:, pad] = 0
     d_logits = p - q.scatter(1, target[:, None], 1 - smoothing)
     return d_logits @ weight, d_logits.mT @ hidden
 

@@ -102,7 +102,10 @@ def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
         BadOption: a size differs.
     """
     for key in given:
-        has, needs = (sizes[key] or sizes.get("vocab_size") for sizes in (given, derived))
+        has, needs = (
+            sizes.get("vocab_size") if key == "source_vocab_size" and not sizes[key] else sizes[key]
+            for sizes in (given, derived)
+        )
         if has != needs:
             raise BadOption(
                 f"the model has {key}={has}, but the tokenizer or the labels need {key}={needs}"

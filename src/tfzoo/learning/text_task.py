@@ -7,10 +7,9 @@ from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
-from tfzoo.base.special_ids import PAD
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated, text_batches
-from tfzoo.data.pairs import SEPARATOR, pair_lines, parts, title
+from tfzoo.data.pairs import pair_lines, parts, title
 from tfzoo.learning import attention, foreign
 from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Task
 from tfzoo.models.classifier import TransformerClassifier
@@ -41,7 +40,7 @@ class TextTask(Task):
     ) -> None:
         super().__init__(model, tokenizer, settings, seed)
         if tokenizer.pairs and not self.foreign:
-            self.model.separator = SEPARATOR
+            self.model.separator = tokenizer.special.sep[0]
 
     @property
     def text_names(self) -> list[str]:
@@ -68,7 +67,8 @@ class TextTask(Task):
         cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
-        return {"vocab_size": size, "classes": cls.outputs(tokenizer)}
+        pad = 0 if tokenizer is None else tokenizer.special.pad
+        return {"vocab_size": size, "classes": cls.outputs(tokenizer), "pad": pad}
 
     @classmethod
     def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
@@ -82,7 +82,8 @@ class TextTask(Task):
         ``data.max_length`` of the recipe, whichever is less; None: all.
         """
         trained = self.recipe.get("data", {}).get("max_length")
-        limits = [self.max_positions()[0], None if trained is None else trained + 1]
+        frame = self.tokenizer.special.frame
+        limits = [self.max_positions()[0], None if trained is None else trained + frame]
         return min((limit for limit in limits if limit is not None), default=None)
 
     def logits(self, batch: ClassificationBatch) -> Tensor:
@@ -96,7 +97,9 @@ class TextTask(Task):
 
     def tokens_in(self, batch: ClassificationBatch) -> Tensor | int:
         """The number of tokens of a batch that are no padding."""
-        return (batch.tokens != PAD).sum() if batch.padding else batch.tokens.numel()
+        if not batch.padding:
+            return batch.tokens.numel()
+        return (batch.tokens != self.tokenizer.special.fill).sum()
 
     def for_lines(
         self,

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout
 from tfzoo.base.registry import PoolingSpec, create
-from tfzoo.base.special_ids import PAD
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
 from tfzoo.masks import Mask
@@ -50,6 +49,7 @@ class TransformerClassifier(nn.Module):
             square; None: keep the initialisation of each.
         embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
             ``1 / sqrt(dim)``, or ``init_std`` where given.
+        pad: the id of padding, that of the tokenizer: ``tokenizer.special.pad``; None: no id is.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -59,8 +59,6 @@ class TransformerClassifier(nn.Module):
 
     config: dict[str, Any]
     """The arguments of the constructor."""
-    pad: int = PAD
-    """The id of padding."""
     separator: int | None = None
     """The id that ends the first text of a pair: with ``token_types``, tokens after it have type 1
     where types are not given.
@@ -83,6 +81,7 @@ class TransformerClassifier(nn.Module):
         scale_embeddings: bool = True,
         init_std: float | None = None,
         embedding_std: float | None = None,
+        pad: int | None = 0,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
@@ -90,6 +89,8 @@ class TransformerClassifier(nn.Module):
         check_range("classes", classes, ge=1, whole=True)
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
         check_range("init_std", init_std, gt=0, optional=True)
+        check_range("pad", pad, ge=0, whole=True, optional=True)
+        self.pad = pad
         options = StackOptions(layers, heads, **stack)
         check_clashes(options.last_layer().parts(causal, pooling), allow or ())
         self.embedding = Embedding(
@@ -136,7 +137,7 @@ class TransformerClassifier(nn.Module):
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
-        return None if padding == "none" else ids != self.pad
+        return None if padding == "none" or self.pad is None else ids != self.pad
 
 
 def types_of(ids: Tensor, separator: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -22,14 +22,15 @@ def generate(
     temperature: float = 0.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    stop: int | None = None,
+    stop: int | Sequence[int] | None = None,
     prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """Continue each prompt: ``(b n) -> (b m)``, the new tokens alone.
 
     Each token is computed once; keys and values of earlier ones are cached. Padding (``model.pad``)
-    is never generated. In training mode, dropout is applied: call ``model.eval()`` first.
+    is never generated; where the model has none, all prompts are of one length. In training mode,
+    dropout is applied: call ``model.eval()`` first.
 
     >>> import tfzoo, torch
     >>> model = tfzoo.LanguageModel(100, dim=16, heads=2, layers=1).eval()
@@ -44,7 +45,8 @@ def generate(
         top_k: sample from the ``top_k`` most probable tokens.
         top_p: sample from the most probable tokens whose probabilities sum to ``top_p``, the last
             one included (Holtzman et al. 2020, arXiv:1904.09751, section 3.1), after ``top_k``.
-        stop: the id that ends a row. It is part of the output; padding follows it.
+        stop: the id that ends a row, or several. It is part of the output; padding follows it, or
+            where the model has none, the first of these ids.
         prefix: ``(b)``: the first tokens of each prompt, that many, see each other, as the model
             was trained (:meth:`tfzoo.Decoder.forward`).
         generator: the source of random numbers, on the model's device; the global one by default.
@@ -77,7 +79,7 @@ def next_tokens(
     temperature: float = 0.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    stop: int | None = None,
+    stop: int | Sequence[int] | None = None,
     prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Iterator[Tensor]:
@@ -86,18 +88,23 @@ def next_tokens(
     """
     check_options(max_new_tokens, temperature, top_k, top_p)
     cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
-    padding: Padding = "right" if bool((prompt == model.pad).any()) else "none"
+    padding: Padding = "none" if bool(_real(model, prompt).all()) else "right"
     hidden = model.hidden(prompt, padding=padding, prefix=prefix, cache=cache)
     logits = model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
     finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
+    stops = [stop] if isinstance(stop, int) else list(stop or [])
+    ends, pad = torch.tensor(stops, device=prompt.device), model.pad
+    fill = stops[0] if pad is None and stops else pad
     for count in range(1, max_new_tokens + 1):
-        logits[:, model.pad] = float("-inf")
+        if pad is not None and pad not in stops:
+            logits[:, pad] = float("-inf")
         token = _next_token(logits, temperature, top_k, top_p, generator)
-        token = token.masked_fill(finished, model.pad)
+        if fill is not None:
+            token = token.masked_fill(finished, fill)
         yield token
-        if stop is not None:
-            finished |= token == stop
-        if count == max_new_tokens or (stop is not None and bool(finished.all())):
+        if stops:
+            finished |= (token[:, None] == ends).any(1)
+        if count == max_new_tokens or (stops and bool(finished.all())):
             return
         logits = model.decode_step(token, cache)
 
@@ -136,7 +143,7 @@ def check_options(
 def _last_tokens(model: LanguageModel, prompt: Tensor, max_new_tokens: int) -> Tensor:
     """The place of the last token of each prompt, ``(b n) -> (b)``."""
     n, limit = prompt.shape[1], model.max_positions
-    tokens = prompt != model.pad
+    tokens = _real(model, prompt)
     if n == 0 or not bool(tokens.any(1).all()):
         raise BadOption("a prompt without tokens: begin with one at least, such as BOS")
     if limit is not None and n + max_new_tokens - 1 > limit:
@@ -145,6 +152,11 @@ def _last_tokens(model: LanguageModel, prompt: Tensor, max_new_tokens: int) -> T
             "positions: shorten the prompt, or raise max_length"
         )
     return n - 1 - tokens.flip(1).to(torch.uint8).argmax(1)  # argmax is the first of the largest
+
+
+def _real(model: LanguageModel, prompt: Tensor) -> Tensor:
+    """Which ids of ``(b n)`` are no padding."""
+    return torch.ones_like(prompt, dtype=torch.bool) if model.pad is None else prompt != model.pad
 
 
 def _next_token(

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.soft_cap import soft_cap
-from tfzoo.base.special_ids import PAD
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, check_type
@@ -48,6 +47,7 @@ class LanguageModel(nn.Module):
             square; None: keep the initialisation of each.
         embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
             ``1 / sqrt(dim)``, or ``init_std`` where given.
+        pad: the id of padding, that of the tokenizer: ``tokenizer.special.pad``; None: no id is.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -57,8 +57,6 @@ class LanguageModel(nn.Module):
 
     config: dict[str, Any]
     """The arguments of the constructor."""
-    pad: int = PAD
-    """The id of padding."""
 
     @with_stack_options
     def __init__(
@@ -75,12 +73,15 @@ class LanguageModel(nn.Module):
         logit_cap: float | None = None,
         init_std: float | None = None,
         embedding_std: float | None = None,
+        pad: int | None = 0,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
         check_range("logit_cap", logit_cap, gt=0, optional=True)
         check_range("init_std", init_std, gt=0, optional=True)
+        check_range("pad", pad, ge=0, whole=True, optional=True)
+        self.pad = pad
         options = StackOptions(layers, heads, **stack)
         self.decoder = Stack(dim, options, causal=True, cross=False, allow=allow or ())
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, std=embedding_std)
@@ -170,7 +171,7 @@ class LanguageModel(nn.Module):
             raise BadOption("pass text, token ids (b n), or embeddings (b n d), and not both")
         mask, side = Mask() if mask is None else mask, None
         check_type("mask", mask)
-        if mask.keys is None and text is not None and padding != "none":
+        if mask.keys is None and text is not None and padding != "none" and self.pad is not None:
             mask = Mask(mask.causal, text != self.pad, mask.start, mask.allowed)
             side = padding
         return self.decoder(

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import create
-from tfzoo.base.special_ids import PAD
 from tfzoo.base.values import check_range, type_name
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption
@@ -48,6 +47,7 @@ class MaskedLanguageModel(nn.Module):
             square, such as 0.02 (Devlin et al. 2019); None: keep the initialisation of each.
         embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
             ``1 / sqrt(dim)``, or ``init_std`` where given.
+        pad: the id of padding, that of the tokenizer: ``tokenizer.special.pad``; None: no id is.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -57,8 +57,6 @@ class MaskedLanguageModel(nn.Module):
 
     config: dict[str, Any]
     """The arguments of the constructor."""
-    pad: int = PAD
-    """The id of padding."""
 
     @with_stack_options
     def __init__(
@@ -74,11 +72,14 @@ class MaskedLanguageModel(nn.Module):
         scale_embeddings: bool = True,
         init_std: float | None = None,
         embedding_std: float | None = None,
+        pad: int | None = 0,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
         check_range("init_std", init_std, gt=0, optional=True)
+        check_range("pad", pad, ge=0, whole=True, optional=True)
+        self.pad = pad
         if approximate not in get_args(Approximate):
             raise BadOption(f"approximate must be {type_name(Approximate)}, not {approximate!r}")
         options = StackOptions(layers, heads, **stack)
@@ -132,4 +133,4 @@ class MaskedLanguageModel(nn.Module):
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
-        return None if padding == "none" else ids != self.pad
+        return None if padding == "none" or self.pad is None else ids != self.pad

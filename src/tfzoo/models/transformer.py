@@ -7,7 +7,6 @@ from typing import Any, Literal, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.special_ids import PAD
 from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -49,6 +48,7 @@ class Transformer(nn.Module):
         source_vocab_size: number of token ids of the source; ``vocab_size`` by default.
         encoder, decoder: options of :class:`~tfzoo.models.options.StackOptions` for one side only,
             such as ``{norm: batch, layers: 3}``.
+        pad: the id of padding, that of the tokenizer: ``tokenizer.special.pad``; None: no id is.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -58,8 +58,6 @@ class Transformer(nn.Module):
 
     config: dict[str, Any]
     """The arguments of the constructor."""
-    pad: int = PAD
-    """The id of padding."""
 
     @with_stack_options
     def __init__(
@@ -78,12 +76,15 @@ class Transformer(nn.Module):
         source_vocab_size: int | None = None,
         encoder: dict[str, Any] | None = None,
         decoder: dict[str, Any] | None = None,
+        pad: int | None = 0,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
         check_range("source_vocab_size", source_vocab_size, ge=1, whole=True, optional=True)
         check_range("init_std", init_std, gt=0, optional=True)
+        check_range("pad", pad, ge=0, whole=True, optional=True)
+        self.pad = pad
         if tie not in get_args(Tie):
             raise BadOption(f"tie must be {type_name(Tie)}, not {tie!r}")
         joint = tie in ("all", "embeddings")
@@ -163,10 +164,13 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """The decoder's last hidden states: ``(b k), (b q) -> (b q d)``."""
         memory = self.encode(source, padding=source_padding)
+        real = self.valid(target, target_padding)
+        if real is not None and target_padding == "right":
+            real[:, :1] = True  # T5 and Marian begin with the id of padding
         hidden: Tensor = self.decoder(
             self.target_embedding(target),
             memory,
-            mask=Mask(keys=self.valid(target, target_padding)),
+            mask=Mask(keys=real),
             memory_mask=Mask(keys=self.valid(source, source_padding)),
             padding=target_padding,
         )
@@ -183,7 +187,7 @@ class Transformer(nn.Module):
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
-        return None if padding == "none" else ids != self.pad
+        return None if padding == "none" or self.pad is None else ids != self.pad
 
     def init_cache(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
         """Encode the source ``(b k)``, and return a cache for :meth:`decode_step`."""

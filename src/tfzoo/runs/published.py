@@ -56,10 +56,8 @@ def from_pretrained(folder: str | Path) -> Model:
     config = config_of(folder)
     with located(folder):
         published = read_config(config)
-    model = load(folder, published)
     pad = config.get("pad_token_id")
-    model.pad = pad if isinstance(pad, int) else -1  # of none: no id is padding
-    return model
+    return load(folder, published, pad if isinstance(pad, int) and pad >= 0 else None)
 
 
 def config_of(folder: Path) -> dict[str, Any]:
@@ -85,12 +83,12 @@ def located(folder: Path) -> Iterator[None]:
         raise BadRun(f"cannot import {folder}: {error}") from None
 
 
-def load(folder: Path, published: Published) -> Model:
+def load(folder: Path, published: Published, pad: int | None) -> Model:
     """The model that ``config.json`` describes, with the weights of the folder. It is built without
-    memory, and each parameter is read once.
+    memory, and each parameter is read once. ``pad`` is the id of padding; None: no id is.
     """
     with located(folder):
-        arguments = dict(published.options)
+        arguments = {**published.options, "pad": pad}
         model: Any = memory.check_model(published.model, arguments, memory.here(), BadRun)
         with ExitStack() as files:
             tensors = Tensors(published.architecture, *tensors_of(folder, files))

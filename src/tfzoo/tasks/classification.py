@@ -121,7 +121,7 @@ class ClassificationTask(TextTask):
     """Training, evaluation and inference of a classifier of texts.
 
     A batch is a :class:`~tfzoo.ClassificationBatch`: ``tokens`` ``(b n)``, int64 ids that end with
-    EOS and are padded on the right with 0; ``label`` ``(b)``, int64; ``padding``, whether any row
+    EOS and are padded on the right; ``label`` ``(b)``, int64; ``padding``, whether any row
     is padded; ``index``, the row of each text in its data set; ``source_text``, [] in training.
 
     Args:

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric
 
 from tfzoo.base.registry import register
-from tfzoo.base.special_ids import EOS, PAD
 from tfzoo.base.values import check_range
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
@@ -165,7 +164,7 @@ class LanguageModelingTask(Task):
         cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
-        return {"vocab_size": size}
+        return {"vocab_size": size, "pad": 0 if tokenizer is None else tokenizer.special.pad}
 
     @classmethod
     def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
@@ -216,10 +215,11 @@ class LanguageModelingTask(Task):
         number of tokens.
         """
         labels, smoothing, model = batch.labels, self.optim.label_smoothing, self.model
+        pad = self.tokenizer.special.pad
         if self.foreign or model.output_bias is not None or model.logit_cap is not None:
-            loss = cross_entropy_of_logits(self.logits(batch), labels, smoothing, PAD)
+            loss = cross_entropy_of_logits(self.logits(batch), labels, smoothing, pad)
         else:
-            loss = cross_entropy(self.hidden(batch), model.output_weight, labels, smoothing, PAD)
+            loss = cross_entropy(self.hidden(batch), model.output_weight, labels, smoothing, pad)
         return *loss, len(labels)
 
     def forward_batch(self, batch: DocumentBatch) -> object:
@@ -248,7 +248,8 @@ class LanguageModelingTask(Task):
         name = "test" if "test" in data.test_names else data.test_names[0]
         v, sets = len(self.tokenizer.tokenizer), data.sets
         train, test = (np.bincount(sets[one].sequences.ids, minlength=v) for one in ("train", name))
-        train[EOS], test[EOS] = sets["train"].documents, sets[name].documents
+        eos = self.tokenizer.special.eos
+        train[eos], test[eos] = sets["train"].documents, sets[name].documents
         p = (train + 1) / (train + 1).sum()
         size = sum(map(size_of, (sets[name].lines[row] for row in set(sets[name].document))))
         found = {"unigram": float(-(test * np.log2(p)).sum()) / size}
@@ -311,7 +312,8 @@ class LanguageModelingTask(Task):
     def _continue(
         self, batch: DocumentBatch, options: Continue, random: torch.Generator
     ) -> list[str]:
-        read = [[one for one in row if one != PAD] for row in batch.tokens.tolist()]
+        special = self.tokenizer.special
+        read = [[one for one in row if one != special.pad] for row in batch.tokens.tolist()]
         new: list[list[int]] = [[] for _ in read]
         open_rows = {*range(len(read))}
         columns = next_tokens(
@@ -321,14 +323,14 @@ class LanguageModelingTask(Task):
             temperature=options.temperature,
             top_k=options.top_k,
             top_p=options.top_p,
-            stop=EOS,
+            stop=special.ends,
             generator=random,
         )
         for column in columns:
             tokens = column.tolist()
             for row in open_rows:
                 new[row].append(tokens[row])
-            open_rows -= {row for row in open_rows if tokens[row] == EOS}
+            open_rows -= {row for row in open_rows if tokens[row] in special.ends}
             if options.stop is not None:
                 rows = sorted(open_rows)
                 texts = self._texts([read[row] for row in rows], [new[row] for row in rows])

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import register
-from tfzoo.base.special_ids import BOS, EOS, PAD
 from tfzoo.base.terminal import notify
 from tfzoo.data.inference_batches import OnTruncated, translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
@@ -65,7 +64,7 @@ class TranslationTask(Task):
     """Training, evaluation and inference of a model that translates.
 
     A batch is a :class:`~tfzoo.ParallelBatch`: ``source`` ``(b k)`` and ``target`` ``(b n)``, int64
-    ids that end with EOS and are padded on the right with 0, the target begins with BOS;
+    ids that end with EOS and are padded on the right, the target begins with BOS;
     ``non_padding`` ``(t)``, int64, the places in ``target[:, 1:].flatten()`` that are no padding;
     ``source_padding``, ``target_padding``, whether any row is padded; ``index``, the row of each
     pair in its data set; ``source_text``, ``target_text``, [] in training.
@@ -140,10 +139,12 @@ class TranslationTask(Task):
             return {
                 "vocab_size": PLACEHOLDER_SIZE,
                 "source_vocab_size": None if (data or {}).get("joint", True) else PLACEHOLDER_SIZE,
+                "pad": 0,
             }
         return {
             "vocab_size": len(tokenizer.target),
             "source_vocab_size": None if tokenizer.joint else len(tokenizer.source),
+            "pad": tokenizer.special.pad,
         }
 
     @classmethod
@@ -156,26 +157,26 @@ class TranslationTask(Task):
         """
         source_padding = "right" if batch.source_padding else "none"
         target_padding = "right" if batch.target_padding else "none"
-        labels = batch.target[:, 1:]
+        labels, pad = batch.target[:, 1:], self.tokenizer.special.fill
         # The decoder's input has no EOS, since no token follows it. `[:, :-1]` removes that of the
         # longest sentences; in the others it becomes padding.
-        inputs, labels = batch.target[:, :-1] * (labels != PAD), labels.flatten()
+        inputs, labels = batch.target[:, :-1].masked_fill(labels == pad, pad), labels.flatten()
         labels = labels.index_select(0, batch.non_padding)
         smoothing = self.optim.label_smoothing
         if self.foreign:
             size = len(self.tokenizer.target)
             logits = foreign.token_logits(self.model, batch.source, inputs, size)
             logits = logits.flatten(0, 1).index_select(0, batch.non_padding)
-            return *cross_entropy_of_logits(logits, labels, smoothing, PAD), len(labels)
+            return *cross_entropy_of_logits(logits, labels, smoothing, pad), len(labels)
         hidden = self.model.hidden(
             batch.source, inputs, source_padding=source_padding, target_padding=target_padding
         )
         # Logits are computed at non-padding tokens only.
         hidden = hidden.flatten(0, 1).index_select(0, batch.non_padding)
         if self.model.output_bias is not None:
-            loss = cross_entropy_of_logits(self.model.logits(hidden), labels, smoothing, PAD)
+            loss = cross_entropy_of_logits(self.model.logits(hidden), labels, smoothing, pad)
         else:
-            loss = cross_entropy(hidden, self.model.output_weight, labels, smoothing, PAD)
+            loss = cross_entropy(hidden, self.model.output_weight, labels, smoothing, pad)
         return *loss, len(labels)
 
     def forward_batch(self, batch: ParallelBatch) -> object:
@@ -331,9 +332,10 @@ class TranslationTask(Task):
 
         def maps(batch: ParallelBatch) -> list[AttentionMaps]:
             model, source = self.model, batch.source
-            ((best,),) = search(model, source, replace(self.search, n_best=1))
+            special = self.tokenizer.special
+            ((best,),) = search(model, source, replace(self.search, n_best=1), special=special)
             # A translation that reached its limit ends with a token that the decoder has not read.
-            read = [BOS, *(best.ids if best.finished else best.ids[:-1])]
+            read = [special.start, *(best.ids if best.finished else best.ids[:-1])]
             target = torch.tensor([read], device=source.device)
             inputs = attention.token_strings(self.tokenizer.source, source[0].tolist())
             outputs = attention.token_strings(self.tokenizer.target, read)
@@ -432,7 +434,7 @@ class TranslationTask(Task):
         may have, and of its logits and log probabilities.
         """
         training = self.model.training
-        token = torch.full((1,), EOS, device=self.device)
+        token = torch.full((1,), self.tokenizer.special.eos, device=self.device)
         try:
             with torch.no_grad():
                 cache = self.model.eval().init_cache(token[None])
@@ -448,11 +450,11 @@ class TranslationTask(Task):
 
     def _search(self, source: Tensor, options: Search) -> list[list[Translation]]:
         every = options if options.n_best == 1 else replace(options, n_best=options.beam)
-        model = foreign.check_decodable(self.model)
+        model, special = foreign.check_decodable(self.model), self.tokenizer.special
         at_once = min(len(source), self.sentences_at_once(options))
         parts = [source[i : i + at_once] for i in range(0, len(source), at_once or 1)]
         with self.throughput.timed(self.device):
-            found = [best for part in parts for best in search(model, part, every)]
+            found = [best for part in parts for best in search(model, part, every, special=special)]
         self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
         texts = iter(self.tokenizer.target.decode(ids))

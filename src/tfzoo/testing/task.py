@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import json
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tfzoo.base.registry import Entry
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.terminal import silence_lightning
 from tfzoo.testing.contract import Violation, assert_same, contract
 
@@ -25,6 +26,8 @@ SMALL: Mapping[str, Any] = {
 """What the example's recipe does not say: a model that is built and trained in no time."""
 EXAMPLES = 8
 """How many rows of a split are looked at."""
+SHIFT = 7
+"""What is added to each id of a tokenizer that is renumbered."""
 STEPS = 40
 """Training steps after which the loss must have become smaller."""
 
@@ -90,6 +93,81 @@ def scores_do_not_depend_on_the_order(entry: Entry) -> None:
 
 
 @contract("task")
+def special_ids_are_those_of_the_tokenizer(entry: Entry) -> None:
+    """With a tokenizer that gives other ids to all tokens, special ones included, and embeddings in
+    its order, scores and predictions are the same.
+    """
+    task, data = example(entry)
+    cls = type(task)
+    renumbered = renumber(task.tokenizer)
+    again = cls.Data(seed=0, **task.recipe["data"])
+    setattr(again, cls.tokenizer_of_data, renumbered)
+    with redirect_stderr(io.StringIO()):
+        again.prepare_data()
+    other = cls.build(task.recipe, renumbered).double().eval()
+    state = {name: rolled(tensor, renumbered) for name, tensor in task.state_dict().items()}
+    other.load_state_dict(state)
+    ((batch,), (theirs,)) = (batches_of(one, [EXAMPLES]) for one in (data, again))
+    first, second = scores_of(task, [batch]), scores_of(other, [theirs])
+    for name in first:
+        assert_same(second[name], first[name], name)
+    with torch.no_grad():
+        pairs = zip(other.prediction_rows(theirs), task.prediction_rows(batch), strict=True)
+    for found, wanted in pairs:
+        compare_rows(found, wanted, "a prediction")
+
+
+class Renumbered:
+    """A tokenizer of which each id is :data:`SHIFT` more, and the last ones are the first."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def state(self) -> str:
+        return f"renumbered {self.inner.state()}"
+
+    @property
+    def special(self) -> SpecialIds:
+        kept = vars(self.inner.special).items()
+        return SpecialIds(**{name: self.moved(ids, SHIFT) for name, ids in kept})
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.moved(ids, SHIFT) for ids in self.inner.encode(texts)]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        texts: list[str] = self.inner.decode([self.moved(one, -SHIFT) for one in ids])
+        return texts
+
+    def moved(self, ids: Any, by: int) -> Any:
+        if isinstance(ids, list | tuple):
+            return type(ids)(self.moved(one, by) for one in ids)
+        return None if ids is None else (ids + by) % len(self)
+
+
+def renumber(tokenizer: Any) -> Any:
+    """What holds the tokenizers of a task, with the ids of each :class:`Renumbered`."""
+    if not is_dataclass(tokenizer):
+        return Renumbered(tokenizer)
+    held = {name: one for name, one in vars(tokenizer).items() if hasattr(one, "special")}
+    made = {id(one): Renumbered(one) for one in held.values()}
+    return replace(tokenizer, **{name: made[id(one)] for name, one in held.items()})  # type: ignore[type-var]  # it is one
+
+
+def rolled(tensor: Tensor, tokenizer: Any) -> Tensor:
+    """A parameter with a row for each id in the order of the renumbered tokenizers."""
+    held = [tokenizer] if isinstance(tokenizer, Renumbered) else vars(tokenizer).values()
+    sizes = {len(one) for one in held if isinstance(one, Renumbered)}
+    axes = [axis for axis, size in enumerate(tensor.shape) if size in sizes]
+    return tensor.roll([SHIFT] * len(axes), axes) if axes else tensor
+
+
+@contract("task")
 def predictions_are_in_the_order_of_the_rows(entry: Entry) -> None:
     """``predictions`` has a row for each text of a test set, at the text's place."""
     task, data = example(entry)
@@ -100,11 +178,16 @@ def predictions_are_in_the_order_of_the_rows(entry: Entry) -> None:
     with torch.no_grad():
         alone = [task.prediction_rows(data.sets[name][[row]])[0] for row in range(EXAMPLES)]
     for row, (found, wanted) in enumerate(zip(rows, alone, strict=False)):
-        for column, value in wanted.items():
-            if isinstance(value, float):
-                assert_same(torch.tensor(found[column]), torch.tensor(value), f"row {row}")
-            elif found[column] != value:
-                raise Violation(f"row {row}: {column} is {found[column]!r}, not {value!r}")
+        compare_rows(found, wanted, f"row {row}")
+
+
+def compare_rows(found: Mapping[str, Any], wanted: Mapping[str, Any], what: str) -> None:
+    """Raise Violation if two predictions differ."""
+    for column, value in wanted.items():
+        if isinstance(value, float):
+            assert_same(torch.tensor(found[column]), torch.tensor(value), what)
+        elif found[column] != value:
+            raise Violation(f"{what}: {column} is {found[column]!r}, not {value!r}")
 
 
 @contract("task")

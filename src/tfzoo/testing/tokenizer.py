@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfzoo.base.registry import Entry
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.errors import TfzooError
 from tfzoo.testing.contract import Violation, contract
 from tfzoo.testing.samples import build
@@ -13,8 +14,6 @@ LINES = [
     f"a small cat number {n} sat on mat number {n % 7}, and the dog saw it." for n in range(300)
 ]
 NEW = ["the cat saw a dog", "mat 12, cat 7.", "", "dog"]
-FIRST = 4
-"""Ids below are padding, unknown, begin and end."""
 
 
 def trained(entry: Entry) -> Any:
@@ -35,15 +34,18 @@ def decoding_gives_back_what_was_encoded(entry: Entry) -> None:
 
 @contract("tokenizer")
 def ids_are_in_the_vocabulary_and_leave_out_the_special_ones(entry: Entry) -> None:
-    """``encode`` gives ids of the vocabulary without special ids; ``decode`` drops special ids."""
+    """``encode`` gives ids of the vocabulary, none of ``special``; ``decode`` drops those."""
     tokenizer = trained(entry)
+    special = getattr(tokenizer, "special", None)
+    if not isinstance(special, SpecialIds) or not max(special.every) < len(tokenizer):
+        raise Violation(f"special is {special}: a tfzoo.SpecialIds of ids of the vocabulary")
     for text, ids in zip(NEW, tokenizer.encode(NEW), strict=True):
-        if not all(FIRST <= one < len(tokenizer) for one in ids):
+        if not all(0 <= one < len(tokenizer) and one not in special.every for one in ids):
             raise Violation(
                 f"{text!r} is encoded as {ids}, with a vocabulary of {len(tokenizer)} "
-                f"of which the first {FIRST} are special"
+                f"of which {sorted(special.every)} are special"
             )
-    padded = [[2, *ids, 3, 0, 0] for ids in tokenizer.encode(NEW)]
+    padded = [[special.bos, *ids, special.eos, special.fill] for ids in tokenizer.encode(NEW)]
     if tokenizer.decode(padded) != NEW:
         raise Violation("special ids are not left out in decoding")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from tfzoo.base.registry import register
-from tfzoo.base.special_ids import EOS
+from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.library import LINE_ENDS
 from tfzoo.data.lines import check_several
 
-FIRST = EOS + 1
+FIRST = len(OWN.every)
 """The id of byte 0."""
 
 
@@ -21,6 +22,8 @@ class Bytes:
     ``decode(encode(x)) == x``. Bytes that are not UTF-8, which a model may generate, are decoded as
     U+FFFD.
     """
+
+    special: ClassVar[SpecialIds] = OWN
 
     def train(self, lines: Iterable[str]) -> None:
         """Read the lines and learn nothing: all bytes are known."""
@@ -34,8 +37,8 @@ class Bytes:
         return [[byte + FIRST for byte in text.encode("utf-8", "replace")] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The line of each list of ids. Ids 0 to 3 are skipped; a line end in the output of a model
-        becomes a space.
+        """The line of each list of ids. Special ids are skipped; a line end in the output of a
+        model becomes a space.
         """
         kept = [bytes(token - FIRST for token in sentence if token >= FIRST) for sentence in ids]
         return [LINE_ENDS.sub(" ", text.decode("utf-8", "replace")) for text in kept]

@@ -1,0 +1,241 @@
+"""The ids of padding, begin and end are the tokenizer's: with others, all results are the same."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import tfzoo
+from tests.test_search import random_table
+from tfzoo.base.registry import create, registry
+from tfzoo.base.special_ids import OWN, SpecialIds
+from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
+from tfzoo.data.documents import DocumentDataset, prompt_batches
+from tfzoo.data.encoded import Sentences
+from tfzoo.data.inference_batches import text_batches
+from tfzoo.data.tokenizer import TokenizerPair
+from tfzoo.errors import BadOption
+from tfzoo.search import Search, search
+from tfzoo.tasks.classification import ClassificationTask
+from tfzoo.tasks.language_modeling import LanguageModelingTask
+from tfzoo.testing.task import Renumbered, example, renumber, rolled
+
+BERT = SpecialIds(pad=0, unk=5, bos=6, cls=6, eos=7, mask=8)
+GPT = SpecialIds(pad=None, bos=9, eos=9)
+SIZES = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.0}
+
+
+class Numbers:
+    """A tokenizer of numbers with the special ids that it is given."""
+
+    def __init__(self, special: SpecialIds) -> None:
+        self.special = special
+
+    def __len__(self) -> int:
+        return 30
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return [[int(word) for word in text.split()] for text in texts]
+
+    def decode(self, ids: list[list[int]]) -> list[str]:
+        return [" ".join(str(one) for one in row if one not in self.special.every) for row in ids]
+
+    def state(self) -> str:
+        return str(self.special)
+
+
+def test_training_and_translations_are_the_same_with_other_ids() -> None:
+    """The losses of five steps, with label smoothing; and what is translated, by beam search."""
+    task, data = example(registry("task").entry("translation"))
+    renumbered = renumber(task.tokenizer)
+    again = type(data)(seed=0, **task.recipe["data"])
+    again.tokenizers = renumbered
+    again.prepare_data()
+    other = type(task).build(task.recipe, renumbered).double()
+    other.load_state_dict({key: rolled(one, renumbered) for key, one in task.state_dict().items()})
+    losses = []
+    for one, text in ((task, data), (other, again)):
+        one.optim.label_smoothing = 0.1
+        optimizer = torch.optim.SGD(one.train().parameters(), lr=0.01)
+        for rows in range(0, 40, 8):
+            loss, nll, count = one.loss(text.sets["train"][range(rows, rows + 8)])
+            optimizer.zero_grad()
+            (loss / count).backward()
+            optimizer.step()
+            losses.append([loss.item(), nll.item(), count])
+    np.testing.assert_allclose(losses[:5], losses[5:], rtol=1e-9)
+    texts = ["twenty plus two", "one", ""]
+    for beam in (1, 3):
+        first, second = (one.translations(texts, beam=beam) for one in (task, other))
+        assert [[one.text for one in best] for best in first] == [
+            [one.text for one in best] for best in second
+        ]
+        np.testing.assert_allclose(first[0][0].score, second[0][0].score, rtol=1e-9)
+
+
+@pytest.mark.parametrize("beam", [1, 200])
+def test_a_text_ends_with_any_of_several_ids(beam: int) -> None:
+    v, length = 6, 3
+    special = replace(OWN, also_eos=(5,))
+    model = random_table(2, length, v, seed=1)
+    how = Search(beam=beam, length_penalty=0.0)
+    found = search(model, torch.ones(2, 5, dtype=torch.long), how, special=special)
+    for row, best in enumerate(found):
+        table = model.tables[row]
+        if beam == 1:
+            path = [OWN.bos]
+            while len(path) <= length and path[-1] not in special.ends:
+                path.append(int(table[len(path) - 1, path[-1]].argmax()))
+            assert best[0].ids == [one for one in path[1:] if one not in special.ends]
+            continue
+        scores = {
+            words: sum(float(table[t, a, b]) for t, (a, b) in enumerate(itertools.pairwise(path)))
+            for n in range(length)
+            for middle in itertools.product((1, 4), repeat=n)
+            for end in special.ends
+            if (words := (*middle, end)) and (path := (OWN.bos, *words))
+        }
+        words = max(scores, key=scores.__getitem__)
+        assert tuple(best[0].ids) == words[:-1]
+        assert best[0].score == pytest.approx(scores[words], rel=1e-9)
+
+
+def test_a_decoder_may_begin_with_padding_or_with_the_end() -> None:
+    """As T5 and Marian do, and BART."""
+    torch.manual_seed(0)
+    model = tfzoo.Transformer(20, **SIZES, pad=1).double().eval()
+    source, target = torch.tensor([[7, 8, 9]]), torch.tensor([[1, 5, 6]])
+    torch.testing.assert_close(
+        model(source, target), model(source, target, source_padding="none", target_padding="none")
+    )
+    longer = torch.cat([target, torch.ones(1, 2, dtype=torch.long)], 1)
+    torch.testing.assert_close(model(source, longer)[:, :3], model(source, target))
+    model = random_table(1, 3, 6, seed=0)
+    marian = SpecialIds(pad=0, bos=2, eos=3, decoder_start=0)
+    model.tables[:, 0, 0] = model.tables[:, 0, 2]
+    found, wanted = (
+        search(model, torch.ones(1, 5, dtype=torch.long), special=one)[0][0]
+        for one in (marian, OWN)
+    )
+    assert found == wanted
+    assert OWN.never == {0, 2}
+    assert marian.never == {0}
+    assert SpecialIds(pad=1, bos=0, eos=2, decoder_start=2).never == {1}
+
+
+def test_texts_begin_with_the_class_token_and_are_as_long_as_told() -> None:
+    sequences = Sentences.of([[10, 11, 12], [13]])
+    dataset = ClassificationDataset(sequences, np.zeros(2, np.int64), np.arange(2), 2, BERT)
+    assert dataset[[0, 1]].tokens.tolist() == [[6, 10, 11, 7], [6, 13, 7, 0]]
+    assert dataset.lengths()[0].tolist() == [3, 2]
+    vocabulary: Any = Vocabulary(Numbers(BERT), ["no", "yes"])
+    with pytest.warns(UserWarning, match="longer than the 3 tokens"):
+        (batch,) = text_batches(["10 11 12 13"], vocabulary, max_length=5)
+    assert batch.tokens.tolist() == [[6, 10, 11, 12, 7]]
+    model = tfzoo.TransformerClassifier(30, 2, **SIZES, pad=0, position="learned", max_length=5)
+    assert len(ClassificationTask(model, vocabulary).classify(["10 11 12", "13"])) == 2
+
+
+def documents(model: tfzoo.LanguageModel, special: SpecialIds, rows: list[list[int]]) -> float:
+    """The loss of documents in one batch."""
+    task = LanguageModelingTask(model, Vocabulary(Numbers(special), []))  # type: ignore[arg-type]
+    batch = DocumentDataset(Sentences.of(rows), 16, special)[range(len(rows))]
+    return task.loss(batch)[0].item()
+
+
+def test_a_language_model_needs_no_padding() -> None:
+    """GPT-2's tokenizer has none: its end is also its begin."""
+    torch.manual_seed(0)
+    model = tfzoo.LanguageModel(30, **SIZES, pad=None).double().eval()
+    rows = [[10, 11, 12], [13], [14, 15]]
+    together, alone = documents(model, GPT, rows), [documents(model, GPT, [row]) for row in rows]
+    assert together == pytest.approx(sum(alone), rel=1e-9)
+    vocabulary: Any = Vocabulary(Numbers(GPT), [])
+    lines = ["10 11 12", "13", "14 15 16", ""]
+    batches = [batch.tokens.tolist() for batch in prompt_batches(lines, vocabulary)]
+    assert batches == [[[9, 10, 11, 12], [9, 14, 15, 16]], [[9, 13]], [[9]]]
+    task = LanguageModelingTask(model, vocabulary)
+    assert task.continuations(lines, max_new_tokens=3) == [
+        task.continuations([line], max_new_tokens=3)[0] for line in lines
+    ]
+
+
+def test_texts_of_several_lengths_need_padding() -> None:
+    dataset = ClassificationDataset(
+        Sentences.of([[10, 11], [13]]), np.zeros(2, np.int64), np.arange(2), 9, GPT
+    )
+    assert dataset[[0]].tokens.tolist() == [[10, 11, 9]]
+    with pytest.raises(BadOption, match="this tokenizer has none"):
+        dataset[[0, 1]]
+    for model in (
+        tfzoo.TransformerClassifier(12, 2, **SIZES, pad=None),
+        tfzoo.MaskedLanguageModel(12, **SIZES, pad=None),
+    ):
+        model.eval()
+        text = torch.tensor([[5, 0, 9]])
+        torch.testing.assert_close(model(text), model(text, padding="none"))
+
+
+def test_generation_ends_at_any_of_several_ids() -> None:
+    torch.manual_seed(0)
+    model = tfzoo.LanguageModel(8, **SIZES).eval()
+    prompt = torch.tensor([[5], [6]])
+    free = tfzoo.generate(model, prompt, 8)
+    stops = {int(free[0, 2]), int(free[1, 3])}
+    found = tfzoo.generate(model, prompt, 8, stop=sorted(stops))
+    for row, ids in zip(found.tolist(), free.tolist(), strict=True):
+        end = next(place for place, one in enumerate(ids) if one in stops)
+        assert row == (ids[: end + 1] + [0] * 8)[: len(row)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: SpecialIds(pad=-1, bos=2, eos=3),
+        lambda: SpecialIds(pad=0, bos=2, eos=3, sep=(1.5,)),  # type: ignore[arg-type]  # the mistake
+        lambda: tfzoo.Transformer(20, **SIZES, pad=2.0),
+        lambda: tfzoo.TransformerClassifier(20, 2, **SIZES, pad=-1),
+    ],
+)
+def test_what_is_no_id_is_refused(wrong: Any) -> None:
+    with pytest.raises(BadOption, match="must be a whole number"):
+        wrong()
+
+
+def test_models_and_tokenizers_with_different_padding_are_refused() -> None:
+    tokenizer = create("tokenizer", "bytes")
+    vocabulary = Vocabulary(tokenizer, ["no", "yes"], "bytes")
+    model = tfzoo.TransformerClassifier(len(tokenizer), 2, **SIZES, pad=5)
+    with pytest.raises(BadOption, match="the model has pad=5, but the tokenizer"):
+        ClassificationTask(model, vocabulary)
+    with pytest.raises(BadOption, match=r"the model has pad=0, but the tokenizer needs pad=9"):
+        search(random_table(1, 3, 6, 0), torch.ones(1, 2, dtype=int), special=replace(OWN, pad=9))  # type: ignore[call-overload]
+    with pytest.raises(BadOption, match="different special ids"):
+        TokenizerPair(tokenizer, Renumbered(tokenizer), "en", "de", "bytes")  # type: ignore[arg-type]
+
+
+def test_batches_take_the_ids_that_they_are_given() -> None:
+    special = SpecialIds(pad=9, unk=3, bos=0, eos=2)
+    pairs = tfzoo.ParallelBatch.collate([([5, 3], [8]), ([5], [6, 4])], special)
+    assert pairs.source.tolist() == [[5, 3, 2], [5, 2, 9]]
+    assert pairs.target.tolist() == [[0, 8, 2, 9], [0, 6, 4, 2]]
+    assert pairs.non_padding.tolist() == [0, 1, 3, 4, 5]
+    texts = tfzoo.ClassificationBatch.collate([([5, 1], 0), ([5], 1)], special)
+    assert texts.tokens.tolist() == [[5, 1, 2], [5, 2, 9]]
+    model = tfzoo.TransformerClassifier(12, 2, **SIZES, pad=9).eval()
+    alone: Tensor = model(torch.tensor([[5, 2]]))
+    torch.testing.assert_close(model(texts.tokens)[1:], alone)
+
+
+def test_no_id_of_special_tokens_is_lost() -> None:
+    assert BERT.every == {0, 5, 6, 7, 8}
+    assert BERT.ordinary(4) == [1, 2, 3, 4]
+    assert (BERT.sep, BERT.frame, BERT.start) == ((7,), 2, 6)
+    assert (GPT.fill, OWN.fill, OWN.frame) == (9, 0, 1)
+    assert OWN.ends == (3,)
