@@ -591,7 +591,7 @@ BUGS = (
     Bug(
         "a continued text goes on after its stop token",
         "next_tokens",
-        replace("token.masked_fill(finished, model.pad)", "token.clone()"),
+        replace("_.masked_fill(finished, fill)", "_.clone()"),
         "tests/models/test_language_model.py::test_a_row_ends_with_the_stop_token_and_padding",
     ),
     Bug(
@@ -726,7 +726,7 @@ BUGS = (
     ),
     Bug(
         "batches are padded with 0, whatever the tokenizer says",
-        "parallel_batch:padded",
+        "data/parallel_batch:padded",
         replace("np.full(shape, special.fill, dtype=_)", "np.zeros(shape, dtype=_)"),
         "task translation special_ids_are_those_of_the_tokenizer",
     ),
