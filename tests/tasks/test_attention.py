@@ -46,7 +46,10 @@ def test_maps_are_those_of_the_models_own_translation(beam: int) -> None:
     found = task.attention(TEXT)
     (ids,) = task.tokenizer.source.encode([TEXT])
     ((best,),) = tfzoo.search.search(
-        task.model.eval(), torch.tensor([[*ids, 3]]), tfzoo.Search(beam, max_length=0.0)
+        task.model.eval(),
+        torch.tensor([[*ids, 3]]),
+        tfzoo.Search(beam, max_length=0.0),
+        special=OWN,
     )
     read = [OWN.bos, *best.ids[: len(best.ids) - (not best.finished)]]
     with tfzoo.attention_maps(task.model) as maps:
