@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 import torch
 
+from tfzoo.base.special_ids import OWN
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.inference_batches import text_batches
-from tfzoo.base.special_ids import OWN
 from tfzoo.data.pairs import joined, truncate
 from tfzoo.errors import BadData, BadOption, BadRun
 

@@ -83,7 +83,7 @@ def test_a_file_that_computes_something_else_is_refused(folder: Path) -> None:
     task = translator(layers=1, position="rotary")
     torch.nn.init.ones_(task.model.decoder.final_norm.bias)
     with pytest.raises(BadOption, match=r"encoder.onnx differs from the model by"):
-        compare_decoding(task.model, (None, None), folder)
+        compare_decoding(task.model, OWN, (None, None), folder)
 
 
 def test_logits_of_another_shape_or_value_are_refused() -> None:

@@ -13,8 +13,8 @@ import torch
 import tfzoo
 from tests.serving.running import serving
 from tfzoo.base.registry import create
-from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.base.special_ids import OWN
+from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.errors import BadData
 from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask
 from tfzoo.tasks.regression import RegressionTask

@@ -75,7 +75,9 @@ class NextStep(nn.Module):
 
     def forward(self, source: Tensor, tokens: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
         """``(b k), (b t)`` and all tensors of the cache to ``(b v)`` and those of the target."""
-        cache = DecoderCache(len(self.model.decoder.layers), Mask(keys=source != self.model.pad))
+        cache = DecoderCache(
+            len(self.model.decoder.layers), Mask(keys=self.model.valid(source, "right"))
+        )
         cache.length = tokens.shape[1] - 1
         for name, value in zip(self.names, past, strict=True):
             side, layer, key = name.split(".")
