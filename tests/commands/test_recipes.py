@@ -55,7 +55,8 @@ def test_a_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     tree = yaml.safe_load(sources.find_recipe(name).read_text("utf-8"))
     give = translated if tree["task"] == "translation" else classified
-    given = give(tree["data"], *(["number"] if tree["task"] == "regression" else []))
+    labels = {"regression": "{number}", "token_classification": "B-{word} O O"}
+    given = give(tree["data"], *([labels[tree["task"]]] if tree["task"] in labels else []))
     feedforward = tree["model"].get("feedforward")
     given += (
         ["--model.feedforward.hidden", "16"]
@@ -99,7 +100,7 @@ def translated(data: dict[str, Any]) -> list[str]:
     ]
 
 
-def classified(data: dict[str, Any], label: str = "word") -> list[str]:
+def classified(data: dict[str, Any], label: str = "{word}") -> list[str]:
     """A few labelled texts, or pairs of texts, and what a classifier's recipe is told of them."""
     if "dataset" in data:
         small = {"depth": 3, "arguments": 3, "distance": 2, "min_length": 4, "max_length": 40}
@@ -111,10 +112,7 @@ def classified(data: dict[str, Any], label: str = "word") -> list[str]:
     names += [data.get("label_column", "label")]
     for split in ("train", "test"):
         rows = [
-            [
-                *[f"{word} {number} words"] * (len(names) - 1),
-                str(number) if label == "number" else word,
-            ]
+            [f"{word} {number} words"] * (len(names) - 1) + [label.format(word=word, number=number)]
             for number in range(40)
             for word in ("many", "few", "no")
         ]

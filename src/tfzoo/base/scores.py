@@ -11,8 +11,8 @@ def format_number(value: float) -> str:
 
 
 PERCENT = {
-    **dict.fromkeys(("accuracy", "subset_accuracy", "micro_f1", "macro_f1"), 100),
-    "calibration_error": 100,
+    **dict.fromkeys(("accuracy", "subset_accuracy", "calibration_error"), 100),
+    **dict.fromkeys(("f1", "micro_f1", "macro_f1", "precision", "recall"), 100),
     "exact_match": 1,
 }
 """The scores that are printed as a percentage, and the factor that makes them one."""

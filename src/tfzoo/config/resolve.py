@@ -116,6 +116,8 @@ def call_constructors(
                     if name == "model"
                     else make(**values[name])
                 )
+                if name == "model":
+                    task.check_model(made[name])
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             message = " ".join(str(error).split())[:300]
             raise BadRecipe(f"{where}: {message}") from None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -72,15 +72,15 @@ class ClassificationBatch:
     def __len__(self) -> int:
         return self.tokens.size(0)
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> ClassificationBatch:
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """The same batch on a device."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
-    def pin_memory(self) -> ClassificationBatch:
+    def pin_memory(self) -> Self:
         """The same batch in pinned memory, which is copied to a GPU asynchronously."""
         return self._map(Tensor.pin_memory)
 
-    def first(self, rows: int) -> ClassificationBatch:
+    def first(self, rows: int) -> Self:
         """The first ``rows`` sequences of the batch."""
         return replace(
             self,
@@ -90,7 +90,7 @@ class ClassificationBatch:
             index=self.index[:rows],
         )
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> ClassificationBatch:
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
         return replace(self, tokens=change(self.tokens), label=change(self.label))
 
 

@@ -37,9 +37,9 @@ class HubText:
                 raise no_column(column, names, path)
         self.rows = rows.select_columns([name for name in (*wanted, NESTED) if name in names])
         self.classes: dict[str, list[str]] = {
-            column: rows.features[column].names
+            column: found.names
             for column in wanted
-            if hasattr(rows.features.get(column), "names")
+            if hasattr(found := inner(rows.features.get(column)), "names")
         }
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -59,14 +59,26 @@ class HubText:
 
     def _cell(self, values: Mapping[str, Any], column: str, row: int) -> str:
         names, value = self.classes.get(column), values.get(column)
+        if names is not None and isinstance(value, list):
+            named = [self._class(names, one, str(column), row) for one in value]
+            return cell({column: named}, column, self.location(row))
         if names is None or not isinstance(value, int):
             return cell(values, column, self.location(row))
+        return self._class(names, value, column, row)
+
+    def _class(self, names: Sequence[str], value: int, column: str, row: int) -> str:
+        """The name of a class."""
         if not 0 <= value < len(names):
             raise BadData(
                 f"{self.location(row)}: {column!r} is {value}, which is no class: "
                 "this split has no labels; choose another"
             )
         return names[value]
+
+
+def inner(feature: Any) -> Any:
+    """What a list holds; the feature itself if it is no list."""
+    return getattr(feature, "feature", feature)
 
 
 def split_names(

@@ -30,7 +30,7 @@ def names_of(column: str) -> list[str]:
     >>> names_of("text"), names_of(Pair("premise\\thypothesis"))
     (['text'], ['premise', 'hypothesis'])
     """
-    return column.split(TAB) if isinstance(column, Pair) else [column]
+    return column.split(TAB) if isinstance(column, Pair) else [str(column)]
 
 
 def joined(texts: Iterable[str]) -> str:

@@ -10,15 +10,17 @@ where none is allowed is an error that names file and line.
   row names the columns. Another delimiter may stand for the comma.
 - ``.jsonl``: one object per line.
 - ``.parquet``: as it is.
+- ``.conll``: a word and its label a line, a blank line after each sentence.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ from tfzoo.errors import BadData, did_you_mean, listing
 
 Row = tuple[int, str, str]
 """The number of the line in which a row begins (in Parquet, of the row), and its two cells."""
+
+WORD = re.compile(r"[^ \t\r\n]+")
 
 Cell = Callable[[Sequence[str]], str]
 """Takes the cell of a column out of the cells of a row."""
@@ -77,7 +81,7 @@ class Table:
         return f"{self.path}, {'row' if self.form == '.parquet' else 'line'} {number:,}"
 
     def _rows(self) -> Iterator[Row]:
-        return FORMS[self.form](self)
+        return FORMS.get(self.form, sentences)(self)  # CoNLL files have endings of many kinds
 
     def cells(self, row: Mapping[str, Any], where: str) -> tuple[str, str]:
         """The two cells of a row whose cells have names."""
@@ -216,11 +220,46 @@ def parquet(table: Table) -> Iterator[Row]:
         raise BadData(f"{table.path}: {why}") from None
 
 
+def sentences(table: Table) -> Iterator[Row]:
+    """The sentences of a CoNLL file: a word a line, with columns between spaces or tabs, of which
+    the first is the word and the last its label; a blank line ends a sentence.
+    """
+    begun, width, words, labels = 0, 0, list[str](), list[str]()
+    for number, line in enumerate(chain(read_lines(table.path, table.limits), [""]), 1):
+        row = words_of(line)
+        if row and row[0] != DOCUMENT:
+            where = f"{table.path}, line {number:,}"
+            width = width or len(row)
+            if len(row) != width or width < 2:
+                wanted = f"the {width} of the first line" if width > 1 else "a word and its label"
+                raise BadData(f"{where}: {columns(row)} instead of {wanted}")
+            first, last = (place_of(column, width, where) for column in table.columns)
+            begun = begun or number
+            words.append(row[first or 0])
+            labels.append(row[width - 1 if last is None else last])
+        elif words:
+            yield begun, " ".join(words), " ".join(labels)
+            begun, words, labels = 0, [], []
+
+
+def place_of(column: str, width: int, where: str) -> int | None:
+    """The index of a column of a CoNLL file that is named by its number from 1; None without."""
+    if not column.isdecimal():
+        return None
+    if not 1 <= int(column) <= width:
+        raise BadData(f"{where}: no column {column} among {width}")
+    return int(column) - 1
+
+
+DOCUMENT = "-DOCSTART-"
+"""The word of a CoNLL file that marks where a document begins."""
+
 FORMS: Mapping[str, Callable[[Table], Iterator[Row]]] = {
     ".tsv": tabbed,
     ".csv": commas,
     ".jsonl": objects,
     ".parquet": parquet,
+    ".conll": sentences,
 }
 """The reader of each file format, by ending."""
 
@@ -312,6 +351,23 @@ class Lists(str):
     __slots__ = ()
 
 
+class Words(str):
+    """The name of a column whose cells are words, or labels of words, with spaces between them; or
+    lists of these. In a CoNLL file it may be the number of a column.
+    """
+
+    __slots__ = ()
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, or its labels: what spaces, tabs and line ends separate.
+
+    >>> words_of("Anna lives  in New\\u00a0York .")
+    ['Anna', 'lives', 'in', 'New\\xa0York', '.']
+    """
+    return WORD.findall(text)
+
+
 def text_of(value: Any, column: str, where: str) -> str:
     """A cell's value as text. Whole numbers and booleans are written as in JSON, and so is what
     the column may hold besides: :class:`Numbers`, :class:`Lists`.
@@ -324,6 +380,11 @@ def text_of(value: Any, column: str, where: str) -> str:
         if isinstance(value, list | tuple | set):
             texts = [text_of(item, str(column), where) for item in value]
             return json.dumps(texts, ensure_ascii=False)
+    if isinstance(column, Words):
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if isinstance(value, list | tuple):
+            return spaced([text_of(item, str(column), where) for item in value], column, where)
     if isinstance(value, bool) or (isinstance(value, float) and isinstance(column, Numbers)):
         return json.dumps(value)
     if isinstance(value, str | int):
@@ -336,6 +397,18 @@ def text_of(value: Any, column: str, where: str) -> str:
     elif isinstance(value, list | tuple | set) or hasattr(value, "ndim"):
         instead = SEVERAL
     raise BadData(f"{where}: {column!r} is not text but a {what}, {str(value)[:40]}{instead}")
+
+
+def spaced(words: Sequence[str], column: str, where: str) -> str:
+    """Words with spaces between them.
+
+    Raises:
+        BadData: a word is empty, or has a space inside.
+    """
+    for word in words:
+        if not word or any(sign in word for sign in " \t\r\n"):
+            raise BadData(f"{where}: {column!r} has the word {word!r}: no word, or several")
+    return " ".join(words)
 
 
 FLOAT = (

@@ -16,7 +16,7 @@ from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.lines import LIMITS, Limits, find_file, missing, read_lines, stat_fingerprint
 from tfzoo.data.pairs import Pair
 from tfzoo.data.remote import file_name, is_address, local_copy
-from tfzoo.data.table import FORMS, Table
+from tfzoo.data.table import FORMS, Table, Words
 from tfzoo.errors import BadData, BadOption
 
 
@@ -121,6 +121,8 @@ def find_text(
         return Table(
             table, columns or (first, second), header=header, delimiter=delimiter, limits=limits
         )
+    if isinstance(first, Words) and (words := find_file(path)) is not None:
+        return Table(words, columns or (first, second), limits=limits)
     if first == second:
         lines = find_file(path, path.with_name(f"{path.name}.{first}"))
         if lines is not None:
@@ -207,11 +209,12 @@ def find_texts(
         BadData: there is no such file.
     """
     texts: list[ParallelText | PlainText | Table] = []
+    ending = "" if first == second or isinstance(first, Words) else first
     for path in paths:
         if is_address(path):
             texts.append(remote_text(path, first, second, columns, header, delimiter, limits))
             continue
-        for found in matching(root, path, "" if first == second else first):
+        for found in matching(root, path, ending):
             text = find_text(
                 root / found,
                 first,
@@ -240,7 +243,7 @@ def remote_text(
         BadOption, BadData: it cannot be read.
     """
     name = file_name(address).removesuffix(".gz")
-    if Path(name).suffix in FORMS:
+    if Path(name).suffix in FORMS or isinstance(first, Words):
         wanted = columns or (first, second)
         return Table(local_copy(address), wanted, header=header, delimiter=delimiter, limits=limits)
     if first == second:

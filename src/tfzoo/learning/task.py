@@ -193,6 +193,8 @@ class Task(L.LightningModule):
                 f"is needed, not {type(tokenizer).__name__}"
             ) from error
         self.foreign = "" if isinstance(model, self.Model) else class_path(model)
+        if not self.foreign:
+            self.check_model(model)
         given = {} if self.foreign else self.model.config
         sizes = {key: given[key] for key in derived.keys() & given.keys()}
         task_settings.check_sizes(sizes, derived)
@@ -284,6 +286,10 @@ class Task(L.LightningModule):
         has diverged.
         """
         return None
+
+    @classmethod
+    def check_model(cls, model: Any) -> None:
+        """Check a model of the class ``Model``, as soon as a recipe is read; raise a BadOption."""
 
     def max_positions(self) -> tuple[int | None, int | None]:
         """The maximum number of source tokens and of target tokens; None: any number."""

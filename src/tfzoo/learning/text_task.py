@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated, text_batches
 from tfzoo.data.pairs import pair_lines, parts, title
+from tfzoo.errors import BadOption
 from tfzoo.learning import attention, foreign
 from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Task
 from tfzoo.models.classifier import TransformerClassifier
@@ -32,6 +33,8 @@ class TextTask(Task):
 
     Model: ClassVar[type[nn.Module]] = TransformerClassifier
     tokenizer_of_data = "vocabulary"
+    line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(text_batches)
+    """Makes the batches of lines; a function with the arguments of :func:`text_batches`."""
     model: Any
     tokenizer: Vocabulary
 
@@ -41,6 +44,14 @@ class TextTask(Task):
         super().__init__(model, tokenizer, settings, seed)
         if tokenizer.pairs and not self.foreign:
             self.model.separator = tokenizer.special.sep[0]
+
+    @classmethod
+    def check_model(cls, model: TransformerClassifier) -> None:
+        if model.pooling is None:
+            raise BadOption(
+                "model.pooling is null, which classifies each token: name a pooling (tfzoo list "
+                "pooling), or set task: token_classification"
+            )
 
     @property
     def text_names(self) -> list[str]:
@@ -104,7 +115,7 @@ class TextTask(Task):
     def for_lines(
         self,
         lines: Iterable[str | Sequence[str]],
-        function: Callable[[ClassificationBatch], list[T]],
+        function: Callable[[Any], list[T]],
         *,
         max_tokens: int = 4096,
         progress: OnProgress | None = None,
@@ -124,7 +135,9 @@ class TextTask(Task):
         Raises:
             BadData: ``lines`` is one string.
         """
-        batches = text_batches(lines, self.tokenizer, max_tokens, self.max_length(), on_truncated)
+        batches = self.line_batches(
+            lines, self.tokenizer, max_tokens, self.max_length(), on_truncated
+        )
         return self.in_order(batches, function, progress)
 
     def answers(self, texts: Iterable[str | Sequence[str]]) -> list[Any]:

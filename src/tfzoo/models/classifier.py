@@ -38,8 +38,8 @@ class TransformerClassifier(nn.Module):
         like: the name of an architecture (``tfzoo architectures``). Its options are used where none
             are given here: those of its layers, and for the class of its own model all of them.
         pooling: the pooling over a text's tokens, by name or with options; see ``tfzoo list
-            pooling``.
-        pooled_dropout: dropout probability of the pooled vector.
+            pooling``. None: none; each token is classified, ``W x + b``.
+        pooled_dropout: dropout probability of the vectors that are classified.
         causal: a token attends to itself and earlier tokens alone, as in a decoder (Radford et al.
             2018, section 3.2).
         token_types: number of types of tokens, such as 2 for the two texts of a pair; a vector of
@@ -74,7 +74,7 @@ class TransformerClassifier(nn.Module):
         layers: int = 6,
         *,
         like: str | None = None,
-        pooling: PoolingSpec = "mean",
+        pooling: PoolingSpec | None = "mean",
         pooled_dropout: float = 0.0,
         causal: bool = False,
         token_types: int = 0,
@@ -101,7 +101,9 @@ class TransformerClassifier(nn.Module):
             std=embedding_std,
         )
         self.encoder = Stack(dim, options, causal=causal, cross=False, allow=allow or ())
-        self.pooling: Pooling = create("pooling", pooling, dim=dim)
+        self.pooling: Pooling | None = None
+        if pooling is not None:
+            self.pooling = create("pooling", pooling, dim=dim)
         self.pooled_dropout = pooled_dropout
         self.head = Linear(dim, classes)
         self.init_std = init_std
@@ -120,11 +122,15 @@ class TransformerClassifier(nn.Module):
     def forward(
         self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
     ) -> Tensor:
-        """Logits: ``(b n) -> (b classes)``. Ids equal to ``pad`` are padding; ``padding`` is its
-        side. ``types`` ``(b n)`` are the tokens' types, by default 0, or those of a pair.
+        """Logits: ``(b n) -> (b classes)``, without a pooling ``(b n classes)``.
+
+        Ids equal to ``pad`` are padding; ``padding`` is its side. ``types`` ``(b n)`` are the
+        tokens' types, by default 0, or those of a pair.
         """
-        pooled = self.pooling(self.encode(text, types, padding=padding), self.valid(text, padding))
-        return self.head(dropout(pooled, self.pooled_dropout if self.training else 0.0))
+        x = self.encode(text, types, padding=padding)
+        if self.pooling is not None:
+            x = self.pooling(x, self.valid(text, padding))
+        return self.head(dropout(x, self.pooled_dropout if self.training else 0.0))
 
     def encode(
         self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"

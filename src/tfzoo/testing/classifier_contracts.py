@@ -18,8 +18,8 @@ from tfzoo.testing.subject import FULL, TEXT, Subject, hooks, left
 
 def pooling_of(subject: Subject) -> Entry:
     """The pooling of the classifier under test."""
-    if not isinstance(subject.module, TransformerClassifier):
-        raise TypeError(f"a classifier is wanted, not a {type(subject.module).__name__}")
+    if not isinstance(subject.module, TransformerClassifier) or subject.module.pooling is None:
+        raise TypeError(f"a classifier of texts is wanted, not a {type(subject.module).__name__}")
     return subject.module.pooling.entry
 
 

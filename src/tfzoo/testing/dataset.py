@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from itertools import combinations
 
@@ -37,9 +38,8 @@ def there_are_pairs_to_train_on_to_validate_on_and_to_test_on(entry: Entry) -> N
     made = build(entry)
     if not hasattr(made, "labels") and len(getattr(made, "languages", ())) != 2:
         raise Violation("there are neither labels nor a pair of languages")
-    said = {
-        label for pairs in splits.values() for _, labels in pairs for label in labels.split(",")
-    }
+    cells = [labels for pairs in splits.values() for _, labels in pairs]
+    said = {label for cell in cells for label in re.split("[, ]", cell)}
     if hasattr(made, "labels") and said != set(made.labels):
         raise Violation(f"labels are {sorted(said)}, not {sorted(made.labels)}")
 

@@ -1,0 +1,82 @@
+"""Names of people, places and companies in sentences: a generated data set with a label for each
+word.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from tfzoo.base.registry import register
+from tfzoo.base.values import check_range
+from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+
+KINDS = ("LOC", "ORG", "PER")
+FORMS = (
+    "PER sings in LOC",
+    "ORG sells shares in LOC",
+    "PER , who left LOC , sings",
+    "ORG , which left LOC , sells shares",
+    "PER , who joined ORG , sings",
+    "ORG , which left LOC and PER , sells shares",
+    "the lake near LOC froze when PER joined ORG",
+    "PER and PER asked ORG about LOC",
+    "the river from LOC to LOC is long",
+    "PER asked PER about the old O",
+    "the new O of ORG broke near LOC",
+)
+"""Sentences in which each of :data:`KINDS` stands for a name, and ``O`` for a word of names."""
+START, END = ("b", "d", "k", "l", "m", "n", "r", "s", "t", "v"), ("ala", "eno", "ira", "oba", "umi")
+WORDS = tuple(start + end for start in START for end in END)
+
+
+@register("dataset", "entities", paper="arXiv:cs/0306050")
+class Entities:
+    """Named entities: ``bala reno , who left kumi , sings`` is ``B-PER I-PER O O O B-LOC O O``.
+
+    A name has one to three of ``words`` words that are drawn anew for every sentence, so that no
+    word says what it belongs to: a person sings, asks or joins, whatever stands between the
+    name and the verb. Labels are in the scheme BIO (Tjong Kim Sang and De Meulder 2003). Everything
+    is a function of the seed.
+
+    ``train``, ``val``, ``test`` are the sizes of the splits. No text is in two splits, and only
+    training repeats one.
+
+    Raises:
+        BadOption: a number is out of its range; in ``splits``: there are too few different texts.
+
+    >>> from tfzoo.base.registry import create
+    >>> made = create("dataset", {"name": "entities", "words": 9, "train": 9})
+    >>> made.splits(seed=1)["val"][0]
+    ('', '')
+    """
+
+    def __init__(
+        self, *, words: int = 50, train: int = 20_000, val: int = 1000, test: int = 1000
+    ) -> None:
+        option = "dataset 'entities', option"
+        check_range(f"{option} 'words'", words, ge=1, le=len(WORDS), whole=True)
+        check_sizes(option, train=train, val=val, test=test)
+        self.words = WORDS[:words]
+        self.sizes = {"train": train, "val": val, "test": test}
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of words."""
+        return [*(f"{prefix}-{kind}" for prefix in "BI" for kind in KINDS), "O"]
+
+    def splits(self, seed: int) -> dict[str, list[Row]]:
+        """Texts and the labels of their words by split: train, val, test."""
+        return draw_splits("entities", self.sizes, seed, self._draw)
+
+    def _draw(self, split: str, random: Random) -> Row:
+        words: list[str] = []
+        labels: list[str] = []
+        for word in random.choice(FORMS).split(" "):
+            if word in KINDS:
+                name = random.choices(self.words, k=random.randint(1, 3))
+                words += name
+                labels += [f"B-{word}", *[f"I-{word}"] * (len(name) - 1)]
+            else:
+                words.append(random.choice(self.words) if word == "O" else word)
+                labels.append("O")
+        return " ".join(words), " ".join(labels)

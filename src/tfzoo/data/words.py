@@ -1,0 +1,174 @@
+"""Texts as words with a label each: which tokens are those of a word, and batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tfzoo.base.special_ids import SpecialIds
+from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
+from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.inference_batches import OnTruncated, first_tokens, truncated
+from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.parallel_batch import checked_lines
+from tfzoo.data.table import words_of
+from tfzoo.data.token_dropout import TokenDropout
+from tfzoo.data.tokenizer import Tokenizer
+
+NO_LABEL = -1
+"""Stands where a row of a batch has no more words."""
+
+
+class WordEncoder:
+    """The tokens of a text, word by word, in the form of a tokenizer, so that they are cached. A
+    word without a token is the unknown token, or EOS where there is none.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def words(self, texts: Sequence[str]) -> list[list[list[int]]]:
+        """The tokens of each word of each text."""
+        words = [words_of(text) for text in texts]
+        ids = iter(self.tokenizer.encode([word for text in words for word in text]))
+        special = self.tokenizer.special
+        unknown = special.eos if special.unk is None else special.unk
+        return [[next(ids) or [unknown] for _ in text] for text in words]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[token for word in text for token in word] for text in self.words(texts)]
+
+    def state(self) -> str:
+        return f"word by word\n{self.tokenizer.state()}"
+
+
+class WordLengths(WordEncoder):
+    """The number of tokens of each word."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[len(word) for word in text] for text in self.words(texts)]
+
+    def state(self) -> str:
+        return f"lengths, {super().state()}"
+
+
+class LabelsEncoder:
+    """The labels of the words of a text as numbers.
+
+    Raises (while encoding):
+        KeyError: an unknown label.
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.number = {label: k for k, label in enumerate(labels)}
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[self.number[label] for label in words_of(text)] for text in texts]
+
+    def state(self) -> str:
+        return "\n".join(self.number)
+
+
+@dataclass
+class WordBatch(ClassificationBatch):
+    """A batch of texts whose words have labels.
+
+    - ``tokens`` ``(b n)``: as in a :class:`~tfzoo.data.classification_batch.ClassificationBatch`
+    - ``label`` ``(b w)``: the class of each word, -1 after the last one; ``(0)`` if the labels are
+      not known
+    - ``places`` ``(b w)``: the index of each word's first token in ``tokens``, which is classified;
+      -1 after the last word, and where a text is truncated
+    - ``padding``, ``index``, ``source_text``: as there
+    """
+
+    places: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+
+    def first(self, rows: int) -> Self:
+        """The first ``rows`` texts of the batch."""
+        found = super().first(rows)
+        found.places = found.places[:rows]
+        return found
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        found = super()._map(change)
+        found.places = change(found.places)
+        return found
+
+
+class WordDataset(ClassificationDataset):
+    """The texts of one split, indexed by batches of :class:`WordBatch`. ``word_lengths`` are the
+    numbers of tokens of the words of each text, ``classes`` those of their labels, None if they are
+    not known.
+    """
+
+    def __init__(
+        self,
+        sequences: Sentences,
+        word_lengths: Sentences,
+        classes: Sentences | None,
+        max_length: int,
+        special: SpecialIds,
+        lines: Sequence[str] = (),
+        dropout: TokenDropout | None = None,
+    ) -> None:
+        rows = np.arange(len(sequences))
+        super().__init__(sequences, np.zeros(0), rows, max_length, special, lines, dropout)
+        self.word_lengths, self.classes = word_lengths, classes
+
+    def __getitem__(self, batch: Sequence[int]) -> WordBatch:
+        one, rows = super().__getitem__(batch), self.rows[np.asarray(batch)]
+        lengths = matrix(self.word_lengths, rows, 0)
+        places = np.where(lengths > 0, lengths.cumsum(1) - lengths, -1)
+        places[places >= self.max_length] = -1
+        places[places >= 0] += self.special.cls is not None
+        label = np.zeros(0, np.int64)
+        if self.classes is not None:
+            label = matrix(self.classes, rows, NO_LABEL)
+        return WordBatch(
+            one.tokens,
+            torch.from_numpy(label),
+            one.padding,
+            one.index,
+            one.source_text,
+            torch.from_numpy(places),
+        )
+
+
+def matrix(sentences: Sentences, rows: Integers, fill: int) -> NDArray[np.int64]:
+    """``(b w)`` the numbers of some rows, at least one column, filled up on the right."""
+    starts, lengths = sentences.offsets[rows], sentences.lengths[rows]
+    found = np.full((len(rows), max(1, int(lengths.max()))), fill, np.int64)
+    column = np.arange(found.shape[1])
+    inside = column < lengths[:, None]
+    found[inside] = sentences.ids[(starts[:, None] + column)[inside]]
+    return found
+
+
+def word_batches(
+    lines: Iterable[str],
+    vocabulary: Vocabulary,
+    max_tokens: int = 4096,
+    max_length: int | None = None,
+    on_truncated: OnTruncated | None = None,
+) -> Iterable[WordBatch]:
+    """Batches of lines, whose words stand between spaces; as
+    :func:`tfzoo.data.inference_batches.text_batches`.
+    """
+    lines = checked_lines(lines)
+    if not lines:
+        return
+    words = WordEncoder(vocabulary.tokenizer).words(lines)
+    special = vocabulary.special
+    whole = [[token for word in text for token in word] for text in words]
+    sequences = Sentences.of(truncated(whole, max_length, special, on_truncated, first_tokens))
+    lengths = Sentences.of([[len(word) for word in text] for text in words])
+    longest = int(sequences.lengths.max())
+    dataset = WordDataset(sequences, lengths, None, longest, special, lines)
+    for rows in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
+        yield dataset[rows]

@@ -1,0 +1,499 @@
+"""Token classification: a label for each word of a text, such as those of named entities."""
+
+from __future__ import annotations
+
+import html
+import math
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Unpack
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torchmetrics import MeanMetric, Metric
+
+from tfzoo.base.registry import register
+from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
+from tfzoo.data.inference_batches import OnTruncated
+from tfzoo.data.labelled_text import LabelledText, TextKeywords
+from tfzoo.data.pairs import Pair
+from tfzoo.data.prepare import SplitFingerprint, distinct, encode_lines, identity, location
+from tfzoo.data.table import Words, words_of
+from tfzoo.data.token_dropout import TokenDropout
+from tfzoo.data.words import (
+    NO_LABEL,
+    LabelsEncoder,
+    WordBatch,
+    WordDataset,
+    WordEncoder,
+    WordLengths,
+    word_batches,
+)
+from tfzoo.errors import BadData, BadOption, listing
+from tfzoo.learning import foreign
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of
+from tfzoo.learning.text_task import TextTask
+from tfzoo.models.classifier import TransformerClassifier
+
+OUTSIDE = "O"
+"""The label of a word that belongs to no span."""
+EPILOG = """\
+The words of a line stand between spaces, as in the training data: "Anna lives in New York ." For
+each line, also an empty one, one line is written, in the same order: the label of each word, with
+spaces between them. With --spans, the spans instead, each as its label, a colon and its words, with
+tabs between them; an empty line where there is none.
+"""
+
+
+class Span(NamedTuple):
+    """Words ``start`` to ``end``, without ``end``, with one label."""
+
+    label: str
+    start: int
+    end: int
+
+
+def spans_of(labels: Sequence[str]) -> list[Span]:
+    """The spans that the labels of words stand for, in the schemes BIO (also IOB1) and BIOES, read
+    as conlleval does: a label that does not continue the span before it begins one, whatever its
+    prefix. A label without a prefix, other than ``O``, is a span by itself.
+
+    >>> spans_of(["B-PER", "I-PER", "O", "I-LOC", "B-LOC", "NOUN"])
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [Span(label='PER', start=0, end=2), Span(label='LOC', start=3, end=4),
+     Span(label='LOC', start=4, end=5), Span(label='NOUN', start=5, end=6)]
+    """
+    found: list[Span] = []
+    begun: Span | None = None  # what the next word may continue
+    for index, label in enumerate(labels):
+        prefix, kind = parse(label)
+        if begun is not None and (prefix in ("B", "S", OUTSIDE) or kind != begun.label):
+            found.append(begun)
+            begun = None
+        if prefix != OUTSIDE:
+            begun = Span(kind, index if begun is None else begun.start, index + 1)
+            if prefix in ("E", "S"):
+                found.append(begun)
+                begun = None
+    return found if begun is None else [*found, begun]
+
+
+def parse(label: str) -> tuple[str, str]:
+    """Prefix and kind of a label; a label without a prefix is a span of one word.
+
+    >>> parse("B-PER"), parse("O"), parse("NOUN")
+    (('B', 'PER'), ('O', ''), ('S', 'NOUN'))
+    """
+    if label == OUTSIDE:
+        return OUTSIDE, ""
+    prefix, dash, kind = label.partition("-")
+    return (prefix, kind) if dash and kind and prefix in ("B", "I", "E", "S") else ("S", label)
+
+
+class TokenData(LabelledText):
+    """Batches of texts for :class:`TokenClassificationTask`; each word has a label. Where the text
+    comes from and how it is read: :class:`~tfzoo.data.labelled_text.LabelledText`.
+
+    The words of a text stand between spaces, and so do their labels; in JSON, Parquet, Python and
+    data sets of the library ``datasets`` they may be lists, ``["Anna", "sings"]`` and ``["B-PER",
+    "O"]``. A file of any other ending than those of tables is a CoNLL file: a word a line, its
+    label in the last column, a blank line after each sentence. There ``text_column`` and
+    ``label_column`` may be numbers of columns, from 1. The label of a word is that of its first
+    token.
+
+    Raises:
+        BadOption: two text columns.
+        BadData: a text has not as many labels as words, or a label that training does not have.
+    """
+
+    label_cells = Words
+
+    def __init__(self, **text: Unpack[TextKeywords]) -> None:
+        super().__init__(**text)
+        words, labels = self.columns
+        if isinstance(words, Pair):
+            raise BadOption("data.text_column takes one column here: the words of a text")
+        self.columns = Words(words), labels
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels; class k is ``labels[k]``."""
+        return self.vocabulary.labels
+
+    def describe(self) -> str:
+        """The size of each split, and the labels."""
+        return f"{super().describe()}\n{len(self.labels):,} labels: {listing(self.labels)}"
+
+    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+        """The labels of training, with those that only the held-out part has."""
+        parts = ("train", "val") if self.holds_out else ("train",)
+        contents = " ".join(read[part].target for part in parts)
+        cells = (cell for part in parts for _, cell in self.splits[part])
+        every = (label for cell in cells for label in words_of(cell))
+        found = distinct(every, f"{contents} labels of words")
+        if len(found) < 2:
+            raise BadData("train: fewer than two labels; each word needs one")
+        return found
+
+    def _encode(
+        self, name: str, held: list[tuple[str, str]], read: SplitFingerprint
+    ) -> ClassificationDataset:
+        rows, vocabulary = self.splits[name], self.vocabulary
+        made_by = identity("tokenizer", vocabulary.spec)
+        ids, lengths = (
+            encode_lines(
+                (text for text, _ in rows), read.source, encoder, made_by, name, read.examples
+            )
+            for encoder in (WordEncoder(vocabulary.tokenizer), WordLengths(vocabulary.tokenizer))
+        )
+        cells = (cell for _, cell in rows)
+        encoder = LabelsEncoder(self.labels)
+        try:
+            classes = encode_lines(
+                cells, read.target, encoder, "labels of words", name, read.examples
+            )
+        except KeyError:
+            raise self._unknown(name) from None
+        wrong = (classes.lengths != lengths.lengths).nonzero()[0]
+        if len(wrong):
+            row = int(wrong[0])
+            raise BadData(
+                f"{location(rows, row, name)}: {lengths.lengths[row]:,} words and "
+                f"{classes.lengths[row]:,} labels"
+            )
+        p, special = self.token_dropout if name == "train" else 0.0, vocabulary.special
+        dropout = TokenDropout(p, self.seed, special) if p else None
+        lines = [text for text, _ in held]
+        return WordDataset(ids, lengths, classes, self.max_length, special, lines, dropout)
+
+    def _unknown(self, name: str) -> BadData:
+        """The error for the first label of a split that training does not have."""
+        known, rows = set(self.labels), self.splits[name]
+        row, label = next(
+            (row, label)
+            for row, (_, cell) in enumerate(rows)
+            for label in words_of(cell)
+            if label not in known
+        )
+        return BadData(
+            f"{location(rows, row, name)}: the label {label!r} is not one of the labels of "
+            f"training: {listing(self.labels)}"
+        )
+
+
+class LabelCounts(Metric):
+    """The number of right, predicted and true spans of each kind, and of right words and all words,
+    over all processes.
+    """
+
+    full_state_update = False
+    spans: Tensor
+    words: Tensor
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        super().__init__()
+        self.number = {kind: k for k, kind in enumerate(kinds)}
+        shapes = {"spans": (len(kinds), 3), "words": (2,)}
+        for name, shape in shapes.items():
+            self.add_state(name, torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, predicted: Sequence[str], true: Sequence[str]) -> None:
+        """Add the labels of the words of a text."""
+        found, wanted = spans_of(predicted), spans_of(true)
+        counts = [[0, 0, 0] for _ in self.number]
+        for column, spans in enumerate(({*found} & {*wanted}, found, wanted)):
+            for span in spans:
+                counts[self.number[span.label]][column] += 1
+        right = sum(one == other for one, other in zip(predicted, true, strict=True))
+        self.spans += self.spans.new_tensor(counts).reshape(-1, 3)
+        self.words += self.words.new_tensor([right, len(true)])
+
+    def compute(self) -> tuple[Tensor, Tensor]:
+        """``(kinds 3), (2)``"""
+        return self.spans, self.words
+
+
+class TokenScores(nn.Module):
+    """The scores of one data set, all but ``loss`` from 0 to 1.
+
+    ``loss`` is the mean cross entropy of the words; ``accuracy`` the share of words whose label is
+    right. A predicted span is right if a true one has the same words and label:
+    ``precision`` is the share of predicted spans that are right, ``recall`` the share of true spans
+    that are found, ``f1`` is ``2 P R / (P + R)``, and ``macro_f1`` its mean over the labels of
+    spans that occur in either. A word that a truncated text lacks counts as ``O``.
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        super().__init__()
+        self.loss = MeanMetric()
+        self.counts = LabelCounts(sorted({parse(label)[1] for label in labels} - {""}))
+
+    def update(self, predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> None:
+        """Add the labels of the words of each text."""
+        for one, other in zip(predicted, true, strict=True):
+            self.counts.update(one, other)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The scores, over all processes."""
+        spans, words = (counts.double() for counts in self.counts.compute())
+        right, predicted, true = spans.sum(0)
+        kinds = spans[spans.sum(1) > 0]
+        return {
+            "loss": self.loss.compute(),
+            "accuracy": words[0] / words[1].clamp(min=1),
+            "precision": right / predicted.clamp(min=1),
+            "recall": right / true.clamp(min=1),
+            "f1": f1(right, predicted, true),
+            "macro_f1": f1(*kinds.T).mean() if len(kinds) else torch.zeros_like(right),
+        }
+
+
+def f1(right: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
+    """``2 P R / (P + R)``, 0 where there is no span."""
+    return 2 * right / (predicted + true).clamp(min=1)
+
+
+class LabelledSpan(NamedTuple):
+    """A span of a text with its words."""
+
+    label: str
+    text: str
+    start: int
+    end: int
+
+
+@dataclass
+class TokenAnswer:
+    """The words of a text, the label of each, and the spans: label, text, the index of the first
+    word and of the one after the last. ``truncated``: the text is longer than the model reads, and
+    the words that it does not read are ``O``.
+    """
+
+    words: list[str]
+    labels: list[str]
+    spans: list[dict[str, Any]]
+    truncated: bool = False
+
+
+class MarkedText(str):
+    """A text whose spans are in brackets, ``[Anna](PER) sings``, and on a page marked."""
+
+    __slots__ = ("marked",)
+    marked: str
+
+    def __new__(cls, words: Sequence[str], spans: Sequence[Span]) -> MarkedText:
+        """Put the words together."""
+        text = super().__new__(cls, with_marks(words, spans, "[{}]({})", str))
+        text.marked = with_marks(words, spans, "<mark>{} <small>{}</small></mark>", html.escape)
+        return text
+
+    def __html__(self) -> str:
+        """What a template of Jinja writes."""
+        return self.marked
+
+
+def with_marks(
+    words: Sequence[str], spans: Sequence[Span], form: str, escape: Callable[[str], str]
+) -> str:
+    """The words with spaces between them, each span in a form that takes its words and label."""
+    pieces: list[str] = []
+    at = 0
+    for span in spans:
+        pieces += map(escape, words[at : span.start])
+        text = escape(" ".join(words[span.start : span.end]))
+        pieces.append(form.format(text, escape(span.label)))
+        at = span.end
+    return " ".join([*pieces, *map(escape, words[at:])])
+
+
+@register("task", "token_classification")
+class TokenClassificationTask(TextTask):
+    """Training, evaluation and inference of a model that gives a label to each word.
+
+    The label of a word is predicted from its first token; other tokens have no loss. A batch is a
+    :class:`~tfzoo.data.words.WordBatch`.
+
+    Args:
+        model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size,
+            the number of labels as ``classes`` and ``pooling=None``, or any module that maps
+            ``tokens`` ``(b n)`` to logits ``(b n classes)``.
+        tokenizer: ``TokenData.vocabulary``: the tokenizer and the labels.
+        optim: learning rate, schedule and label smoothing.
+        compute: compilation of layers, activation checkpointing.
+        seed: the random state of each training batch is derived from it.
+    """
+
+    Data = TokenData
+    example: ClassVar[Mapping[str, Any]] = {
+        "data": {"dataset": {"name": "entities", "train": 64, "val": 16, "test": 16}},
+    }
+    command = "label"
+    command_help = "find the label of each word, line by line"
+    Answer = TokenAnswer
+    pipeline_tag = "token-classification"
+    line_batches = staticmethod(word_batches)
+    monitor = "val/f1"
+    higher_is_better: ClassVar[Mapping[str, bool]] = {
+        "loss": False,
+        **dict.fromkeys(("accuracy", "precision", "recall", "f1", "macro_f1"), True),
+    }
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Vocabulary,
+        *,
+        optim: Optim | None = None,
+        compute: Compute | None = None,
+        seed: int = 0,
+    ) -> None:
+        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
+        super().__init__(model, tokenizer, settings, seed)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels, in the order of the logits."""
+        return list(self.tokenizer.labels)
+
+    @property
+    def untrained_loss(self) -> float:
+        return math.log(len(self.labels))
+
+    @classmethod
+    def outputs(cls, vocabulary: Vocabulary | None) -> int:
+        return 2 if vocabulary is None else len(vocabulary.labels)
+
+    @classmethod
+    def model_arguments(
+        cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        return {**super().model_arguments(tokenizer, data), "pooling": None}
+
+    @classmethod
+    def check_model(cls, model: TransformerClassifier) -> None:
+        """Every part of a classifier does."""
+
+    def logits(self, batch: WordBatch) -> Tensor:  # type: ignore[override]  # of words
+        """What the model gives for the first token of each word: ``(b w c)``, without meaning
+        where there is none.
+        """
+        if self.foreign:
+            found = self.model(batch.tokens)
+            shape = (*batch.tokens.shape, len(self.labels))
+            found = foreign.check_logits(self.model, found, shape, "b n classes")
+        else:
+            found = self.model(batch.tokens, padding="right" if batch.padding else "none")
+        places = batch.places.clamp(min=0)[..., None]
+        chosen: Tensor = found.gather(1, places.expand(-1, -1, found.shape[-1]))
+        return chosen
+
+    def losses(self, logits: Tensor, batch: WordBatch, smoothing: float) -> Tensor:
+        """``-log p`` of the label of each word that is read: ``(words)``."""
+        read = (batch.places >= 0) & (batch.label != NO_LABEL)
+        logits = logits[read].to(torch.promote_types(logits.dtype, torch.float32))
+        label = batch.label[read]
+        found: Tensor = cross_entropy(logits, label, reduction="none", label_smoothing=smoothing)
+        return found
+
+    def training_step(self, batch: WordBatch, batch_idx: int) -> Tensor:
+        losses = self.losses(self.logits(batch), batch, self.optim.label_smoothing)
+        self.log_training({}, self.tokens_in(batch))
+        return self.summed(losses.sum(), len(losses))
+
+    def new_scores(self) -> TokenScores:
+        return TokenScores(self.labels)
+
+    def score(self, batch: WordBatch, scores: TokenScores) -> None:
+        with self.throughput.timed(self.device):
+            logits = self.logits(batch)
+        self.throughput.items += len(logits)
+        losses = self.losses(logits, batch, 0.0)
+        if len(losses):
+            scores.loss.update(losses.mean(), weight=len(losses))
+        scores.update(self.predicted(logits, batch), self.true(batch))
+
+    def true(self, batch: WordBatch) -> list[list[str]]:
+        """The label of each word."""
+        labels = self.labels
+        return [[labels[k] for k in row if k != NO_LABEL] for row in batch.label.tolist()]
+
+    def predicted(self, logits: Tensor, batch: WordBatch) -> list[list[str]]:
+        """The most probable label of each word; ``O`` where a text is truncated."""
+        best = logits.argmax(-1).masked_fill(batch.places < 0, NO_LABEL).tolist()
+        texts = batch.label.tolist() if batch.label.numel() else None
+        names = [*self.labels, OUTSIDE]
+        if texts is None:
+            counts = [len(words_of(text)) for text in batch.source_text]
+        else:
+            counts = [sum(k != NO_LABEL for k in row) for row in texts]
+        return [[names[k] for k in row[:count]] for row, count in zip(best, counts, strict=True)]
+
+    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
+        """F1 on the test set in a line: of giving each word the label that it has most often in
+        training, and ``O`` to others; of the model.
+        """
+        if "test/f1" not in scores:
+            return ""
+        seen: dict[str, Counter[str]] = {}
+        for text, cell in data.splits["train"]:
+            for word, label in zip(words_of(text), words_of(cell), strict=True):
+                seen.setdefault(word, Counter())[label] += 1
+        best = {word: labels.most_common(1)[0][0] for word, labels in seen.items()}
+        name = "test" if "test" in data.test_names else data.test_names[0]
+        counts = TokenScores(self.labels).counts
+        for text, cell in data.splits[name]:
+            counts.update([best.get(word, OUTSIDE) for word in words_of(text)], words_of(cell))
+        lookup = float(f1(*counts.compute()[0].sum(0)))
+        return f"most frequent label of a word {lookup:.3f}  F1 {scores['test/f1']:.3f}"
+
+    def prediction_rows(self, batch: WordBatch) -> list[dict[str, Any]]:
+        columns = {
+            "text": batch.source_text,
+            "labels": [" ".join(row) for row in self.true(batch)],
+            "prediction": [" ".join(row) for row in self.predicted(self.logits(batch), batch)],
+        }
+        return rows_of(columns)
+
+    def answers_of(self, batch: WordBatch) -> list[TokenAnswer]:  # type: ignore[override]  # of words
+        found = []
+        predicted = self.predicted(self.logits(batch), batch)
+        for text, labels in zip(batch.source_text, predicted, strict=True):
+            words = words_of(text)
+            spans = [
+                {"label": one.label, "text": " ".join(words[one.start : one.end])}
+                | {"start": one.start, "end": one.end}
+                for one in spans_of(labels)
+            ]
+            found.append(TokenAnswer(words, labels, spans))
+        return found
+
+    def facts(self, answer: TokenAnswer) -> dict[str, str]:
+        return {"labels": MarkedText(answer.words, spans_of(answer.labels))}
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        parser.epilog = EPILOG
+        parser.add_argument("--spans", action="store_true", help="write the spans with their words")
+
+    def line_function(
+        self, given: Namespace, on_truncated: OnTruncated
+    ) -> tuple[str | None, LineFunction]:
+        def label(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
+            for answer in self.for_lines(
+                lines,
+                self.answers_of,
+                max_tokens=given.max_tokens,
+                progress=progress,
+                on_truncated=on_truncated,
+            ):
+                if given.spans:
+                    yield "\t".join(f"{span['label']}: {span['text']}" for span in answer.spans)
+                else:
+                    yield " ".join(answer.labels)
+
+        return None, label

@@ -1,0 +1,269 @@
+"""A label for each word: spans as seqeval finds them, words over subwords, files of CoNLL."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import datasets
+import pytest
+import torch
+from torch import nn
+
+from tests.serving.running import serving
+from tfzoo.base.registry import create
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.words import WordBatch
+from tfzoo.errors import BadData, BadOption
+from tfzoo.tasks.token_classification import (
+    MarkedText,
+    Span,
+    TokenClassificationTask,
+    TokenData,
+    TokenScores,
+    spans_of,
+)
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "seqeval.json"
+"""What seqeval 1.2.2 says of the :func:`cases`: precision, recall, F1, macro F1 and accuracy."""
+LABELS = ["O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in ("LOC", "PER"))]
+TEXTS = [
+    ("Anna lives in New York .", "B-PER O O B-LOC I-LOC O"),
+    ("it rains", "O O"),
+    ("Oslo", "B-LOC"),
+]
+CONLL = """-DOCSTART- -X- O O
+
+Anna NNP I-NP B-PER
+lives VBZ I-VP O
+in IN I-PP O
+New NNP I-NP B-LOC
+York NNP I-NP I-LOC
+. . O O
+
+it PRP I-NP O
+rains VBZ I-VP O
+
+Oslo NNP I-NP B-LOC
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+
+
+def cases(count: int) -> list[tuple[list[list[str]], list[list[str]]]]:
+    """True and predicted labels of sentences, in BIO or in BIOES, the predicted ones also in no
+    order that makes sense.
+    """
+    random, found = Random(0), []
+    for _ in range(count):
+        known = LABELS if random.random() < 0.5 else LABELS[:5]
+        texts = [range(random.randrange(1, 9)) for _ in range(random.randrange(1, 4))]
+        true = [[random.choice(known) for _ in text] for text in texts]
+        same = random.random()
+        predicted = [
+            [label if random.random() < same else random.choice(known) for label in text]
+            for text in true
+        ]
+        found.append((true, predicted))
+    return found
+
+
+def scores_of(true: Any, predicted: Any) -> dict[str, float]:
+    scores = TokenScores(LABELS)
+    scores.update(predicted, true)
+    scores.loss.update(0.0)
+    return {name: float(value) for name, value in scores.compute().items()}
+
+
+def test_scores_are_those_of_seqeval_on_1000_random_cases() -> None:
+    golden = json.loads(GOLDEN.read_text("utf-8"))
+    assert len(golden) == 1000
+    for (true, predicted), wanted in zip(cases(1000), golden, strict=True):
+        found = scores_of(true, predicted)
+        assert [found[name] for name in ("precision", "recall", "f1", "macro_f1", "accuracy")] == (
+            pytest.approx(wanted, abs=1e-9)
+        )
+
+
+def test_labels_without_a_prefix_are_spans_of_one_word() -> None:
+    assert spans_of(["NOUN", "NOUN", "B-", "X-Y"]) == [
+        Span(label, at, at + 1) for at, label in enumerate(["NOUN", "NOUN", "B-", "X-Y"])
+    ]
+    assert spans_of([]) == []
+
+
+def prepared(**options: Any) -> TokenData:
+    data = TokenData(**{"tokenizer": "bytes", **options})
+    data.prepare_data()
+    return data
+
+
+def test_words_are_read_from_every_source(tmp_path: Path) -> None:
+    (tmp_path / "eng.testa").write_text(CONLL, "utf-8")
+    (tmp_path / "tabs.conll").write_text(CONLL.replace(" ", "\t"), "utf-8")
+    lists = [{"text": a.split(), "label": b.split()} for a, b in TEXTS]
+    (tmp_path / "lists.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lists))
+    (tmp_path / "texts.tsv").write_text("text\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in TEXTS))
+    names = datasets.ClassLabel(names=LABELS)
+    features = datasets.Features(
+        {"text": datasets.List(datasets.Value("string")), "label": datasets.List(names)}
+    )
+    for source in (
+        *(str(tmp_path / name) for name in ("eng.testa", "tabs.conll", "lists.jsonl", "texts.tsv")),
+        str(tmp_path / "*.testa"),
+        lists,
+        TEXTS,
+        datasets.Dataset.from_list(lists, features),
+    ):
+        data = prepared(train=source, val=source)
+        assert list(data.splits["val"]) == TEXTS, source
+    assert data.labels == ["B-LOC", "B-PER", "I-LOC", "O"]
+    tags = prepared(train=str(tmp_path / "eng.testa"), val=[("a", "IN")], label_column="2")
+    assert [cell for _, cell in tags.splits["train"]] == ["NNP VBZ IN NNP NNP .", "PRP VBZ", "NNP"]
+
+
+def test_the_first_token_of_a_word_has_its_label() -> None:
+    data = prepared(train=TEXTS, val=TEXTS)
+    batch = data.sets["val"][[1, 0]]
+    assert isinstance(batch, WordBatch)
+    assert batch.places.tolist() == [[0, 2, -1, -1, -1, -1], [0, 4, 9, 11, 14, 18]]
+    assert batch.label.tolist() == [[3, 3, -1, -1, -1, -1], [1, 3, 3, 0, 2, 3]]
+    assert batch.first(1).places.tolist() == [[0, 2, -1, -1, -1, -1]]
+    short = prepared(train=TEXTS, val=TEXTS, max_length=11).sets["val"][[0]]
+    assert short.tokens.shape == (1, 12)
+    assert short.places.tolist() == [[0, 4, 9, -1, -1, -1]]
+    assert short.label.tolist() == [[1, 3, 3, 0, 2, 3]]
+
+
+class Told(nn.Module):
+    """Gives each token the class that a table has for its id."""
+
+    def __init__(self, data: TokenData) -> None:
+        super().__init__()
+        self.table = nn.Embedding(260, len(data.labels))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.table(tokens)
+        return found
+
+
+def test_what_a_truncated_text_lacks_is_missed() -> None:
+    data = prepared(train=TEXTS, val=TEXTS, max_length=11)
+    model = Told(data)
+    with torch.no_grad():
+        model.table.weight.zero_()
+        for letter, label in (("A", 1), ("l", 3), ("i", 3), ("r", 3), ("N", 0), ("Y", 2), ("O", 0)):
+            model.table.weight[ord(letter) + 4, label] = 9.0
+    task = TokenClassificationTask(model, data.vocabulary)
+    scores = task.new_scores()
+    task.score(data.sets["val"][[0, 1, 2]], scores)
+    found = {name: float(value) for name, value in scores.compute().items()}
+    assert (found["precision"], found["recall"]) == (1.0, pytest.approx(2 / 3))
+    assert found["accuracy"] == pytest.approx(7 / 9)
+    (answer,) = task.answers([TEXTS[0][0]])  # the whole text: nothing limits this model
+    assert answer.labels == [*TEXTS[0][1].split()[:5], "B-LOC"]
+
+
+def small(**data: Any) -> tuple[TokenClassificationTask, TokenData]:
+    found = prepared(train=TEXTS * 4, val=TEXTS, test={"one": TEXTS}, **data)
+    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "dropout": 0.0}}
+    return TokenClassificationTask.build(recipe, found.vocabulary).eval(), found
+
+
+def test_answers_and_lines_say_the_same() -> None:
+    task, data = small()
+    texts = [text for text, _ in TEXTS] + [""]
+    answers = task.answers(texts)
+    assert [answer.words for answer in answers] == [text.split() for text in texts]
+    rows = task.predictions(data, "one")
+    assert [row["prediction"].split() for row in rows] == [answer.labels for answer in answers[:3]]
+    assert [(row["text"], row["labels"]) for row in rows] == TEXTS
+    for answer in answers:
+        spans = [Span(one["label"], one["start"], one["end"]) for one in answer.spans]
+        assert spans == spans_of(answer.labels)
+
+
+def test_spans_are_marked_and_no_markup_of_a_text_is_taken() -> None:
+    words = ["<b>", "Anna", "&", "Co", "sings"]
+    text = MarkedText(words, [Span("PER", 1, 2), Span("A<B", 3, 4)])
+    assert text == "<b> [Anna](PER) & [Co](A<B) sings"
+    assert text.__html__() == (
+        "&lt;b&gt; <mark>Anna <small>PER</small></mark> &amp; "
+        "<mark>Co <small>A&lt;B</small></mark> sings"
+    )
+
+
+def test_the_page_marks_spans() -> None:
+    task, _ = small()
+    with torch.no_grad():
+        task.model.head.weight.zero_()
+        task.model.head.bias.copy_(torch.tensor([0.0, 1.0, 0.0, 0.0]))  # B-PER
+    with serving(task, characters=200) as client:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        shown = client.ask("/show", "text=%3Ci%3E+Anna", form).text
+        assert "<mark>&lt;i&gt; <small>PER</small></mark> <mark>Anna" in shown
+        answer = json.loads(client.ask("/label", {"text": "a b"}).text)
+    assert answer["spans"] == [
+        {"label": "PER", "text": "a", "start": 0, "end": 1},
+        {"label": "PER", "text": "b", "start": 1, "end": 2},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([("a b", "O B-PER"), ("c d", "O")], r"data.train\[1\]: 2 words and 1 labels"),
+        ([("a b", "O O")], "fewer than two labels"),
+        ([(["a b"], ["O"])], r"data.train\[0\]: 'text' has the word 'a b': no word, or several"),
+    ],
+)
+def test_labels_that_fit_no_words_are_refused(rows: Any, words: str) -> None:
+    with pytest.raises(BadData, match=words):
+        prepared(train=rows, val=TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a O\nb\n", r"line 2: 1 column instead of the 2 of the first line"),
+        ("a\n", r"line 1: 1 column instead of a word and its label"),
+        ("\n\n", "the file has no rows"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_with_its_line(
+    text: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.conll").write_text(text)
+    with pytest.raises(BadData, match=words):
+        prepared(train=str(tmp_path / "a.conll"), val=TEXTS)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(BadData, match=r"data.val\[0\]: the label 'B-ORG' is not one of the labels"):
+        prepared(train=TEXTS, val=[("a", "B-ORG")])
+    with pytest.raises(BadOption, match=r"data.text_column takes one column here"):
+        TokenData(train=TEXTS, text_column=["a", "b"])
+    import tfzoo
+
+    vocabulary = Vocabulary(create("tokenizer", "bytes"), ["a", "b"], "bytes")
+    model = tfzoo.TransformerClassifier(260, 2, dim=8, heads=2, layers=1, pooling=None)
+    with pytest.raises(BadOption, match="set task: token_classification"):
+        tfzoo.ClassificationTask(model, vocabulary)
+    pooled = tfzoo.TransformerClassifier(260, 2, dim=8, heads=2, layers=1)
+    with pytest.raises(BadOption, match=r"the model has pooling=mean, but .* pooling=None"):
+        TokenClassificationTask(pooled, vocabulary)
+
+
+def test_a_recipe_names_no_pooling(capsys: pytest.CaptureFixture[str]) -> None:
+    from tfzoo.commands.main import main
+
+    entities = "token_classification/entities"
+    assert main(["fit", entities, "--model.pooling", "max", "--print_config"]) == 2
+    assert "pooling" in capsys.readouterr().err
+    assert main(["fit", "classification/trec6", "--model.pooling", "null", "--data.root", "."]) == 2
+    assert "set task: token_classification" in capsys.readouterr().err
