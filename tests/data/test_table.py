@@ -79,7 +79,8 @@ def error(rows: Table) -> str:
 
 
 def test_every_form_is_written_here() -> None:
-    assert WRITERS.keys() == FORMS.keys()
+    # the columns of CoNLL files have no names: tests/tasks/test_token_classification.py
+    assert WRITERS.keys() == FORMS.keys() - {".conll"}
 
 
 @pytest.mark.parametrize("packed", ["", ".gz"])

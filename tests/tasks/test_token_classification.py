@@ -27,7 +27,9 @@ from tfzoo.tasks.token_classification import (
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "seqeval.json"
-"""What seqeval 1.2.2 says of the :func:`cases`: precision, recall, F1, macro F1 and accuracy."""
+"""What seqeval 1.2.2 says of the :func:`cases`: precision, recall, F1, macro F1 (0 where
+it divides by no kind) and accuracy.
+"""
 LABELS = ["O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in ("LOC", "PER"))]
 TEXTS = [
     ("Anna lives in New York .", "B-PER O O B-LOC I-LOC O"),

@@ -47,7 +47,7 @@ class Entities:
     >>> from tfzoo.base.registry import create
     >>> made = create("dataset", {"name": "entities", "words": 9, "train": 9})
     >>> made.splits(seed=1)["val"][0]
-    ('', '')
+    ('dira , which left bala , sells shares', 'B-ORG O O O B-LOC O O O')
     """
 
     def __init__(
