@@ -38,6 +38,7 @@ NEEDS = {
     "ablations": "sweeps that were run",
     "architectures": "nothing: models are compared in each run of the tests",
     "averaging": "the text of Multi30k",
+    "engines": "a run that was trained",
     "multi30k": "its text",
     "dependencies": "an environment with nothing else in it",
     "house": "the source alone, which it draws",

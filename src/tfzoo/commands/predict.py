@@ -9,6 +9,7 @@ from typing import Any
 
 from tfzoo.base.terminal import notify, relative_path, tsv_cell
 from tfzoo.errors import TfzooError, UnknownName
+from tfzoo.exporting.engine import set_engine
 from tfzoo.runs import checkpoints
 from tfzoo.runs.files import replacing
 from tfzoo.training.device import find_device
@@ -22,13 +23,15 @@ first row has the names of the columns.
   --device D             cpu, cuda, cuda:N or mps; default: the first GPU, else the CPU
   --format jsonl         one JSON object per line instead, with texts unchanged; in .tsv, tabs and
                          line breaks within a text become spaces
+  --engine E             what decodes translations: torch, ctranslate2 or ctranslate2-int8, which
+                         is faster and close
   --data.X, --search.X   override the recipe, such as --search.beam 5 of a translator"""
 FORMATS = ("tsv", "jsonl")
 
 
 def run(args: list[str]) -> int:
     """Write a file for each test set."""
-    trained = open_run("predict", args, TEXT, options=("format",))
+    trained = open_run("predict", args, TEXT, options=("format", "engine"))
     if trained is None:
         return 0
     form = trained.options.get("format") or "tsv"
@@ -41,6 +44,7 @@ def run(args: list[str]) -> int:
             f"tfzoo {trained.task.command} {trained.path} FILE"
         )
     trained.task.to(find_device(trained.options.get("device")))
+    set_engine(trained.task, trained.options.get("engine") or "torch")
     data = trained.data()
     if not data.test_names:
         raise TfzooError("predict: the run's data has no test set")

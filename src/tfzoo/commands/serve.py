@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -42,6 +43,7 @@ def run(args: list[str]) -> int:
         "--port", type=int, default=8000, metavar="N", help="0: a free one (default: %(default)s)"
     )
     parser.add_device()
+    parser.add_engine()
     for one in fields(Limits):
         parser.add_argument(
             f"--max-{one.name}",
@@ -54,11 +56,12 @@ def run(args: list[str]) -> int:
     if given is None:
         return 0
     limits = Limits(**{one.name: getattr(given, f"max_{one.name}") for one in fields(Limits)})
-    serve_run(given.run, given.host, given.port, given.device, limits)
+    load_run = partial(load, given.run, given.device, given.engine)
+    serve_run(given.run, given.host, given.port, load_run, limits)
     return 0
 
 
-def serve_run(run: str, host: str, port: int, device: str | None, limits: Limits) -> None:
+def serve_run(run: str, host: str, port: int, load_run: Callable[[], Any], limits: Limits) -> None:
     """Check what was given, load the task, and serve it.
 
     Raises:
@@ -78,7 +81,7 @@ def serve_run(run: str, host: str, port: int, device: str | None, limits: Limits
         ) from None
     bound = server.listen(host, port)
     with bound:
-        worker = Worker(partial(load, run, device), limits)
+        worker = Worker(load_run, limits)
         try:
             app = make_app(worker, run, limits, server.hosts_of(bound, host))
             if not server.is_loopback(bound):
@@ -89,9 +92,9 @@ def serve_run(run: str, host: str, port: int, device: str | None, limits: Limits
             worker.close()
 
 
-def load(run: str, device: str | None) -> Any:
+def load(run: str, device: str | None, engine: str) -> Any:
     """Load the task of a run, in the process of the model: the server needs none of its modules."""
     from tfzoo.commands.text_lines import task_of
     from tfzoo.runs import checkpoints
 
-    return task_of(checkpoints.resolve(run), device)
+    return task_of(checkpoints.resolve(run), device, engine=engine)

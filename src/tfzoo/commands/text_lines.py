@@ -19,6 +19,7 @@ from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
+from tfzoo.exporting.engine import set_engine
 from tfzoo.runs import checkpoints, files
 from tfzoo.training.device import find_device
 
@@ -66,6 +67,8 @@ def line_parser(task: type[Task]) -> CommandParser:
     parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
     parser.add_overwrite()
     parser.add_device()
+    if hasattr(task, "engine"):
+        parser.add_engine()
     task.add_arguments(parser)
     return parser
 
@@ -90,10 +93,10 @@ def load_task(given: Any, name: str, command: str) -> Any:
         raise TfzooError(f"--output {given.output} is the file that is read; write to another")
     if given.output:
         files.check_output(Path(given.output), given.overwrite)
-    return task_of(path, given.device, name)
+    return task_of(path, given.device, name, getattr(given, "engine", "torch"))
 
 
-def task_of(path: Path, device: str | None, name: str | None = None) -> Any:
+def task_of(path: Path, device: str | None, name: str | None = None, engine: str = "torch") -> Any:
     """Load the task of a checkpoint on a device. It must be the task ``name`` if one is given."""
     place = find_device(device)
     keep_freed_memory()
@@ -101,7 +104,9 @@ def task_of(path: Path, device: str | None, name: str | None = None) -> Any:
     checkpoint = checkpoints.read(path, task=name)
     task: Any = registry("task").entry(checkpoint["tfzoo"]["task"]).cls
     silence_lightning()
-    return task.from_checkpoint(checkpoint).to(place)
+    made = task.from_checkpoint(checkpoint).to(place)
+    set_engine(made, engine)
+    return made
 
 
 def process_lines(given: Any, process: LineFunction, header: str | None = None) -> None:

@@ -7,6 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -29,7 +30,7 @@ from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean
 from tfzoo.models.transformer import Transformer
 from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.runs import memory
-from tfzoo.search import Search, search
+from tfzoo.search import Hypothesis, Search, search
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order. With --n-best N
@@ -102,6 +103,8 @@ class TranslationTask(Task):
     training_names = (*Task.training_names, "perplexity")
     model: Any
     tokenizer: TokenizerPair
+    engine: Callable[[Tensor, Search], list[list[Hypothesis]]] | None = None
+    """What decodes batches; None: :func:`tfzoo.search.search`."""
 
     def __init__(
         self,
@@ -454,7 +457,8 @@ class TranslationTask(Task):
         at_once = min(len(source), self.sentences_at_once(options))
         parts = [source[i : i + at_once] for i in range(0, len(source), at_once or 1)]
         with self.throughput.timed(self.device):
-            found = [best for part in parts for best in search(model, part, every, special=special)]
+            decode = self.engine or partial(search, model, special=special)
+            found = [best for part in parts for best in decode(part, every)]
         self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
         texts = iter(self.tokenizer.target.decode(ids))
