@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,17 +17,14 @@ from tfzoo.exporting import export
 from tfzoo.runs.requirements import require
 from tfzoo.search import Hypothesis, Search
 
-if TYPE_CHECKING:
-    from tfzoo.learning.task import Task
-
 TORCH = "torch"
 NUMBERS = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """The engines besides PyTorch, and the numbers that each computes with."""
 
 
-def set_engine(task: Task, name: str) -> None:
-    """Let a translator decode with an engine. What the engine reads is exported once, and kept in
-    the cache of prepared data.
+def set_engine(task: Any, name: str) -> None:
+    """Let a task, a translator, decode with an engine. What the engine reads is exported once, and
+    kept in the cache of prepared data.
 
     Raises:
         UnknownName: there is no such engine.
