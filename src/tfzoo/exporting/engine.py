@@ -60,7 +60,7 @@ def exported(task: Any) -> Path:
 
 class CTranslate2:
     """Decodes batches as :func:`tfzoo.search.search` does, with CTranslate2's beam search: of its
-    hypotheses, the best by our scores.
+    hypotheses, the best by our scores. It translates a text of no token as nothing, with score 0.
     """
 
     def __init__(self, task: Any, folder: Path, numbers: str) -> None:
