@@ -748,6 +748,49 @@ BUGS = (
         replace("special.ends", "(special.eos,)"),
         "tests/tasks/test_special_ids.py::test_a_text_ends_with_any_of_several_ids",
     ),
+    # pairs of texts, labels of words
+    Bug(
+        "a separator belongs to the second text",
+        "models/classifier:types_of",
+        replace("found.cumsum(1) - found", "found.cumsum(1)"),
+        "tests/tasks/test_pairs.py::test_tokens_after_the_first_separator_are_of_the_second_type",
+    ),
+    Bug(
+        "each text of a pair has half of the places",
+        "data/pairs:truncate",
+        replace("max(left - left // 2, left - len(rest))", "left - left // 2"),
+        "tests/data/test_pairs.py::test_the_longer_text_is_truncated_first",
+    ),
+    Bug(
+        "the last token of a word has its label",
+        "WordDataset.__getitem__",
+        replace("lengths.cumsum(1) - lengths", "lengths.cumsum(1) - 1"),
+        "tests/tasks/test_token_classification.py::test_the_first_token_of_a_word_has_its_label",
+    ),
+    Bug(
+        "words that are not read are predicted",
+        "TokenClassificationTask.predicted",
+        replace("logits.argmax(-1).masked_fill(_, NO_LABEL)", "logits.argmax(-1)"),
+        "tests/tasks/test_token_classification.py::test_what_a_truncated_text_lacks_is_missed",
+    ),
+    Bug(
+        "a span goes on with words of another kind",
+        "spans_of",
+        replace("kind != begun.label", "False"),
+        "tests/tasks/test_token_classification.py::test_scores_are_those_of_seqeval_on_1000_random_cases",
+    ),
+    Bug(
+        "kinds that do not occur are in the mean",
+        "TokenScores.compute",
+        replace("spans[spans.sum(1) > 0]", "spans"),
+        "tests/tasks/test_token_classification.py::test_scores_are_those_of_seqeval_on_1000_random_cases",
+    ),
+    Bug(
+        "markup of a text is written to the page",
+        "MarkedText.__new__",
+        replace("html.escape", "str"),
+        "tests/tasks/test_token_classification.py::test_spans_are_marked_and_no_markup_of_a_text_is_taken",
+    ),
     Bug(
         "a finished sentence takes its neighbour's beam along",
         "_beam",
