@@ -24,9 +24,9 @@ from tfzoo.serving import worker
 load = serve.load
 
 
-def slow_task(run: str, device: str | None) -> Any:
+def slow_task(*args: Any) -> Any:
     """The task of a run whose layers take their time."""
-    task = load(run, device)
+    task = load(*args)
     for module in task.model.modules():
         if type(module).__name__ == "TransformerLayer":
             module.register_forward_pre_hook(lambda *_: time.sleep(0.02))
