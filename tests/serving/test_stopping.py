@@ -111,7 +111,7 @@ def stuck() -> tuple[int, int, float]:
     return code, found[0], ended
 
 
-def stuck_task(run: str, device: str | None) -> Any:
+def stuck_task(*args: Any) -> Any:
     task = translator()
     task.model.register_forward_pre_hook(sleep)
     task.model.encoder.register_forward_pre_hook(sleep)
