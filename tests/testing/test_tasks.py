@@ -1,0 +1,85 @@
+"""Every task with each part of its model: padding has no influence on scores, and a checkpoint
+alone restores it. Pairs of parts are tested in stacks.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.daily import sampled
+from tests.testing.covering import Row, covering, interactions
+from tests.testing.rules import CHOSEN, reads_all, refused_by
+from tfzoo.base.registry import registry
+from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.models.language_model import LanguageModel
+from tfzoo.models.transformer import Transformer
+from tfzoo.testing import task as contracts
+from tfzoo.testing.contract import run_contract
+
+KINDS = [kind for kind in CHOSEN if kind != "side"]
+COLUMNS = {"task": registry("task").own_names(), **{kind: CHOSEN[kind] for kind in KINDS}}
+
+
+def side_of(task: str) -> str:
+    """What stack the model of a task has."""
+    model = registry("task").entry(task).cls.Model
+    return {Transformer: "translator", LanguageModel: "decoder"}.get(model, "encoder")
+
+
+def pools(task: str) -> bool:
+    """Whether a recipe of the task names a pooling."""
+    cls = registry("task").entry(task).cls
+    return cls.Model is TransformerClassifier and "pooling" not in cls.model_arguments()
+
+
+def runs(row: Row) -> bool:
+    """Whether a combination, or a part of one, is neither refused nor chosen in vain."""
+    if "task" not in row:
+        return True
+    if "pooling" in row and not pools(row["task"]) and row["pooling"] != COLUMNS["pooling"][0]:
+        return False
+    stack = {key: part for key, part in row.items() if key != "task"}
+    if not pools(row["task"]):
+        stack.pop("pooling", None)
+    stack["side"] = side_of(row["task"])
+    return reads_all(stack, {"side": ["encoder", "decoder", "translator"]}) and not refused_by(
+        stack
+    )
+
+
+def rows() -> list[Row]:
+    elsewhere = interactions({kind: COLUMNS[kind] for kind in KINDS}, 2)
+    return covering(COLUMNS, 2, runs, list(elsewhere))
+
+
+ROWS = rows()
+
+
+def named(row: Row) -> str:
+    return " ".join(row.values())
+
+
+@pytest.mark.parametrize("row", sampled(ROWS, ROWS[:: len(ROWS) // 12]), ids=named)
+def test_a_task_holds_its_contracts_with_every_part(
+    row: Row, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {kind: row[kind] for kind in KINDS if kind != "pooling" or pools(row["task"])}
+    small = {**contracts.SMALL, "model": {**contracts.SMALL["model"], **parts}}
+    monkeypatch.setattr(contracts, "SMALL", small)
+    entry = registry("task").entry(row["task"])
+    for contract in (
+        contracts.padding_has_no_influence_on_scores,
+        contracts.a_checkpoint_alone_restores_it,
+    ):
+        result = run_contract(contract, entry)
+        assert result.ok, result.message
+
+
+def test_every_part_is_tried_with_every_task_that_takes_it() -> None:
+    tried = {(row["task"], kind, row[kind]) for row in ROWS for kind in KINDS}
+    for task in COLUMNS["task"]:
+        for kind in KINDS:
+            for name in COLUMNS[kind]:
+                if runs({"task": task, kind: name}):
+                    assert (task, kind, name) in tried
+    assert len(ROWS) > 50
