@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from tests.commands.test_fit import TINY, fitted
 from tfzoo import TranslationTask
+from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
+from tfzoo.learning.task import Task
+from tfzoo.testing.task import SMALL
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 RUN = Path("run")
@@ -99,17 +103,15 @@ def assert_same(folder: Path, moment: str) -> None:
 class Copies:
     """Copies of a run's folder while it trains: what SIGKILL would leave behind."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, moments: set[str]) -> None:
+    def __init__(
+        self, patch: pytest.MonkeyPatch, moments: set[str], task: type[Task] = TranslationTask
+    ) -> None:
         self.moments = moments
         for name in ("training_step", "validation_step"):
-            patch.setattr(
-                TranslationTask,
-                name,
-                self._copying(name.partition("_")[0], getattr(TranslationTask, name)),
-            )
+            patch.setattr(task, name, self._copying(name.partition("_")[0], getattr(task, name)))
 
     def _copying(self, kind: str, step: Any) -> Any:
-        def copying(task: TranslationTask, batch: Any, index: int) -> Any:
+        def copying(task: Task, batch: Any, index: int) -> Any:
             moment = f"{kind} {task.batches}"
             if moment in self.moments and not Path(moment).exists():
                 shutil.copytree(RUN, moment)
@@ -172,6 +174,38 @@ def test_a_killed_run_goes_on_to_the_same_end(
         assert fit(*options) == 0
         assert_same(Path("whole"), moment)
         assert [one["ended"] for one in fitted("run")["fit"]["attempts"]] == ["killed", "completed"]
+        shutil.rmtree(RUN)
+
+
+def other_tasks() -> Iterator[Any]:
+    for name in registry("task").own_names():
+        if name != "translation":
+            by_day = name == "token_classification"
+            yield pytest.param(name, marks=[] if by_day else [pytest.mark.nightly])
+
+
+@pytest.mark.parametrize("name", list(other_tasks()))
+def test_every_task_goes_on_to_the_same_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a model and data as small as its contracts have, killed in training and validation."""
+    cls, moments = registry("task").entry(name).cls, {"training 3", "validation 4"}
+    trainer = {"max_steps": 6, "val_check_interval": 2, "check_val_every_n_epoch": None}
+    recipe = {
+        **{"task": name, **SMALL, **cls.example},
+        "trainer": {**trainer, "log_every_n_steps": 1, "accelerator": "cpu", "devices": 1},
+        "checkpoint": {"every_n_train_steps": 1},
+    }
+    recipe["model"] = {**recipe["model"], "dropout": 0.1}
+    recipe["data"] = {**recipe["data"], "max_tokens": 256}
+    Path("small.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
+    given = ["fit", "small.yaml", "--run", str(RUN)]
+    with monkeypatch.context() as patch:
+        Copies(patch, moments, cls)
+        assert main(given) == 0
+    RUN.rename("whole")
+    for moment in sorted(moments):
+        Path(moment).rename(RUN)
+        assert main(given) == 0
+        assert_same(Path("whole"), moment)
         shutil.rmtree(RUN)
 
 
