@@ -88,7 +88,7 @@ class Source:
         skipped = {
             id(inner)
             for node in ast.walk(self.trees[file])
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            if isinstance(node, ast.If) and is_typing(node)
             for inner in ast.walk(node)
             if not typing
         }
@@ -118,6 +118,11 @@ class Source:
         for file in self.trees:
             graph[room(file)] |= {room(other) for _, other, _ in self.imports(file)}
         return {name: used - {name} for name, used in graph.items()}
+
+
+def is_typing(branch: ast.If) -> bool:
+    """Whether a branch is for type checkers alone."""
+    return isinstance(branch.test, ast.Name) and branch.test.id == "TYPE_CHECKING"
 
 
 def room(file: str) -> str:

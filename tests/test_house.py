@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import tfzoo
-from benchmarks.structure import Source, circles
+from benchmarks.structure import Source, circles, is_typing
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 
@@ -51,7 +51,7 @@ def floor(module: str) -> int:
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
     """Every module that a file imports, and whether only for type checkers."""
     for node in tree(path).body:
-        typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        typing_only = isinstance(node, ast.If) and is_typing(node)
         for inner in ast.walk(node):
             if isinstance(inner, ast.Import):
                 yield from ((alias.name, typing_only) for alias in inner.names)

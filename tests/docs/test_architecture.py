@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,6 +48,11 @@ axes: {model.norm: [layer, rms]}
 seeds: [1, 2, 3]
 metric: {name: test/loss, mode: min}
 """
+
+
+@cache
+def source() -> Source:
+    return Source(HERE)
 
 
 def calls_of(work: Callable[[], Any]) -> list[str]:
@@ -121,13 +127,13 @@ def check(walk: str, called: list[str], steps: slice = slice(None)) -> None:
 
 
 def test_every_function_of_a_walk_is_there() -> None:
-    known = {f"{file}:{name}" for file, name in Source(HERE).definitions}
+    known = {f"{file}:{name}" for file, name in source().definitions}
     assert [step for steps in WALKS.values() for step in steps if step not in known] == []
     assert all(len(WALKS[walk]) >= 9 for walk in (BATCH, OPTION, KILL, SWEEP, SERVE))
 
 
 def test_the_page_and_its_picture_have_the_rooms_that_there_are() -> None:
-    rooms = {name for name in Source(HERE).rooms() if not name.startswith("__")}
+    rooms = {name for name in source().rooms() if not name.startswith("__")}
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", PAGE, re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == rooms
     picture = (ROOT / "docs/images/house.svg").read_text("utf-8")
@@ -135,11 +141,16 @@ def test_the_page_and_its_picture_have_the_rooms_that_there_are() -> None:
     assert drawn == rooms, "python -m benchmarks.house draws it again"
 
 
-def test_a_batch_an_option_a_kill_and_a_text_take_the_ways_of_the_page(tmp_path: Path) -> None:
+def test_a_batch_an_option_and_a_kill_take_the_ways_of_the_page(tmp_path: Path) -> None:
     called = forked.call(training, tmp_path, fresh=True)
     check(OPTION, called)
     check(BATCH, called)
     check(KILL, called, slice(4))
+
+
+@pytest.mark.nightly
+def test_a_resume_and_a_text_take_the_ways_of_the_page(tmp_path: Path) -> None:
+    forked.call(training, tmp_path, fresh=True)
     check(KILL, forked.call(resumed, tmp_path, fresh=True), slice(4, None))
     check(SERVE, forked.call(served, tmp_path, fresh=True), slice(3, None))
 

@@ -26,7 +26,7 @@ TINY = (
     *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
 )
 OF_A_RUN = ("validate", "test", "predict", "translate", "classify", "attention", "serve")
-SLOW = ("docs/cost.md", "docs/export.md")
+SLOW = ("docs/cost.md", "docs/export.md", "docs/ideas/scale.md", "docs/plots.md")
 """Pages whose commands count whole models or export to ONNX, which takes many seconds: tested
 nightly. The commands are tested by day, on small models, in tests/costs and tests/exporting.
 """
