@@ -103,7 +103,7 @@ def trained(job, data) -> float:
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
         task = job.task.build(job.recipe, data.tokenizers)
-        trainer = TrainingRun(job, Path(folder), {}).trainer
+        trainer = TrainingRun(job, Path(folder), []).trainer
         trainer.callbacks.append(clock)
         trainer.fit(task, datamodule=data)
         return clock.per_step

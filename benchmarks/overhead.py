@@ -205,7 +205,7 @@ def run(fit, turns: Turns, threads: int) -> None:
 def ours(job, data, folder: Path, clock: Clock):
     folder.mkdir()
     task = job.task.build(job.recipe, getattr(data, job.task.tokenizer_of_data))
-    trainer = TrainingRun(job, folder, {}).trainer
+    trainer = TrainingRun(job, folder, []).trainer
     trainer.callbacks.append(clock)
     return lambda: trainer.fit(task, datamodule=data)
 

@@ -35,28 +35,29 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
     path = hub.download(str(run)) if hub.is_address(run) else Path(run).expanduser()
     if path.name == pretrained.WEIGHTS:
         path = path.parent
-    if path.is_file() or sharded_files.is_sharded(path) or pretrained.is_pretrained(path):
+    if is_checkpoint(path):
         return path
-    if not path.exists():
-        others = similar_runs(path)
-        raise BadRun(
-            f"no run at {run}."
-            + (f" Runs there are: {', '.join(others)}" if others else " tfzoo fit RECIPE makes one")
-        )
-    found = sorted((path / FOLDER if (path / FOLDER).is_dir() else path).glob("*.ckpt"))
-    files = [file for file in found if not file.is_dir() or sharded_files.is_sharded(file)]
+    inside = path / FOLDER if (path / FOLDER).is_dir() else path
+    files = sorted(filter(is_checkpoint, inside.glob("*.ckpt")))
+    if not files:
+        others = ", ".join(similar_runs(path / "x" if path.exists() else path))
+        if path.exists():
+            none = f"{run} holds no checkpoint: its training has written none"
+            raise BadRun(f"{none}. Runs: {others}" if others else none)
+        there = f"Runs there are: {others}" if others else "tfzoo fit RECIPE makes one"
+        raise BadRun(f"no run at {run}. {there}")
     last = [file for file in files if file.name == LAST]
     best = [file for file in files if file.name != LAST]
-    if not files:
-        raise BadRun(
-            f"{run} holds no checkpoint: its training has written none"
-            + (f". Runs: {', '.join(similar_runs(path / 'x'))}" if similar_runs(path / "x") else "")
-        )
     if prefer == "last" and last:
         return last[0]
     if len(best) > 1:
         return named_best(best, last) or max(best, key=lambda file: file.stat().st_mtime)
     return (best or last)[0]
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a path is a file, or the folder of a sharded checkpoint or of an exported model."""
+    return path.is_file() or sharded_files.is_sharded(path) or pretrained.is_pretrained(path)
 
 
 def newest(folder: Path) -> tuple[Path | None, list[str]]:

@@ -65,34 +65,36 @@ AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
 
 
-def train(config: Config, folder: str | None, args: list[str], source: str | None = None) -> int:
+def train(config: Config, run: str | None, args: list[str], source: str | None = None) -> int:
     """Train, validate and test; returns the exit code.
 
-    A folder that holds a checkpoint of this configuration is resumed. Otherwise training starts,
-    with the weights of the run or checkpoint ``source`` if one is given.
+    If the folder ``run`` holds a checkpoint of this configuration, training goes on from it.
+    Otherwise it starts, in a new folder if none is named, and with the weights of the run or
+    checkpoint ``source`` if one is given.
     """
     check_sizes(config)
-    with opened(config.name, folder) as place:
-        resume_from, passed_over = checkpoints.newest(place)
+    with opened(config.name, run) as folder:
+        shown = relative_path(folder)
+        resume_from, passed_over = checkpoints.newest(folder)
         for line in passed_over:
             notify(f"passed over: {line}")
         # without a checkpoint only rank 0 may read config.yaml, because it also writes it
-        if resume_from or (not rank() and (place / CONFIG).is_file()):
-            check_config(place, config.recipe, config.defaults)
-        as_before = read_config(place) == plain(config.recipe)
-        if resume_from and as_before and is_complete(place):
-            steps, name = read_summary(place)["fit"].get("steps", 0), relative_path(place)
+        if resume_from or (not rank() and (folder / CONFIG).is_file()):
+            check_config(folder, config.recipe, config.defaults)
+        as_before = read_config(folder) == plain(config.recipe)
+        if resume_from and as_before and is_complete(folder):
+            steps = read_summary(folder)["fit"].get("steps", 0)
             print_result(
-                f"{name} is complete: {steps:,} steps. To train on, raise --trainer.max_steps; to "
-                f"score it again: tfzoo test {name}"
+                f"{shown} is complete: {steps:,} steps. To train on, raise --trainer.max_steps; to "
+                f"score it again: tfzoo test {shown}"
             )
             return 0
-        run = TrainingRun(config, place, environment(["fit", *args]), resume_from)
+        training = TrainingRun(config, folder, args, resume_from)
         task, data = prepare(config)
         loaded = load_weights(task, source) if source and not resume_from else []
         if not rank():
-            write_config(place, config.recipe)
-        notify(f"run: {relative_path(place)}")
+            write_config(folder, config.recipe)
+        notify(f"run: {shown}")
         if resume_from:
             notify(f"goes on from {relative_path(resume_from)}")
         for line in loaded:
@@ -101,8 +103,8 @@ def train(config: Config, folder: str | None, args: list[str], source: str | Non
         if not rank():
             warn_of_longest_batch(config, task.tokenizer, data)
         with launching(["fit", *args]):
-            code = run.run(task, data)
-        run.print_results(args)
+            code = training.run(task, data)
+        training.print_results()
         return code
 
 
@@ -126,7 +128,7 @@ class TrainingRun:
     Args:
         config: the resolved configuration.
         folder: the run's folder.
-        environment: what ``summary.json`` records of :func:`tfzoo.runs.folder.environment`.
+        args: the arguments of ``tfzoo fit``.
         resume_from: the checkpoint to resume from, or None to start from step 0.
 
     Raises:
@@ -141,10 +143,11 @@ class TrainingRun:
         self,
         config: Config,
         folder: Path,
-        environment: dict[str, Any],
+        args: list[str],
         resume_from: Path | None = None,
     ) -> None:
-        self.config, self.folder, self.environment = config, folder, environment
+        self.config, self.folder, self.args = config, folder, args
+        self.environment = environment(["fit", *args])
         self.resume_from = resume_from
         self.ended = "not started"
         self.test_scores: dict[str, float] = {}
@@ -335,19 +338,17 @@ class TrainingRun:
             **self.environment,
         }
 
-    def print_results(self, args: list[str]) -> None:
-        """Print a table of the results and the commands to go on with; ``args`` are the arguments
-        of ``tfzoo fit``.
-        """
+    def print_results(self) -> None:
+        """Print a table of the results and the commands to go on with."""
         title = f"{self.config.recipe['task']} {self.config.name}: {self.ended}"
         try:
-            print_table(self._table(args), title)
+            print_table(self._table(), title)
             if line := self.task.compare_with_baselines(self.data, self.test_scores):
                 print_result(line)
         except Exception:  # an error in the report does not change the result of the training
             traceback.print_exc()
 
-    def _table(self, args: list[str]) -> list[tuple[str, str]]:
+    def _table(self) -> list[tuple[str, str]]:
         section = self.fit_section()
         rows = [
             ("steps", f"{section['steps']:,}"),
@@ -374,8 +375,8 @@ class TrainingRun:
             rows.append(("checkpoint", relative_path(self.checkpoint)))
             rows.append((command, f"{written(example_text(self.data))} | tfzoo {command} {folder}"))
         if (self.last.folder / checkpoints.LAST).exists():
-            has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in args)
-            again = ["tfzoo", "fit", *args, *([] if has_folder else ["--run", folder])]
+            has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.args)
+            again = ["tfzoo", "fit", *self.args, *([] if has_folder else ["--run", folder])]
             rows.append(("go on", shlex.join(again)))
         return rows
 
