@@ -89,7 +89,7 @@ class Events:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        from tfzoo.runs import checkpoint_io
+        from tfzoo.training import checkpoint_io
 
         events = self
 
@@ -137,7 +137,7 @@ def undisturbed() -> Iterator[None]:
 @contextmanager
 def at_event(number: int, of_save: int, seen: Path | None = None) -> Iterator[None]:
     """Die at a file event of a certain save; with ``seen``, only note the events of that save."""
-    from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
+    from tfzoo.training.checkpoint_io import AtomicCheckpointIO
 
     saves, save = 0, AtomicCheckpointIO.save_checkpoint
 

@@ -16,8 +16,8 @@ import torch
 
 from benchmarks.kill import Events
 from tfzoo.errors import BadRun
-from tfzoo.runs.checkpoint_io import AtomicCheckpointIO, remove_leftovers
 from tfzoo.runs.checkpoints import newest, read
+from tfzoo.training.checkpoint_io import AtomicCheckpointIO, remove_leftovers
 
 
 def content(batches: int, value: float = 1.0) -> dict[str, Any]:

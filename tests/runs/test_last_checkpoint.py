@@ -11,8 +11,8 @@ import pytest
 
 from tfzoo import TranslationTask
 from tfzoo.commands.main import main
-from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
 from tfzoo.runs.checkpoints import newest, read, unfit
+from tfzoo.training.checkpoint_io import AtomicCheckpointIO
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

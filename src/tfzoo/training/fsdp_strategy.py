@@ -21,7 +21,7 @@ from tfzoo.base import adapters
 from tfzoo.errors import BadRun
 from tfzoo.models.fsdp import load_full_state, reshard, unshard
 from tfzoo.runs import checkpoints, sharded_files
-from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
+from tfzoo.training.checkpoint_io import AtomicCheckpointIO
 
 NAME = "fsdp2"
 

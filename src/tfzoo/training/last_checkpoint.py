@@ -11,8 +11,8 @@ from typing import Any
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import Checkpoint
 
-from tfzoo.runs.checkpoint_io import remove_leftovers
 from tfzoo.runs.checkpoints import LAST
+from tfzoo.training.checkpoint_io import remove_leftovers
 from tfzoo.training.host_group import HostGroup
 
 

@@ -29,8 +29,8 @@ from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
 from tfzoo.config.merge import as_list
 from tfzoo.errors import BadRecipe
 from tfzoo.runs import memory
-from tfzoo.runs.checkpoint_io import AtomicCheckpointIO
 from tfzoo.training import fsdp_strategy, tracking
+from tfzoo.training.checkpoint_io import AtomicCheckpointIO
 
 DISABLED_BY = {
     "enable_progress_bar": lightning_callbacks.ProgressBar,
