@@ -96,8 +96,9 @@ def measure(kind: str, text: Path) -> None:
     import datasets
     from tokenizers import Tokenizer
 
+    from tfzoo.base import cache
     from tfzoo.base.registry import create
-    from tfzoo.data import cache, classification  # noqa: F401  # imported before time begins
+    from tfzoo.data import classification  # noqa: F401  # imported before time begins
 
     datasets.disable_progress_bars()
     encode: Any = None

@@ -18,10 +18,10 @@ FILES = sorted(ROOT.rglob("*.py"))
 FLOORS = {
     0: ("errors", "__init__"),
     1: ("base", "contracts", "masks"),
-    2: ("attention", "weighting", "norm", "position", "feedforward", "residual", "pooling"),
+    2: ("attention", "weighting", "norm", "position", "feedforward", "residual", "pooling", "runs"),
     3: ("models", "search"),
     4: ("mixer", "swapping"),
-    5: ("data", "learning", "tasks", "runs", "plots"),
+    5: ("data", "learning", "tasks", "plots"),
     6: ("config", "costs", "exporting", "testing"),
     7: ("training", "serving"),
     8: ("sweep",),

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tfzoo.base import cache
 from tfzoo.commands import doctor
 from tfzoo.commands.main import main
-from tfzoo.data import cache
 
 
 def test_a_sound_installation_has_nothing_to_mend(capsys: pytest.CaptureFixture[str]) -> None:

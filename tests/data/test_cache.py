@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfzoo.data import cache
+from tfzoo.base import cache
 from tfzoo.errors import TfzooError
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from tfzoo.data import cache, prepare
+from tfzoo.base import cache
+from tfzoo.data import prepare
 from tfzoo.data.classification import ClassificationData, Vocabulary
 from tfzoo.data.inference_batches import text_batches
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfzoo.data import cache, lines
+from tfzoo.base import cache
+from tfzoo.data import lines
 from tfzoo.data.classification import ClassificationData
 
 FLIPS = 34

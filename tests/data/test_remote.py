@@ -17,9 +17,10 @@ from typing import Any
 import fsspec
 import pytest
 
+from tfzoo.base import cache
 from tfzoo.commands.main import main
 from tfzoo.config.security import check_values
-from tfzoo.data import cache, remote
+from tfzoo.data import remote
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.text import find_texts
 from tfzoo.data.translation import TranslationData

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tfzoo.data import cache
+from tfzoo.base import cache
 from tfzoo.data.inference_batches import translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.translation import TranslationData

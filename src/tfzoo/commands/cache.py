@@ -21,7 +21,8 @@ def run(args: list[str]) -> int:
     given = parser.parse(args)
     if given is None:
         return 0
-    from tfzoo.data import cache, remote
+    from tfzoo.base import cache
+    from tfzoo.data import remote
 
     print_result(f"{cache.folder()}  {readable(cache.size())}")
     for address, size in remote.copies():

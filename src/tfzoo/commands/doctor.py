@@ -124,7 +124,7 @@ def devices() -> Iterator[Finding]:
 
 def cache() -> Finding:
     """The cache: its folder, its size, and whether it can be written."""
-    from tfzoo.data import cache
+    from tfzoo.base import cache
 
     folder = cache.folder()
     beside = next(path for path in (folder, *folder.parents) if path.exists())

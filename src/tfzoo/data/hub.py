@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfzoo.data import cache
+from tfzoo.base import cache
 from tfzoo.data.pairs import names_of
 from tfzoo.data.table import NESTED, cell, no_column
 from tfzoo.errors import BadData, BadOption, UnknownName

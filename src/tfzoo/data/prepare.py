@@ -12,8 +12,8 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from tfzoo.base import cache
 from tfzoo.base.registry import Spec, create, registry
-from tfzoo.data import cache
 from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.encoded import Encoded, Writer
 from tfzoo.data.progress import watched

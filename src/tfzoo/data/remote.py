@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from tfzoo.data import cache
+from tfzoo.base import cache
 from tfzoo.data.hosts import Refused, refusal_of_recipe
 from tfzoo.errors import BadData, BadOption, listing
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tfzoo.data import cache
+from tfzoo.base import cache
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import pretrained
 
