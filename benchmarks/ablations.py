@@ -35,7 +35,7 @@ from tfzoo.sweep.repeats import OF_VERDICTS, Repeats, repeats
 from tfzoo.sweep.report.heat import sign
 from tfzoo.sweep.report.numbers import NONE, format_interval, format_mean, format_memory
 from tfzoo.sweep.report.repeated import differences, summary
-from tfzoo.sweep.runs import FILE, Row, read_csv
+from tfzoo.sweep.runs_csv import FILE, Row, read_csv
 from tfzoo.sweep.sentences import format_p
 
 ROOT = Path(__file__).parent.parent

@@ -11,7 +11,7 @@ from benchmarks.ablations import SWEEPS
 from tfzoo.config.sources import read_yaml
 from tfzoo.sweep.judge import Verdicts, judge
 from tfzoo.sweep.plan import Plan, parse
-from tfzoo.sweep.runs import read_csv
+from tfzoo.sweep.runs_csv import read_csv
 
 
 @dataclass(frozen=True)

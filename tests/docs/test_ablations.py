@@ -20,7 +20,7 @@ from benchmarks.ablations import (
 )
 from tfzoo.config.sources import read_yaml
 from tfzoo.sweep.plan import parse
-from tfzoo.sweep.runs import read_csv, write_csv
+from tfzoo.sweep.runs_csv import read_csv, write_csv
 
 FILES = sorted(SWEEPS.glob("*.yaml"))
 

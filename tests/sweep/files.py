@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tfzoo.sweep import cell, state
+from tfzoo.sweep import execution, state
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
 from tfzoo.training.signals import PAUSE
@@ -73,7 +73,7 @@ class Trainings:
         self.untrained_loss: float | None = None
         self.seconds = 20.0
         """What each takes, of which ``fit`` records 2."""
-        patch.setattr(cell, "spawn", self.spawn)
+        patch.setattr(execution, "spawn", self.spawn)
 
     def spawn(self, run: Run, plan: Plan, environment: Any, *args: Any) -> int:
         self.trained.append(run.name)

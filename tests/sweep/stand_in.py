@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tfzoo.sweep import job, plan, state
-from tfzoo.sweep.folder import SWEEP
+from tfzoo.sweep.creation import SWEEP
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
 

@@ -14,9 +14,8 @@ from tests.sweep.test_judge import AXES, GRID, SCORES, grid, of, rows
 from tfzoo.sweep.design import UNDECLARED
 from tfzoo.sweep.effects import axis_name, cells
 from tfzoo.sweep.judge import decide, judge
-from tfzoo.sweep.outcome import Outcome
-from tfzoo.sweep.paired import detectable, holm, interval, seeds_needed
-from tfzoo.sweep.scores import gather
+from tfzoo.sweep.paired import Outcome, detectable, holm, interval, seeds_needed
+from tfzoo.sweep.scores_by_seed import gather
 
 
 def pruned_grid() -> list[dict[str, Any]]:

@@ -16,9 +16,9 @@ import tfzoo
 from tests.docs.pages import blocks
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, BadRecipe, TfzooError
-from tfzoo.sweep import cell, job, train_module
+from tfzoo.sweep import execution, job, train_module
 from tfzoo.sweep.load import load
-from tfzoo.sweep.runs import table
+from tfzoo.sweep.runs_csv import table
 
 PAGE = "docs/swap.md"
 MODULE = next(block.text for block in blocks(PAGE, "python") if "# mine.py" in block.text)
@@ -49,7 +49,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
         metrics = [metric.name for metric in (plan.metric, *plan.also)]
         return train_module.main(run.folder, plan.module, plan.data, metrics)
 
-    monkeypatch.setattr(cell, "spawn", spawn)
+    monkeypatch.setattr(execution, "spawn", spawn)
 
 
 def sweep(**changes: Any) -> str:

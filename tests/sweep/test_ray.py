@@ -18,7 +18,7 @@ from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import holding
-from tfzoo.sweep import job, plan, ray, runs, state
+from tfzoo.sweep import job, plan, ray, runs_csv, state
 from tfzoo.sweep.job import Ended, RetryPolicy
 from tfzoo.sweep.resources import gpus_per_run, threads_per_run
 
@@ -118,7 +118,7 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path
 def rows(folder: Path) -> list[dict[str, Any]]:
     return [
         {key: value for key, value in row.items() if key not in MEASURED}
-        for row in runs.table(folder)
+        for row in runs_csv.table(folder)
     ]
 
 

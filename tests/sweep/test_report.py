@@ -19,7 +19,7 @@ from tfzoo.sweep.report import write
 from tfzoo.sweep.report.curves import band
 from tfzoo.sweep.report.svg import Scale, limits, mark, tag
 from tfzoo.sweep.results import gather
-from tfzoo.sweep.runs import read_csv, table
+from tfzoo.sweep.runs_csv import read_csv, table
 
 EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 

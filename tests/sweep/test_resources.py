@@ -12,7 +12,7 @@ from tests.sweep.files import sweep_file
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.folder import write_config
 from tfzoo.sweep import local, resources, state
-from tfzoo.sweep.folder import create
+from tfzoo.sweep.creation import create
 from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.resources import slots, warn_of_other_threads

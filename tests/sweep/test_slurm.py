@@ -19,7 +19,7 @@ from submitit.slurm.slurm import SlurmInfoWatcher, SlurmJob
 from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption
 from tfzoo.sweep import job, slurm, state
-from tfzoo.sweep.module import NoMetric
+from tfzoo.sweep.own_module import NoMetric
 from tfzoo.sweep.plan import Budget
 
 COMMANDS = Path(__file__).with_name("slurm_commands.py")

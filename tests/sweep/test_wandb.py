@@ -13,8 +13,8 @@ from wandb.proto.wandb_internal_pb2 import Record
 from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep
 from tfzoo.commands.sweep import make_parser
-from tfzoo.sweep import cell, local, state
-from tfzoo.sweep.folder import create
+from tfzoo.sweep import execution, local, state
+from tfzoo.sweep.creation import create
 from tfzoo.sweep.load import load
 from tfzoo.sweep.wandb import export
 
@@ -63,7 +63,7 @@ def test_a_training_gets_its_group_its_threads_and_no_rank(
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     (run,) = sweep.runs
     run.folder.mkdir(parents=True)
-    assert cell.spawn(run, sweep.plan, {"OMP_NUM_THREADS": "3"}, cell.Stop(), start) == 0
+    assert execution.spawn(run, sweep.plan, {"OMP_NUM_THREADS": "3"}, execution.Stop(), start) == 0
     ((words, env),) = started
     assert words[-4:] == ["--run", str(run.folder), "--seed=1", "--model.norm=layer"]
     assert (env["WANDB_RUN_GROUP"], env["OMP_NUM_THREADS"], "RANK" in env) == ("tiny", "3", False)

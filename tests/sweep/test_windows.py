@@ -12,7 +12,7 @@ import pytest
 
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadOption
-from tfzoo.sweep import cell, job, local, state
+from tfzoo.sweep import execution, job, local, state
 from tfzoo.sweep.load import load
 
 
@@ -32,7 +32,7 @@ def test_without_process_groups_a_training_is_stopped_by_its_pipe(
 ) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     monkeypatch.delattr(os, "killpg")
-    cell.send(child, cell.SIGKILL)
+    execution.send(child, execution.SIGKILL)
     assert child.wait(20) == 1, "its standard input ended"
 
 

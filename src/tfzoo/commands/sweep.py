@@ -57,7 +57,7 @@ def run(args: list[str]) -> int:
     plan = load(given.file, trust=given.trust, seeds=seeds)
     folder = sweep_folder(plan, given.run)
     if seeds:
-        import_module("tfzoo.sweep.folder").check_seeds(plan, folder)
+        import_module("tfzoo.sweep.creation").check_seeds(plan, folder)
     if given.export:
         if plan.module or plan.prune:
             raise TfzooError("--export wandb is for the sweep of a recipe, without prune")

@@ -18,7 +18,7 @@ from tfzoo.errors import BadData
 from tfzoo.sweep import effects
 from tfzoo.sweep.effects import Axes
 from tfzoo.sweep.paired import ALPHA, correct, selected_level
-from tfzoo.sweep.scores import Setting, parse_number, parse_seed
+from tfzoo.sweep.scores_by_seed import Setting, parse_number, parse_seed
 from tfzoo.sweep.sentences import (
     format_corrected,
     format_estimate,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfzoo.sweep.paired import has_variance
-from tfzoo.sweep.scores import BySeed, Scores, Setting
+from tfzoo.sweep.scores_by_seed import BySeed, Scores, Setting
 from tfzoo.sweep.sequential import FIRST
 
 Axes = Mapping[str, Sequence[str]]

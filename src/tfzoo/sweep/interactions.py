@@ -12,7 +12,7 @@ from tfzoo.sweep import effects
 from tfzoo.sweep.design import UNDECLARED, Design
 from tfzoo.sweep.effects import Axes, axis_name
 from tfzoo.sweep.paired import ALPHA, correct, has_variance, interval, selected_level
-from tfzoo.sweep.scores import Scores, Setting, gather
+from tfzoo.sweep.scores_by_seed import Scores, Setting, gather
 from tfzoo.sweep.sentences import format_corrected, format_estimate, format_size, hint
 from tfzoo.sweep.sequential import FIRST
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from tfzoo.errors import BadOption
 from tfzoo.sweep import state, supervisor
-from tfzoo.sweep.folder import SWEEP
-from tfzoo.sweep.module import NoMetric
+from tfzoo.sweep.creation import SWEEP
+from tfzoo.sweep.own_module import NoMetric
 from tfzoo.sweep.state import STOPPED, Run, Status
 
 IS_POSIX = os.name == "posix"

@@ -13,17 +13,18 @@ from tfzoo.sweep import effects, sentences
 from tfzoo.sweep.design import UNDECLARED, Design
 from tfzoo.sweep.diverged import Divergence, divergences
 from tfzoo.sweep.effects import Axes, Comparison
-from tfzoo.sweep.outcome import Mode, Outcome
 from tfzoo.sweep.paired import (
     ALPHA,
     CLEAR,
+    Mode,
+    Outcome,
     correct,
     equivalence,
     has_variance,
     interval,
     selected_level,
 )
-from tfzoo.sweep.scores import Scores, Setting, gather
+from tfzoo.sweep.scores_by_seed import Scores, Setting, gather
 from tfzoo.sweep.sequential import FIRST
 
 Verdict = Literal["baseline", "better", "worse", "equivalent", "not yet known", "not judged"]

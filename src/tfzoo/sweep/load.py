@@ -16,7 +16,7 @@ from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import task_class
 from tfzoo.config.sources import ConfigSource, find_recipe, load_recipe, parse_arguments, read_yaml
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
-from tfzoo.sweep.module import module_settings
+from tfzoo.sweep.own_module import module_settings
 from tfzoo.sweep.plan import Cell, Plan, parse
 
 

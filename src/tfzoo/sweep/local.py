@@ -15,7 +15,7 @@ from typing import Any
 from tfzoo.base.terminal import notify
 from tfzoo.errors import TfzooError
 from tfzoo.sweep import processes, prune
-from tfzoo.sweep.cell import Notify, Stop, execute, inherited
+from tfzoo.sweep.execution import Notify, Stop, execute, inherited
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.processes import Start, WarmParent
 from tfzoo.sweep.resources import slots, warn_of_other_threads

@@ -12,7 +12,7 @@ from typing import Any
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep import state
 from tfzoo.sweep.design import Design
-from tfzoo.sweep.runs import SweepFolder
+from tfzoo.sweep.runs_csv import SweepFolder
 
 FILE = "judged.json"
 

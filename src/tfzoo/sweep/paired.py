@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,8 @@ EQUAL = 1e-6
 """Values closer than this, relative to the largest, count as equal: runs compute in fp32."""
 
 Floats = NDArray[np.float64]
+Mode = Literal["min", "max"]
+"""Whether a lower or a higher score is better."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,27 @@ class Interval:
     low: Any
     high: Any
     p: Any
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Interval and p of no difference, and p of a difference within the margin (None without one),
+    both also after Holm's correction for all comparisons of the metric.
+    """
+
+    test: Interval
+    p_corrected: float
+    p_equivalent: float | None
+    p_equivalent_corrected: float | None
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Whether the difference was shown to lie within the margin."""
+        return self.p_equivalent_corrected is not None and self.p_equivalent_corrected < ALPHA
+
+    def direction(self, mode: Mode) -> Literal["better", "worse"]:
+        """On which side of the baseline the mean lies."""
+        return "better" if (self.test.mean < 0) == (mode == "min") else "worse"
 
 
 def interval(values: ArrayLike, alpha: float = ALPHA, most: int | None = None) -> Interval:

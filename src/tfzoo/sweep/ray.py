@@ -12,7 +12,7 @@ from tfzoo.base import adapters
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.sweep import job, state
-from tfzoo.sweep.cell import Notify, Stop
+from tfzoo.sweep.execution import Notify, Stop
 from tfzoo.sweep.job import CHECKPOINT_SECONDS, POLL_SECONDS, Ended, Job, RetryPolicy, load_library
 from tfzoo.sweep.local import signals
 from tfzoo.sweep.plan import Plan

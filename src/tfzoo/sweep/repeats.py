@@ -14,9 +14,8 @@ from tfzoo.sweep import effects
 from tfzoo.sweep.design import UNDECLARED, Design
 from tfzoo.sweep.effects import Axes
 from tfzoo.sweep.judge import Judged, judge
-from tfzoo.sweep.outcome import Mode
-from tfzoo.sweep.paired import ALPHA, correct
-from tfzoo.sweep.scores import gather, parse_seed
+from tfzoo.sweep.paired import ALPHA, Mode, correct
+from tfzoo.sweep.scores_by_seed import gather, parse_seed
 
 Outcome = Literal[
     "held",

@@ -75,7 +75,7 @@ def available_cores() -> int:
 def warn_of_other_threads(plan: Plan, folder: Path, threads: int) -> None:
     """Say so if runs in the folder were trained with another number of CPU threads.
 
-    Only where the sweep file leaves ``threads`` open; :func:`tfzoo.sweep.folder.check_unchanged`
+    Only where the sweep file leaves ``threads`` open; :func:`tfzoo.sweep.creation.check_unchanged`
     refuses a changed ``threads`` of the file.
     """
     if plan.threads:

@@ -13,14 +13,14 @@ from tfzoo.errors import BadRun, UnknownName
 from tfzoo.runs.folder import set_values
 from tfzoo.sweep import effects, looks
 from tfzoo.sweep.bootstrap import Bootstrap, bootstrap
+from tfzoo.sweep.creation import differences
 from tfzoo.sweep.design import parse_margin
-from tfzoo.sweep.folder import differences
 from tfzoo.sweep.interactions import Dependence, interactions
 from tfzoo.sweep.judge import Judged, Verdicts, judge
 from tfzoo.sweep.layout import STATUS_COLUMNS
 from tfzoo.sweep.plan import Metric
 from tfzoo.sweep.repeats import Repeats, repeats
-from tfzoo.sweep.runs import Row, SweepFolder, align, table
+from tfzoo.sweep.runs_csv import Row, SweepFolder, align, table
 
 COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune", "prune")
 """Keys of the sweep file that must be equal for two folders to be merged."""

@@ -8,8 +8,7 @@ from statistics import fmean, median, stdev
 
 from tfzoo.sweep.design import Design
 from tfzoo.sweep.effects import Comparison
-from tfzoo.sweep.outcome import Mode, Outcome
-from tfzoo.sweep.paired import ALPHA, CLEAR, MAX_SEEDS, detectable, seeds_needed
+from tfzoo.sweep.paired import ALPHA, CLEAR, MAX_SEEDS, Mode, Outcome, detectable, seeds_needed
 from tfzoo.sweep.sequential import FIRST
 
 MIN_EFFECT = 0.01

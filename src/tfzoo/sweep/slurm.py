@@ -17,10 +17,10 @@ from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep import job, state
-from tfzoo.sweep.cell import Notify, Stop
+from tfzoo.sweep.execution import Notify, Stop
 from tfzoo.sweep.job import POLL_SECONDS, Ended, Job, RetryPolicy, batches, load_library
 from tfzoo.sweep.local import signals
-from tfzoo.sweep.module import NoMetric
+from tfzoo.sweep.own_module import NoMetric
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.state import Run

@@ -13,12 +13,12 @@ from tfzoo.base.terminal import notify, print_error, print_result, relative_path
 from tfzoo.errors import BadOption
 from tfzoo.runs.folder import is_complete
 from tfzoo.runs.lock import Held, holding
-from tfzoo.sweep import cell, folder, local, prune, state, tune
+from tfzoo.sweep import creation, execution, local, prune, state, tune
+from tfzoo.sweep.live_table import Table
 from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.report import write
 from tfzoo.sweep.state import Run
-from tfzoo.sweep.table import Table
 
 
 def start(
@@ -51,7 +51,7 @@ def start(
             f"{made.file}: prune compares all runs before they go on, which the command does on "
             "this machine: leave out --engine, or remove prune"
         )
-    folder.create(made, path, stored_command(arguments))
+    creation.create(made, path, stored_command(arguments))
     runs = state.planned_runs(made, path)
     prune.check_unchanged(made, path)
     if retry:
@@ -96,10 +96,10 @@ def start_one(
         )
     where = sweep_folder(made, path)
     if seeds:
-        folder.check_seeds(made, where)
-    if not folder.is_created(made, where):
+        creation.check_seeds(made, where)
+    if not creation.is_created(made, where):
         made = load(file, trust=trust, seeds=seeds)
-        folder.create(made, where, stored_command(arguments))
+        creation.create(made, where, stored_command(arguments))
     chosen = made.cells[number // len(made.seeds)]
     runs = [one for one in state.planned_runs(made, where) if one.number == number]
     if not runs:
@@ -128,7 +128,7 @@ def forget_failures(made: Plan, runs: list[Run]) -> None:
             continue
         with suppress(Held), holding(one.folder):
             if is_complete(one.folder):
-                cell.clear(one.folder)
+                execution.clear(one.folder)
             else:
                 (one.folder / state.FAILED).unlink()
 

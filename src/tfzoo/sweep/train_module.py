@@ -26,7 +26,7 @@ from tfzoo.base.terminal import notify, print_error, silence_lightning
 from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.runs.folder import environment, peak_memory, read_config, write_summary
 from tfzoo.swapping.swap import SWAPPED
-from tfzoo.sweep.module import NoMetric, load_class
+from tfzoo.sweep.own_module import NoMetric, load_class
 from tfzoo.training.swap_parts import SwapParts
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}

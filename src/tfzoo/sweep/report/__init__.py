@@ -10,7 +10,7 @@ from tfzoo.sweep import looks
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
 from tfzoo.sweep.results import Results, gather
-from tfzoo.sweep.runs import FILE, write_csv
+from tfzoo.sweep.runs_csv import FILE, write_csv
 
 
 def write(folders: Sequence[str | Path]) -> list[Path]:

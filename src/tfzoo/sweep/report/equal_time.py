@@ -9,13 +9,13 @@ from statistics import median
 import numpy as np
 
 from tfzoo.sweep.judge import judge
-from tfzoo.sweep.outcome import Mode
+from tfzoo.sweep.paired import Mode
 from tfzoo.sweep.repeats import of
 from tfzoo.sweep.report.curves import Curve, choose, read_curves
 from tfzoo.sweep.report.heat import difference
 from tfzoo.sweep.report.numbers import format_duration
 from tfzoo.sweep.results import CellResult, Results
-from tfzoo.sweep.runs import Row
+from tfzoo.sweep.runs_csv import Row
 
 HEADS = ("", "steps by then", "difference after equal steps", "difference after equal time")
 

@@ -11,8 +11,8 @@ from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadRun
 from tfzoo.runs.folder import read_config
 from tfzoo.runs.lock import holding
-from tfzoo.sweep import cell, runs, start, state, tune
-from tfzoo.sweep.folder import check_unchanged
+from tfzoo.sweep import execution, runs_csv, start, state, tune
+from tfzoo.sweep.creation import check_unchanged
 from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.state import Run
@@ -46,7 +46,8 @@ def test_a_run_is_trained_once(plan: Plan, tmp_path: Path, trainings: Trainings)
     assert state.status(run) == "missing"
     told: list[str] = []
     assert [
-        cell.execute(run, plan, on_change=lambda _, status: told.append(status)) for _ in range(2)
+        execution.execute(run, plan, on_change=lambda _, status: told.append(status))
+        for _ in range(2)
     ] == ["completed"] * 2
     assert trainings.trained == ["norm=layer seed 1"]
     assert told == ["running", "completed"]
@@ -57,11 +58,11 @@ def test_a_run_that_did_not_test_is_not_complete(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
-    cell.execute(run, plan)
+    execution.execute(run, plan)
     summary = json.loads((run.folder / "summary.json").read_text())
     (run.folder / "summary.json").write_text(json.dumps({"fit": summary["fit"]}))
     assert state.status(run) == "stopped"
-    assert cell.execute(run, plan) == "completed"
+    assert execution.execute(run, plan) == "completed"
     assert len(trainings.trained) == 2
 
 
@@ -72,7 +73,7 @@ def test_two_processes_do_not_work_on_one_run(
     run.folder.mkdir(parents=True)
     with holding(run.folder):
         assert state.status(run) == "running"
-        assert cell.execute(run, plan) == "running"
+        assert execution.execute(run, plan) == "running"
     assert trainings.trained == []
 
 
@@ -81,7 +82,7 @@ def test_a_failed_run_says_why_and_stays_failed(
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = 1
-    assert [cell.execute(run, plan) for _ in range(2)] == ["failed", "failed"]
+    assert [execution.execute(run, plan) for _ in range(2)] == ["failed", "failed"]
     assert reason(run) == "it broke"
     assert len(trainings.trained) == 1
 
@@ -91,7 +92,7 @@ def test_a_killed_run_goes_on_once_by_itself(
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = -9
-    assert cell.execute(run, plan) == "failed"
+    assert execution.execute(run, plan) == "failed"
     assert len(trainings.trained) == 2
     assert "SIGKILL twice" in reason(run)
 
@@ -102,9 +103,9 @@ def test_a_run_that_was_stopped_is_named_so(
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = code
-    assert cell.execute(run, plan) == "stopped"
+    assert execution.execute(run, plan) == "stopped"
     trainings.codes.clear()
-    assert cell.execute(run, plan) == "completed"
+    assert execution.execute(run, plan) == "completed"
 
 
 def test_a_run_whose_score_is_no_number_diverged(
@@ -112,7 +113,7 @@ def test_a_run_whose_score_is_no_number_diverged(
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
     trainings.scores[run.folder.name] = None
-    assert cell.execute(run, plan) == "failed"
+    assert execution.execute(run, plan) == "failed"
     assert reason(run) == "diverged: val/loss is not finite"
 
 
@@ -128,7 +129,7 @@ def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
     run = state.planned_runs(plan, tmp_path)[0]
     trainings.untrained_loss = 2.3
     trainings.losses = [2.3, 0.1, 0.1, 9.0, 0.1, 0.1, last - 0.5, last + 0.5]
-    assert cell.execute(run, plan) == ends
+    assert execution.execute(run, plan) == ends
     if ends == "failed":
         assert reason(run) == (
             "diverged: train/loss is 2.31 at the end, no better than that of an untrained model "
@@ -136,7 +137,10 @@ def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
         )
         assert start.print_outcome(plan, [run], []) == 0, "which is a result"
         assert "0 of 1 runs completed, 0 failed, 1 diverged; " in capsys.readouterr().out
-        assert runs.outcome(run.folder, {}) == ("diverged", reason(run).removeprefix("diverged: "))
+        assert runs_csv.outcome(run.folder, {}) == (
+            "diverged",
+            reason(run).removeprefix("diverged: "),
+        )
 
 
 @pytest.mark.parametrize(
@@ -160,15 +164,15 @@ def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
 def test_a_run_that_could_say_nothing_itself_is_known_by_its_last_words(
     tmp_path: Path, output: str, code: int, said: str
 ) -> None:
-    (tmp_path / cell.OUTPUT).write_text(output)
-    assert cell.exit_reason(tmp_path, code).startswith(said)
+    (tmp_path / execution.OUTPUT).write_text(output)
+    assert execution.exit_reason(tmp_path, code).startswith(said)
 
 
 def test_a_run_of_other_settings_is_not_touched(
     plan: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
     run = state.planned_runs(plan, tmp_path)[0]
-    cell.execute(run, plan)
+    execution.execute(run, plan)
     other = load(sweep_file(tmp_path, overrides={"trainer.max_steps": 5}))
     with pytest.raises(BadRun, match=r"other settings: trainer.max_steps was 4, is 5"):
         check_unchanged(state.planned_runs(other, tmp_path)[0], other)
@@ -180,7 +184,7 @@ def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(
     run = state.planned_runs(plan, tmp_path)[0]
     (run.folder / "checkpoints").mkdir(parents=True)
     (run.folder / "checkpoints/last.ckpt").write_bytes(b"torn")
-    assert cell.execute(run, plan) == "completed"
+    assert execution.execute(run, plan) == "completed"
     assert not (run.folder / "checkpoints").exists()
 
 
@@ -189,7 +193,7 @@ def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(
 ) -> None:
     trainings.scores = {"norm=layer/tune/0.003": 0.5, "norm=rms/tune/0.001": 0.5}
     runs = state.planned_runs(tuning, tmp_path)
-    assert {cell.execute(run, tuning) for run in runs} == {"completed"}
+    assert {execution.execute(run, tuning) for run in runs} == {"completed"}
     assert len(trainings.trained) == 2 * 2 + 4
     chosen = {
         run.cell.name: json.loads((run.folder.parent / tune.FILE).read_text()) for run in runs
@@ -209,19 +213,19 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
 ) -> None:
     trainings.codes, trainings.scores = {"tune/0.001": 1, "norm=rms/tune": 1}, {"tune/0.003": 9.0}
     layer, rms = state.planned_runs(tuning, tmp_path)[:2]
-    assert cell.execute(layer, tuning) == "completed"
+    assert execution.execute(layer, tuning) == "completed"
     assert read_config(layer.folder)["optim"]["lr"] == 0.003
-    assert cell.execute(rms, tuning) == "failed"
+    assert execution.execute(rms, tuning) == "failed"
     assert reason(rms) == "no value of optim.lr could be trained: 0.001: it broke; 0.003: it broke"
 
 
 def test_values_tried_before_are_not_mixed_with_others(
     tuning: Plan, tmp_path: Path, trainings: Trainings
 ) -> None:
-    cell.execute(state.planned_runs(tuning, tmp_path)[0], tuning)
+    execution.execute(state.planned_runs(tuning, tmp_path)[0], tuning)
     other = load(sweep_file(tmp_path, tune={"key": "optim.lr", "values": [1e-3, 9e-3]}))
     with pytest.raises(BadRun, match=r"was tuned with optim.lr \['0.001', '0.003'\]"):
-        cell.execute(state.planned_runs(other, tmp_path)[2], other)
+        execution.execute(state.planned_runs(other, tmp_path)[2], other)
 
 
 def test_no_value_is_chosen_after_a_signal_and_trials_of_another_process_are_waited_for(

@@ -19,9 +19,9 @@ from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify
 from tfzoo.runs.logged import FILE as METRICS
 from tfzoo.sweep import prune, state
-from tfzoo.sweep.cell import tail
-from tfzoo.sweep.estimate import format_clock, seconds_left, taken
+from tfzoo.sweep.execution import tail
 from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.preview import format_clock, seconds_left, taken
 from tfzoo.sweep.state import Run
 
 

@@ -17,8 +17,8 @@ from tfzoo.runs.files import remove_leftovers
 from tfzoo.runs.folder import CONFIG, is_complete, read_summary, write_config
 from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
 from tfzoo.runs.logged import logged_values
-from tfzoo.sweep import folder, processes, prune, state, tune
-from tfzoo.sweep.module import NoMetric
+from tfzoo.sweep import creation, processes, prune, state, tune
+from tfzoo.sweep.own_module import NoMetric
 from tfzoo.sweep.plan import Plan
 from tfzoo.sweep.processes import SIGKILL, Child, Start
 from tfzoo.sweep.state import DIVERGED, STOPPED, Run, Status
@@ -159,7 +159,7 @@ def ended(run: Run) -> Status | None:
 def prepare(run: Run, plan: Plan) -> None:
     """Prepare the folder: clear a run that cannot be resumed, and write the configuration."""
     remove_leftovers(run.folder)
-    folder.check_unchanged(run, plan)
+    creation.check_unchanged(run, plan)
     try:
         checkpoints.newest(run.folder)
     except BadRun:

@@ -18,7 +18,7 @@ from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import is_complete, read_config, read_summary
 from tfzoo.runs.logged import FILE as METRICS
 from tfzoo.sweep import prune, state, tune
-from tfzoo.sweep.folder import CELLS, SWEEP
+from tfzoo.sweep.creation import CELLS, SWEEP
 from tfzoo.sweep.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
 
 FILE = "runs.csv"
