@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.data import cache
+from tfzoo.base import cache
 from tfzoo.errors import BadOption, UnknownName
 from tfzoo.exporting import export
 from tfzoo.runs.requirements import require
