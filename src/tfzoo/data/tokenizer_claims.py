@@ -22,6 +22,38 @@ SPACE = {"prepend": " ", "content": " ", "start": 1, "stop": 0}
 """The options of normalizers and decoders."""
 
 
+PUBLISHED: dict[str, frozenset[str]] = {
+    "normalizer": frozenset(
+        {
+            *("BertNormalizer", "ByteLevel", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt"),
+            *("Precompiled", "Prepend", "Replace", "Sequence", "Strip", "StripAccents"),
+        }
+    ),
+    "pre_tokenizer": frozenset(
+        {
+            *("BertPreTokenizer", "ByteLevel", "CharDelimiterSplit", "Digits", "Metaspace"),
+            *("Punctuation", "Sequence", "Split", "UnicodeScripts", "Whitespace"),
+            "WhitespaceSplit",
+        }
+    ),
+    "decoder": frozenset(
+        {
+            *("BPEDecoder", "ByteFallback", "ByteLevel", "Fuse", "Metaspace", "Replace"),
+            *("Sequence", "Strip", "WordPiece"),
+        }
+    ),
+    "post_processor": frozenset(
+        {"BertProcessing", "ByteLevel", "RobertaProcessing", "Sequence", "TemplateProcessing"}
+    ),
+    "model": frozenset({"BPE", "Unigram", "WordLevel", "WordPiece"}),
+}
+"""The kinds of parts of published tokenizers."""
+PARTS = frozenset({"normalizers", "pretokenizers", "decoders", "processors"})
+"""The keys under which a sequence has its parts."""
+LONGEST = 2000
+"""The most characters of what a normalizer puts in, and of an expression that splits text."""
+
+
 class TooMuch(ValueError):
     """What a text asks for, and tfzoo's tokenizers do not."""
 
@@ -47,6 +79,33 @@ def check_claims(text: str, special: tuple[str, ...], patterns: tuple[str, ...])
     check_model(state.pop("model"), special)
     state.pop("version", None)
     check_rest(state, {}, "")
+
+
+def check_published_claims(text: str) -> None:
+    """Check the text of a published tokenizer: known kinds of parts, and no long texts in them.
+    What it takes is found by trying it.
+
+    Raises:
+        TooMuch: naming what it asks for.
+        ValueError: it is no JSON.
+    """
+    state = json.loads(text)
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise TooMuch("it is no tokenizer")
+    for name, kinds in PUBLISHED.items():
+        waiting = [state.get(name)]
+        while waiting:
+            part = waiting.pop()
+            if part is None:
+                continue
+            if not isinstance(part, dict) or part.get("type", "BPE") not in kinds:
+                raise TooMuch(f"it asks for the {name} {str(part)[:60]!r}")
+            for key, value in part.items():
+                if key in PARTS and isinstance(value, list):
+                    waiting += value
+                elif name not in ("model", "post_processor") and key != "precompiled_charsmap":
+                    if len(str(value)) > LONGEST:
+                        raise TooMuch(f"it asks for the {name}'s {key} {str(value)[:60]!r}")
 
 
 def check_rest(found: dict[str, Any], allowed: dict[str, Any], where: str) -> None:

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from typing import Any
 
 from tfzoo.data.library import PIECES, SPECIAL, WORDS, LibraryTokenizer
-from tfzoo.data.tokenizer_claims import TooMuch, check_claims
+from tfzoo.data.published_tokenizer import is_published, parts_of_state
+from tfzoo.data.tokenizer_claims import TooMuch, check_claims, check_published_claims
 from tfzoo.data.tokenizer_trial import MEMORY, REFUSED, SECONDS
+from tfzoo.data.tokenizers.pretrained import Pretrained
 
 LINES = ["one two three", "", " ", "A1 \u00e9\u4e2d\U0001f600 <0x0A>", "word " * 500, "x" * 2000]
 
@@ -26,8 +29,13 @@ def limit() -> None:
 
 def use(text: str) -> None:
     """Check what a tokenizer asks for; then load it, encode, and decode what it gave."""
-    check_claims(text, SPECIAL, (PIECES, WORDS))
-    tokenizer = LibraryTokenizer()
+    tokenizer: Any
+    if is_published(text):
+        check_published_claims(parts_of_state(text)[0])
+        tokenizer = Pretrained()
+    else:
+        check_claims(text, SPECIAL, (PIECES, WORDS))
+        tokenizer = LibraryTokenizer()
     tokenizer.restore(text)
     ids = tokenizer.encode(LINES)
     size = len(tokenizer)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 
+from tfzoo.base import bounded_files
 from tfzoo.errors import BadRun, listing
 from tfzoo.runs import bounds, hub, pretrained, sharded_files
 from tfzoo.runs.folder import similar_runs
@@ -216,7 +217,7 @@ def check_sums(path: Path) -> int:
     """Find a flipped bit or a truncated file, which ``torch.load`` alone accepts. Returns the
     number of bytes of the tensors in it.
     """
-    bounds.regular(path)
+    bounded_files.regular(path)
     try:
         with path.open("rb") as stream:
             start = stream.read(4)

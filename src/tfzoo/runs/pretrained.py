@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfzoo.base import bounded_files
 from tfzoo.base.values import leaves
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import bounds
@@ -91,8 +92,8 @@ def read(folder: Path) -> dict[str, Any]:
 
     path = folder / WEIGHTS
     try:
-        bounds.regular(path)
-        config = bounds.json_of(folder / CONFIG)
+        bounded_files.regular(path)
+        config = bounded_files.json_of(folder / CONFIG)
         if not isinstance(config, dict):
             raise BadRun(f"{folder / CONFIG} is no configuration of tfzoo")
         bounds.content(config, folder / CONFIG, 0)
@@ -157,7 +158,7 @@ def join_texts(tokenizer: Any, folder: Path) -> Any:
         if len(tokenizer) == 1 and isinstance(name, str):
             if not TOKENIZER.fullmatch(name):
                 raise BadRun(f"{folder / CONFIG} names the file {name!r}, which is no tokenizer's")
-            return bounds.text_of(folder / name, bounds.TEXT)
+            return bounded_files.text_of(folder / name, bounded_files.TEXT)
         return {key: join_texts(value, folder) for key, value in tokenizer.items()}
     return (
         [join_texts(one, folder) for one in tokenizer] if isinstance(tokenizer, list) else tokenizer

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
+from tfzoo.base import bounded_files
 from tfzoo.errors import BadRun
 from tfzoo.runs import bounds
 from tfzoo.runs.files import sync
@@ -120,7 +121,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def read_rest(path: Path) -> dict[str, Any]:
     """Everything but tensors of model and optimiser."""
-    bounds.regular(path / REST)
+    bounded_files.regular(path / REST)
     with (path / REST).open("rb") as stream:
         found = piece(stream, path)
     if not isinstance(found, dict):
@@ -135,7 +136,7 @@ def read_index(path: Path) -> Any:
             f"{path} is no complete checkpoint: its last file, {REST}, is missing. Use another "
             "checkpoint of the run"
         )
-    bounds.regular(path / INDEX, bounds.TEXT)
+    bounded_files.regular(path / INDEX, bounded_files.TEXT)
     try:
         with (path / INDEX).open("rb") as stream:
             bounds.operations(stream, path / INDEX)
@@ -169,7 +170,7 @@ def check(path: Path, index: Any) -> dict[tuple[str, tuple[int, ...]], Any]:
                 f"{path}: {INDEX} names {info.relative_path!r}, which is no file of the folder"
             )
         named[info.relative_path] += info.length
-        if named[info.relative_path] > bounds.regular(path / info.relative_path):
+        if named[info.relative_path] > bounded_files.regular(path / info.relative_path):
             raise BadRun(f"{path} is damaged: {INDEX} names more than {info.relative_path} holds")
         with part(path, info) as stream:
             piece(stream, path / info.relative_path)

@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base import bounded_files
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
 from tfzoo.models.architectures.weights import convert_weights
-from tfzoo.runs import bounds, memory
+from tfzoo.runs import memory
 from tfzoo.runs.pretrained import CONFIG, WEIGHTS, check_header
 from tfzoo.runs.requirements import require
 
@@ -66,7 +67,7 @@ def config_of(folder: Path) -> dict[str, Any]:
     Raises:
         BadRun: it is missing or damaged.
     """
-    found = bounds.json_of(folder / CONFIG)
+    found = bounded_files.json_of(folder / CONFIG)
     if not isinstance(found, dict):
         raise BadRun(f"{folder / CONFIG} is no configuration of a model")
     return found
@@ -133,7 +134,7 @@ def tensors_of(folder: Path, files: ExitStack) -> tuple[list[str], Callable[[str
     opened: dict[str, Any] = {}
     for name in dict.fromkeys(where.values()) or [WEIGHTS]:
         path = folder / name
-        bounds.regular(path)
+        bounded_files.regular(path)
         check_header(path)
         try:
             opened[name] = files.enter_context(safe_open(path, "pt"))
@@ -171,7 +172,7 @@ def shards_of(folder: Path) -> dict[str, str]:
                 "with transformers again, which writes safetensors"
             )
         raise BadRun(f"{folder} holds no weights: {WEIGHTS}, or {INDEX} and its files")
-    index = bounds.json_of(folder / INDEX)
+    index = bounded_files.json_of(folder / INDEX)
     where = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(where, dict) or not where:
         raise BadRun(f"{folder / INDEX} is damaged: it has no weight_map")
