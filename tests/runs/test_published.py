@@ -14,9 +14,9 @@ from torch import Tensor
 
 import tfzoo
 from benchmarks.architectures import PEERS, Batch, batch, build, difference, peer_outputs
+from tests.published_folders import peer_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import architecture, names
-from tfzoo.testing.samples import randomize
 
 TEXT = torch.tensor([[5, 9, 12, 7, 21, 3], [14, 6, 13, 8, 11, 17]])
 SIZES = {"hidden_size": 18, "num_attention_heads": 3, "intermediate_size": 29}
@@ -80,20 +80,6 @@ for options in ODD["llama"][2:]:
     options["rope_parameters"]["original_max_position_embeddings"] = 19
 
 CASES = [(name, config) for name, configs in ODD.items() for config in configs]
-
-
-def peer_of(class_name: str, config: dict[str, Any]) -> Any:
-    """A model of ``transformers`` with random weights, in float64."""
-    torch.manual_seed(0)
-    cls = getattr(transformers, class_name)
-    made = cls.config_class(**config)
-    made._attn_implementation = made._experts_implementation = "eager"
-    peer = cls(made).double().eval()
-    trained = {key for key, one in peer.named_parameters() if one.requires_grad}
-    fixed = {key: one.clone() for key, one in peer.state_dict().items() if key not in trained}
-    randomize(peer)
-    peer.load_state_dict(fixed, strict=False)
-    return peer
 
 
 def saved(peer: Any, folder: Path, **options: Any) -> Path:

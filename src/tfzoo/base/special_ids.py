@@ -29,6 +29,7 @@ class SpecialIds:
         sep: the ids between two texts that are read as one; by default ``eos``.
         decoder_start: what a decoder of translations reads first, where that is not ``bos``.
         also_eos: other ids at which search and generation end.
+        prompt_bos: a text that is to be continued begins with ``bos``, too; GPT-2's do not.
 
     Raises:
         BadOption: an id is no whole number from 0 on.
@@ -43,9 +44,12 @@ class SpecialIds:
     sep: tuple[int, ...] = ()
     decoder_start: int | None = None
     also_eos: tuple[int, ...] = ()
+    prompt_bos: bool = True
 
     def __post_init__(self) -> None:
         for name, ids in vars(self).items():
+            if name == "prompt_bos":
+                continue
             for one in ids if isinstance(ids, tuple) else (ids,):
                 if not (one is None or (type(one) is int and one >= 0)):
                     raise BadOption(f"special id {name} must be a whole number from 0 on: {one!r}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from keyword import iskeyword
 
 from tfzoo import __version__
 from tfzoo.base.registry import registry
@@ -30,6 +31,7 @@ COMMANDS = {
     "plot": "draw learning curves of runs, a position encoding or attention scores",
     "sweep": "train every combination of parts and report the differences",
     "report": "write the report of a sweep",
+    "import": "make a run of a published model",
     "export": "write a trained run for other programs, or to be shared",
     "cache": "show or clear the cache of prepared data",
     "doctor": "print versions and devices, and how to mend what is wrong",
@@ -60,7 +62,8 @@ def command(name: str) -> Callable[[list[str]], int]:
         UnknownName: there is none of that name.
     """
     if name in COMMANDS:
-        run: Callable[[list[str]], int] = import_module(f"tfzoo.commands.{name}").run
+        module = f"{name}_" if iskeyword(name) else name
+        run: Callable[[list[str]], int] = import_module(f"tfzoo.commands.{module}").run
         return run
     if task := task_commands().get(name):
         return partial(import_module("tfzoo.commands.text_lines").run, task)

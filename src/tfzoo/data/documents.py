@@ -104,7 +104,8 @@ class DocumentDataset(Dataset[DocumentBatch]):
     A document is read in parts of at most ``max_length`` tokens, BOS included. An item is a
     ``document``, whose parts have a row each; or one ``part``, a row; or, ``packed``, a row of
     ``max_length`` tokens with as many parts as fit (:func:`pack`). ``lines`` is the text of the
-    split, where it is needed. A document without a token is left out, unless ``empty``.
+    split, where it is needed. A document without a token is left out, unless ``empty``. Each begins
+    with ``special.bos``, or with its own of ``begins``.
     """
 
     def __init__(
@@ -117,8 +118,10 @@ class DocumentDataset(Dataset[DocumentBatch]):
         items: Literal["document", "part", "packed"] = "document",
         empty: bool = False,
         dropout: TokenDropout | None = None,
+        begins: Numbers | None = None,
     ) -> None:
         self.sequences, self.special = sequences, special
+        self.begins = np.full(len(sequences), special.bos) if begins is None else begins
         self.lines, self.dropout = lines, dropout
         self.packed = items == "packed"
         rows = np.flatnonzero(sequences.lengths >= (0 if empty else 1))
@@ -161,7 +164,7 @@ class DocumentDataset(Dataset[DocumentBatch]):
         end = place == np.repeat(self.sequences.lengths[document], size)
         at = place + np.repeat(self.sequences.offsets[document], size)
         ids = self.sequences.ids if len(self.sequences.ids) else np.full(1, special.eos)
-        inputs = np.where(place == 0, special.bos, ids[at - 1])
+        inputs = np.where(place == 0, self.begins[np.repeat(document, size)], ids[at - 1])
         labels = np.where(end, special.eos, ids.take(at, mode="clip"))
         row = np.repeat(np.arange(len(items)), [len(one) for one in items])
         row = row if self.packed else np.arange(len(parts))
@@ -236,9 +239,10 @@ def prompt_batches(
     max_length: int | None = None,
     on_truncated: OnTruncated | None = None,
 ) -> Iterator[DocumentBatch]:
-    """Batches of texts to continue, of similar length, each of at most ``max_tokens`` tokens; one
-    without a token is BOS alone. Of a text with more than ``max_length`` tokens, BOS included, the
-    last ones are read; ``on_truncated`` is then called, by default
+    """Batches of texts to continue, of similar length, each of at most ``max_tokens`` tokens. They
+    begin with BOS if the tokenizer has ``special.prompt_bos``; one without a token is BOS alone. Of
+    a text with more than ``max_length`` tokens, BOS included, the last ones are read;
+    ``on_truncated`` is then called, by default
     :func:`~tfzoo.data.inference_batches.warn_truncated`.
     """
     lines = checked_lines(lines)
@@ -250,10 +254,13 @@ def prompt_batches(
         if rows := [row for row, one in enumerate(ids) if len(one) > read]:
             (on_truncated or warn_truncated)(rows, read)
         ids = [one[len(one) - read :] if len(one) > read else one for one in ids]
-    sequences = Sentences.of(ids)
-    longest = int(sequences.lengths.max()) + 1
     special = vocabulary.special
-    dataset = DocumentDataset(sequences, longest, special, lines, empty=True)
+    begins = [special.bos if special.prompt_bos or not one else one[0] for one in ids]
+    sequences = Sentences.of(ids if special.prompt_bos else [one[1:] for one in ids])
+    longest = int(sequences.lengths.max()) + 1
+    dataset = DocumentDataset(
+        sequences, longest, special, lines, empty=True, begins=np.array(begins, np.int64)
+    )
     for batch in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
         if special.pad is not None:
             yield dataset[batch]

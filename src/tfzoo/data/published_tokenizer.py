@@ -140,5 +140,6 @@ def special_ids(
         cls=around[0] if framed else None,
         sep=tuple(pair[1:-1]) if framed else (),
         decoder_start=start if type(start) is int else None,
+        prompt_bos=bool(around) and around[0] == begins[0],
         also_eos=tuple(one for one in dict.fromkeys(ids("eos")) if one != ends[0]),
     )

@@ -50,6 +50,8 @@ PUBLISHED: dict[str, frozenset[str]] = {
 """The kinds of parts of published tokenizers."""
 PARTS = frozenset({"normalizers", "pretokenizers", "decoders", "processors"})
 """The keys under which a sequence has its parts."""
+LONG = frozenset({"model", "post_processor", "precompiled_charsmap"})
+"""Parts and options that are tables."""
 LONGEST = 2000
 """The most characters of what a normalizer puts in, and of an expression that splits text."""
 
@@ -103,9 +105,8 @@ def check_published_claims(text: str) -> None:
             for key, value in part.items():
                 if key in PARTS and isinstance(value, list):
                     waiting += value
-                elif name not in ("model", "post_processor") and key != "precompiled_charsmap":
-                    if len(str(value)) > LONGEST:
-                        raise TooMuch(f"it asks for the {name}'s {key} {str(value)[:60]!r}")
+                elif name not in LONG and key not in LONG and len(str(value)) > LONGEST:
+                    raise TooMuch(f"it asks for the {name}'s {key} {str(value)[:60]!r}")
 
 
 def check_rest(found: dict[str, Any], allowed: dict[str, Any], where: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ from tfzoo.runs.folder import similar_runs
 
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
+PUBLISHED = "tfzoo.learning.published"
+"""What reads folders of ``transformers``: it stands above, as it knows models and tokenizers."""
 FORMAT = 2
 """The version of the layout of the entry ``tfzoo`` in a checkpoint."""
 KEPT: dict[str, type] = {
@@ -57,8 +60,11 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a path is a file, or the folder of a sharded checkpoint or of an exported model."""
-    return path.is_file() or sharded_files.is_sharded(path) or pretrained.is_pretrained(path)
+    """Whether a path is a file, or the folder of a sharded checkpoint, of an exported model or of a
+    model of ``transformers``.
+    """
+    folders = (sharded_files.is_sharded, pretrained.is_pretrained, pretrained.is_published)
+    return path.is_file() or any(holds(path) for holds in folders)
 
 
 def newest(folder: Path) -> tuple[Path | None, list[str]]:
@@ -162,11 +168,7 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
             task.
     """
     path = Path(path)
-    if path.is_dir():
-        made = pretrained if pretrained.is_pretrained(path) else sharded_files
-        checkpoint = made.read(path)
-    else:
-        checkpoint = load(path)
+    checkpoint = reader_of(path)(path) if path.is_dir() else load(path)
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
@@ -192,6 +194,14 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
             "else"
         )
     return dict(checkpoint)
+
+
+def reader_of(folder: Path) -> Callable[[Path], dict[str, Any]]:
+    """What reads a folder."""
+    if pretrained.is_published(folder):
+        read: Callable[[Path], dict[str, Any]] = import_module(PUBLISHED).read
+        return read
+    return pretrained.read if pretrained.is_pretrained(folder) else sharded_files.read
 
 
 def load(path: Path) -> Any:

@@ -18,9 +18,9 @@ from typing import Any
 
 import yaml
 
+from tfzoo.base import bounded_files
 from tfzoo.base.ranks import rank
 from tfzoo.errors import BadRun
-from tfzoo.runs import bounds
 from tfzoo.runs.files import remove_leftovers, replace_text
 from tfzoo.runs.lock import LOCK, LOCK_OWNER, holding
 

@@ -5,7 +5,10 @@ of an exported folder (:mod:`tfzoo.runs.pretrained`). No code in it is fetched o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from tfzoo.base import cache
 from tfzoo.errors import BadRun, TfzooError
@@ -13,8 +16,12 @@ from tfzoo.runs import pretrained
 
 SCHEME = "hf://"
 ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
-FILES = [pretrained.WEIGHTS, pretrained.CONFIG, pretrained.CARD, "tokenizer*.json"]
-"""What is fetched of a repository."""
+WRITTEN = [pretrained.WEIGHTS, pretrained.CONFIG, pretrained.CARD, "tokenizer*.json"]
+"""The files of an exported folder."""
+FILES = [*WRITTEN, pretrained.INDEX, "model-*.safetensors", *pretrained.BESIDE]
+"""What is fetched of a repository: those, or what ``save_pretrained`` of transformers writes."""
+LARGEST = 2 * 10**11
+"""The most bytes of these files together."""
 
 
 def is_address(run: object) -> bool:
@@ -32,25 +39,47 @@ def download(address: str) -> Path:
     found = ADDRESS.fullmatch(address)
     if found is None:
         raise BadRun(f"{address} is no address of the form hf://name/repository[@revision]")
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import HfApi, snapshot_download
 
     try:
+        known = HfApi(library_name="tfzoo").model_info(
+            found[1], revision=found[2], files_metadata=True
+        )
+        check_size(address, known.siblings or [])
         folder = Path(
             snapshot_download(
                 found[1],
-                revision=found[2],
+                revision=known.sha,
                 cache_dir=cache.folder() / cache.SHELF / "models",
                 allow_patterns=FILES,
             )
         )
+    except BadRun:
+        raise
     except Exception as error:  # its own, the system's, or of the library that it connects with
         raise BadRun(f"cannot load {address}: {reason(error)}") from None
-    if not pretrained.is_pretrained(folder):
+    if not (pretrained.is_pretrained(folder) or pretrained.is_published(folder)):
         raise BadRun(
             f"{address} holds no model of tfzoo, which has {pretrained.WEIGHTS} and "
             f"{pretrained.CONFIG}; task.push_to_hub writes them"
         )
     return folder
+
+
+def check_size(address: str, files: Iterable[Any]) -> None:
+    """Refuse a repository that is larger than any model, before it is fetched.
+
+    Raises:
+        BadRun: it is, or it does not say the size of a file.
+    """
+    wanted = [one for one in files if any(fnmatchcase(one.rfilename, name) for name in FILES)]
+    sizes = [one.size for one in wanted]
+    if not all(isinstance(one, int) for one in sizes):
+        raise BadRun(f"{address} does not say how large its files are. It was not fetched")
+    if sum(sizes) > LARGEST:
+        raise BadRun(
+            f"{address} has {sum(sizes):,} bytes; the most is {LARGEST:,}. It was not fetched"
+        )
 
 
 def upload(folder: Path, repository: str, *, private: bool | None, message: str) -> str:
@@ -70,7 +99,7 @@ def upload(folder: Path, repository: str, *, private: bool | None, message: str)
                 repo_id=repository,
                 folder_path=folder,
                 commit_message=message,
-                allow_patterns=FILES,
+                allow_patterns=WRITTEN,
             ).commit_url
         )
     except Exception as error:  # as above

@@ -23,6 +23,12 @@ from tfzoo.runs.requirements import require
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
+INDEX = f"{WEIGHTS}.index.json"
+"""The file that names, for each tensor of a large model of ``transformers``, the file that holds
+it.
+"""
+BESIDE = ("generation_config.json", "special_tokens_map.json")
+"""Other files of ``transformers`` that are read where they are there."""
 CARD = "README.md"
 TOKENIZER = re.compile(r"tokenizer(_\d+)?\.json")
 """The names of files with the text of a tokenizer."""
@@ -35,6 +41,17 @@ HEADER = 2**25
 def is_pretrained(path: Path) -> bool:
     """Whether a path is a folder that :func:`write` has written."""
     return (path / WEIGHTS).is_file() and (path / CONFIG).is_file()
+
+
+def is_published(folder: Path) -> bool:
+    """Whether a folder has a ``config.json`` of ``transformers``."""
+    if not (folder / CONFIG).is_file():
+        return False
+    try:
+        found = bounded_files.json_of(folder / CONFIG)
+    except BadRun:
+        return False
+    return isinstance(found, dict) and isinstance(found.get("model_type"), str)
 
 
 def write(

@@ -110,6 +110,9 @@ def read_config(config: Mapping[str, Any]) -> Published:
     options = without_sides({key: value for key, value in options.items() if key in own})
     classes = class_names(config) if classifies else ()
     options |= {"classes": len(classes)} if classifies else {}
+    pad = config.get("pad_token_id")
+    if type(pad) is int or model is LanguageModel:  # others have 0 where nothing is said
+        options["pad"] = pad if type(pad) is int and pad >= 0 else None
     for keys, value in leaves({"model": options}):
         check_number(keys, value, "config.json")
     return Published(name, model, options, classes)

@@ -20,22 +20,12 @@ from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
 from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.runs import memory
-from tfzoo.runs.pretrained import CONFIG, WEIGHTS, check_header
+from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, check_header
 from tfzoo.runs.requirements import require
 
-INDEX = f"{WEIGHTS}.index.json"
-"""The file that names, for each tensor, the file that holds it."""
 SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
 """Weights in other formats, which can hold code or are not PyTorch's."""
-
-
-def is_published(folder: Path) -> bool:
-    """Whether a folder has a ``config.json`` of ``transformers``."""
-    try:
-        return isinstance(config_of(folder).get("model_type"), str)
-    except BadRun:
-        return False
 
 
 def from_pretrained(folder: str | Path) -> Model:
@@ -57,8 +47,7 @@ def from_pretrained(folder: str | Path) -> Model:
     config = config_of(folder)
     with located(folder):
         published = read_config(config)
-    pad = config.get("pad_token_id")
-    return load(folder, published, pad if isinstance(pad, int) and pad >= 0 else None)
+    return load(folder, published)
 
 
 def config_of(folder: Path) -> dict[str, Any]:
@@ -84,13 +73,12 @@ def located(folder: Path) -> Iterator[None]:
         raise BadRun(f"cannot import {folder}: {error}") from None
 
 
-def load(folder: Path, published: Published, pad: int | None) -> Model:
+def load(folder: Path, published: Published) -> Model:
     """The model that ``config.json`` describes, with the weights of the folder. It is built without
-    memory, and each parameter is read once. ``pad`` is the id of padding; None: no id is.
+    memory, and each parameter is read once.
     """
     with located(folder):
-        arguments = {**published.options, "pad": pad}
-        model: Any = memory.check_model(published.model, arguments, memory.here(), BadRun)
+        model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
         with ExitStack() as files:
             tensors = Tensors(published.architecture, *tensors_of(folder, files))
             state = convert_weights(published.architecture, model, tensors)

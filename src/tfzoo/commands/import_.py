@@ -1,0 +1,49 @@
+"""tfzoo import SOURCE: make a run of a published model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tfzoo.base.terminal import notify, print_result, relative_path
+from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.errors import BadRun
+
+EPILOG = """\
+SOURCE is a folder that save_pretrained of Hugging Face's transformers wrote, with config.json,
+weights in safetensors and tokenizer.json, or a repository of the Hub, hf://owner/name[@revision].
+Pickles are not read, and code that it asks for is not run.
+
+The folder that is written is a run of tfzoo: translate, classify, generate, attention, serve,
+export and fit --from take it. They take SOURCE itself, too, and read it anew each time.
+"""
+
+
+def run(args: list[str]) -> int:
+    """Read a published model, and write it as a run."""
+    parser = CommandParser("import", "Make a run of a published model.", EPILOG)
+    parser.add_argument("source", metavar="SOURCE", help="a folder, or hf://owner/name[@revision]")
+    parser.add_argument(
+        "--run", metavar="FOLDER", help="what to write; default: runs/<name of SOURCE>"
+    )
+    given = parser.parse(args)
+    if given is None:
+        return 0
+    from tfzoo.config.sections import task_class
+    from tfzoo.runs import checkpoints, files, pretrained
+    from tfzoo.runs.folder import RUNS
+
+    name = Path(given.source.partition("@")[0]).name
+    output = Path(given.run) if given.run else RUNS / name
+    files.check_new(output)
+    source = checkpoints.resolve(given.source)
+    if not pretrained.is_published(source):
+        raise BadRun(
+            f"{given.source} has no config.json of transformers with a model_type: a run of tfzoo "
+            "needs no import"
+        )
+    checkpoint = checkpoints.read(source)
+    task = task_class(checkpoint["tfzoo"]["task"]).from_checkpoint(checkpoint)
+    task.save_pretrained(output)
+    notify(f"use it: tfzoo {task.command} {relative_path(output)}")
+    print_result(str(relative_path(output)))
+    return 0

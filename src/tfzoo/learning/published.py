@@ -1,0 +1,84 @@
+"""A folder that ``save_pretrained`` of Hugging Face's ``transformers`` wrote, in the form of a
+checkpoint: the model as a sum of tfzoo's parts, its tokenizer, and the recipe of its task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tfzoo.base.registry import registry
+from tfzoo.data.published_tokenizer import json_of, state_of
+from tfzoo.errors import BadRun
+from tfzoo.models.architectures.config import Model, Published, read_config
+from tfzoo.models.architectures.published import config_of, load, located
+from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.models.language_model import LanguageModel
+from tfzoo.models.masked_language_model import MaskedLanguageModel
+from tfzoo.models.transformer import Transformer
+from tfzoo.runs import checkpoints
+
+COMMANDS: Mapping[type[Model], str] = {
+    LanguageModel: "generate",
+    MaskedLanguageModel: "fill",
+    Transformer: "translate",
+    TransformerClassifier: "classify",
+}
+"""What applies a model of each class to text: the command of its task."""
+DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes", "pad"})
+"""Options of a model that follow from its tokenizer."""
+LANGUAGES = ("source", "target")
+"""What a folder's languages are called, which it does not say."""
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The content of a folder in the form of a checkpoint: ``state_dict`` and ``tfzoo``.
+
+    Raises:
+        BadRun: as :func:`from_pretrained`; or there is no ``tokenizer.json``.
+    """
+    config = config_of(folder)
+    with located(folder):
+        published = read_config(config)
+        state = state_of(folder)
+    model = load(folder, published)
+    options = {key: one for key, one in model.config.items() if key not in DERIVED}
+    recipe: dict[str, Any] = {"task": task_of(published), "seed": 0, "model": options}
+    spec = "pretrained"
+    tokenizer: dict[str, Any]
+    if published.model is Transformer:
+        tokenizer = {"languages": list(LANGUAGES), "tokenizer": spec, "states": [state]}
+        beams = json_of(folder / "generation_config.json").get("num_beams", config.get("num_beams"))
+        recipe["search"] = {"beam": beams} if isinstance(beams, int) and beams > 0 else {}
+    else:
+        labels = list(published.classes)
+        tokenizer = {"tokenizer": spec, "state": state, "labels": labels, "texts": ["text"]}
+    kept = {
+        "format": checkpoints.FORMAT,
+        "task": recipe["task"],
+        "recipe": recipe,
+        "tokenizer": tokenizer,
+    }
+    weights = {f"model.{key}": one for key, one in model.state_dict().items()}
+    if published.classes:
+        weights["class_weights"] = torch.ones(len(published.classes))
+    return {"state_dict": weights, "tfzoo": {**kept, "batches": 0}}
+
+
+def task_of(published: Published) -> str:
+    """The name of the task of a model.
+
+    Raises:
+        BadRun: tfzoo has none.
+    """
+    commands = registry("task").declared("command")
+    found = [task for task, command in commands.items() if command == COMMANDS[published.model]]
+    if not found:
+        raise BadRun(
+            f"no task of tfzoo has a {published.model.__name__}: tfzoo.from_pretrained reads it in "
+            "Python"
+        )
+    return found[0]

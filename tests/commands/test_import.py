@@ -1,0 +1,112 @@
+"""``tfzoo import``: a published model becomes a run that all commands take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tfzoo
+from tests.published_folders import LINES, save
+from tests.runs.test_published import GPT, GROUPED, MODERN, SEQ2SEQ, SMALL, T5
+from tfzoo.commands.main import main
+from tfzoo.tasks.language_modeling import LanguageModelingTask
+
+PROMPTS = ["the dog", "a small cat"]
+LANGUAGE_MODELS = {
+    "gpt2": ("GPT2LMHeadModel", {**GPT, "n_positions": 256}),
+    "llama": ("LlamaForCausalLM", {**GROUPED, "max_position_embeddings": 256}),
+}
+TRANSLATORS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "marian": ("marian", "MarianMTModel", {**SEQ2SEQ, "max_position_embeddings": 256}),
+    "bart": (
+        "marian",
+        "BartForConditionalGeneration",
+        {**SEQ2SEQ, "forced_eos_token_id": None, "max_position_embeddings": 256},
+    ),
+    "t5": ("t5", "T5ForConditionalGeneration", T5),
+}
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_a_language_model_goes_on_with_the_same_tokens(name: str, tmp_path: Path) -> None:
+    class_name, config = LANGUAGE_MODELS[name]
+    peer, tokenizer = save(name, class_name, config, tmp_path / "there")
+    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
+    for run in ("here", "there"):
+        task = LanguageModelingTask.load(tmp_path / run)
+        found = task.continuations(PROMPTS, max_new_tokens=12)
+        for text, ours in zip(PROMPTS, found, strict=True):
+            ids = tokenizer(text, return_tensors="pt").input_ids
+            theirs = peer.generate(input_ids=ids, max_new_tokens=12, do_sample=False)
+            new = tokenizer.decode(theirs[0][ids.shape[1] :], skip_special_tokens=True)
+            assert ours == new.replace("\n", " ").replace("\r", " ")
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_a_translator_writes_the_same_tokens(name: str, tmp_path: Path) -> None:
+    family, class_name, config = TRANSLATORS[name]
+    start = {"marian": 2, "t5": 0}[family]
+    config = {**config, "decoder_start_token_id": start}
+    peer, tokenizer = save(family, class_name, config, tmp_path)
+    task = tfzoo.TranslationTask.load(tmp_path)
+    for text, ours in zip(LINES[:3], task.translate(LINES[:3], beam=1), strict=True):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        theirs = peer.generate(
+            input_ids=ids,
+            max_new_tokens=2 * ids.shape[1] + 10,
+            do_sample=False,
+            num_beams=1,
+            bad_words_ids=[[start]],  # no search of tfzoo writes padding
+            use_cache=False,
+        )
+        assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+
+
+CLASSIFIERS: list[tuple[str, str, dict[str, Any]]] = [
+    ("bert", "BertForSequenceClassification", SMALL),
+    ("roberta", "RobertaForSequenceClassification", {**SMALL, "type_vocab_size": 1}),
+    ("bert", "DistilBertForSequenceClassification", {"dim": 18, "n_heads": 3, "n_layers": 2}),
+    ("bert", "ModernBertForSequenceClassification", {**SMALL, **MODERN}),
+]
+
+
+@pytest.mark.parametrize(("family", "class_name", "config"), CLASSIFIERS)
+def test_a_classifier_gives_the_same_probabilities(
+    family: str, class_name: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    labels = {"id2label": {0: "bad", 1: "so so", 2: "good"}}
+    config = {**config, **labels, "max_position_embeddings": 256}
+    peer, tokenizer = save(family, class_name, config, tmp_path)
+    found = tfzoo.ClassificationTask.load(tmp_path).classifications(LINES[:2])
+    for text, ours in zip(LINES[:2], found, strict=True):
+        logits = peer(**tokenizer(text, return_tensors="pt")).logits[0]
+        theirs = dict(zip(labels["id2label"].values(), logits.softmax(0).tolist(), strict=True))
+        assert dict(ours) == pytest.approx(theirs, abs=1e-5)
+
+
+def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save("gpt2", "GPT2LMHeadModel", GPT, tmp_path / "there")
+    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
+    assert main(["import", str(tmp_path / "here"), "--run", str(tmp_path / "again")]) == 2
+    assert "needs no import" in capsys.readouterr().err
+    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 2
+    assert "exists" in capsys.readouterr().err
+    (tmp_path / "there/tokenizer.json").unlink()
+    assert main(["generate", str(tmp_path / "there")]) == 2
+    assert "has no tokenizer.json" in capsys.readouterr().err
+
+
+def test_what_is_imported_is_the_same_to_the_bit(tmp_path: Path) -> None:
+    peer, _ = save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "there")
+    main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")])
+    task = LanguageModelingTask.load(tmp_path / "here")
+    embedding = peer.get_input_embeddings().weight
+    assert torch.equal(task.model.embedding.weight, embedding)
+    kept = json.loads((tmp_path / "here/config.json").read_text("utf-8"))
+    assert kept["recipe"]["model"]["norm"] == {"name": "rms", "eps": 1e-6}

@@ -1,0 +1,108 @@
+"""Tokenizers of published models give the ids that ``transformers`` gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.published_folders import LINES, TOKENIZERS, save_tokenizer
+from tfzoo.base.registry import create
+from tfzoo.data.published_tokenizer import state_of
+from tfzoo.data.tokenizer import restored
+from tfzoo.errors import BadRun
+
+SPECIAL: dict[str, dict[str, Any]] = {
+    "gpt2": {"pad": None, "bos": 0, "eos": 0, "cls": None, "prompt_bos": False},
+    "llama": {"pad": None, "bos": 0, "eos": 1, "cls": None, "prompt_bos": True},
+    "roberta": {"pad": 1, "bos": 0, "eos": 2, "cls": 0, "sep": (2,), "mask": 3},
+    "bert": {"pad": 0, "unk": 1, "cls": 2, "eos": 3, "sep": (3,), "mask": 4},
+    "t5": {"pad": 0, "eos": 1, "unk": 2, "cls": None},
+    "marian": {"pad": 2, "eos": 0, "unk": 1, "cls": None},
+}
+
+
+@pytest.fixture(params=TOKENIZERS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_ids_are_those_of_transformers_in_four_scripts(name: str, tmp_path: Path) -> None:
+    peer = save_tokenizer(name, tmp_path)
+    ours = create("tokenizer", {"name": "pretrained", "folder": str(tmp_path)})
+    ours.train(LINES)
+    texts = [*LINES, "", " two  spaces ", "\ttab", "🙂 ﬁ Å", *("x" * n for n in range(5))]
+    theirs = [peer(text, add_special_tokens=False).input_ids for text in texts]
+    assert ours.encode(texts) == theirs
+    assert ours.decode(theirs[:5]) == [
+        peer.decode(ids, skip_special_tokens=True) for ids in theirs[:5]
+    ]
+
+
+def test_special_ids_are_used_as_they_are(name: str, tmp_path: Path) -> None:
+    save_tokenizer(name, tmp_path)
+    special = restored("pretrained", state_of(tmp_path)).special
+    assert {key: getattr(special, key) for key in SPECIAL[name]} == SPECIAL[name]
+
+
+def test_the_configuration_of_the_model_says_more(tmp_path: Path) -> None:
+    save_tokenizer("t5", tmp_path)
+    config = {"vocab_size": 999, "decoder_start_token_id": 0, "pad_token_id": 7}
+    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [9, 5]}', "utf-8")
+    tokenizer = restored("pretrained", state_of(tmp_path))
+    special = tokenizer.special
+    assert (special.start, special.pad, special.ends) == (0, 7, (9, 5))
+    assert len(tokenizer) == 999
+
+
+def test_the_name_of_a_special_token_is_text(name: str, tmp_path: Path) -> None:
+    save_tokenizer(name, tmp_path)
+    tokenizer = restored("pretrained", state_of(tmp_path))
+    never = tokenizer.special.every - {tokenizer.special.unk}
+    for ids in tokenizer.encode([f"a {one} b" for one in TOKENIZERS[name][1].values()]):
+        assert not never & {*ids}
+        assert ids
+
+
+def changed(change: Any) -> Any:
+    def spoil(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        state = json.loads(path.read_text("utf-8"))
+        change(state)
+        path.write_text(json.dumps(state), "utf-8")
+
+    return spoil
+
+
+def replaced_by(content: str) -> Any:
+    entry = {"type": "Replace", "pattern": {"String": "o"}, "content": content}
+    return changed(lambda state: state.update(normalizer=entry))
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (lambda folder: (folder / "tokenizer.json").unlink(), "has no tokenizer.json"),
+    (lambda folder: (folder / "tokenizer.json").write_text("[1", "utf-8"), "refused"),
+    (changed(lambda state: state.update(model={"type": "Code"})), "asks for the model"),
+    (changed(lambda state: state["model"].update(vocab={"a": 2**31})), "refused"),
+    (replaced_by("o" * 3000), "asks for the normalizer's content"),
+    (replaced_by("oo" * 900), "makes text longer|more than|all memory"),
+    (lambda folder: (folder / "config.json").write_text('{"vocab_size": 9}'), "a model of 9"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "says"), REFUSED)
+def test_a_hostile_tokenizer_is_refused_in_one_line(spoil: Any, says: str, tmp_path: Path) -> None:
+    save_tokenizer("gpt2", tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(BadRun, match=says) as raised:
+        state_of(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_sentencepiece_alone_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "source.spm").write_bytes(b"")
+    with pytest.raises(BadRun, match=r"only source\.spm, of SentencePiece: AutoTokenizer"):
+        state_of(tmp_path)
