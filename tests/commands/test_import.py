@@ -110,3 +110,37 @@ def test_what_is_imported_is_the_same_to_the_bit(tmp_path: Path) -> None:
     assert torch.equal(task.model.embedding.weight, embedding)
     kept = json.loads((tmp_path / "here/config.json").read_text("utf-8"))
     assert kept["recipe"]["model"]["norm"] == {"name": "rms", "eps": 1e-6}
+
+
+RECIPE = """\
+task: classification
+model: {dim: 16, heads: 2, layers: 1, norm: rms, feedforward: swiglu}
+data: {root: data, tokenizer: character}
+optim: {lr: 1.0e-9, schedule: {name: constant, warmup: 0}}
+trainer: {max_steps: 2, accelerator: cpu, val_check_interval: 2, check_val_every_n_epoch: null}
+"""
+
+
+def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = {**SMALL, "max_position_embeddings": 256}
+    peer, _ = save("bert", "BertForMaskedLM", config, tmp_path / "bert")
+    (tmp_path / "data").mkdir()
+    for split in ("train", "val"):
+        rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
+        (tmp_path / f"data/{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
+    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    trained = ["fit", "mine.yaml", "--from", "bert"]
+    assert main([*trained, "--run", "same"]) == 0
+    err = capsys.readouterr().err
+    assert "not in this model: model.head_norm" in err
+    assert "another one" not in err
+    task = tfzoo.ClassificationTask.load("same")
+    assert task.recipe["model"]["pooling"] == "pooler"
+    theirs = peer.get_input_embeddings().weight
+    torch.testing.assert_close(task.model.embedding.weight, theirs, rtol=0, atol=1e-6)
+    assert main([*trained, "--run", "rms", "--model.norm", "rms"]) == 0
+    assert tfzoo.ClassificationTask.load("rms").recipe["model"]["norm"] == "rms"
+    assert main(["fit", "mine.yaml", "--from", "same", "--run", "again", "--model.dim", "8"]) == 0

@@ -9,7 +9,15 @@ from tfzoo.base.terminal import print_result, print_verbatim
 from tfzoo.config.help import help_text
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import find_task
-from tfzoo.config.sources import FLAGS, all_files, as_yaml, load_recipe, parse_arguments
+from tfzoo.config.sources import (
+    FLAGS,
+    Arguments,
+    ConfigSource,
+    all_files,
+    as_yaml,
+    load_recipe,
+    parse_arguments,
+)
 from tfzoo.errors import BadRecipe
 
 OWN = (*FLAGS, "run", "from")
@@ -24,7 +32,9 @@ Train a recipe. RECIPE is a packaged name (see tfzoo recipes) or the path of a Y
   --run FOLDER      the folder of this run; default runs/<recipe>/<n>. If it holds a run with the
                     same recipe and options, training resumes from its last checkpoint, unless the
                     run is complete. One process at a time trains in a folder
-  --from RUN        start with the weights of another run or checkpoint, as far as they fit
+  --from RUN        start with the weights of another run or checkpoint, as far as they fit; a
+                    folder of transformers, or hf://owner/name, also gives the recipe its model
+                    and tokenizer, and options on top change parts of it
   --SECTION.KEY V   override a value of the recipe:
                     --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
                     sections: model, data, optim, compute, trainer (Lightning's Trainer),
@@ -57,6 +67,8 @@ def run(args: Sequence[str]) -> int:
             f"{recipe.origin} varies a recipe, which one training cannot: "
             f"tfzoo sweep {arguments.positional[0]}"
         )
+    if own.get("from"):
+        recipe = start_from(str(own["from"]), recipe, arguments)
     if "help" in own:
         print_result(help_text(find_task(all_files(recipe, arguments), arguments.options)))
         return 0
@@ -73,3 +85,19 @@ def run(args: Sequence[str]) -> int:
     from tfzoo.training.train import train  # imports lightning, so only after the checks
 
     return train(config, own.get("run"), list(args), own.get("from"))
+
+
+def start_from(source: str, recipe: ConfigSource, arguments: Arguments) -> ConfigSource:
+    """The recipe with the model and the tokenizer of a folder of ``transformers``; the recipe as it
+    is where the source is a run of tfzoo.
+    """
+    from tfzoo.runs import checkpoints, pretrained
+
+    folder = checkpoints.resolve(source)
+    if not pretrained.is_published(folder):
+        return recipe
+    from tfzoo.learning.published import starting_values
+
+    task = find_task(all_files(recipe, arguments), arguments.options)
+    values = starting_values(folder.absolute(), task.Model)
+    return ConfigSource(values, f"--from {source}", recipe.path, (*recipe.bases, recipe))

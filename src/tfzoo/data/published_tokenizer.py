@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,11 @@ def state_of(folder: Path) -> str:
 def text_of_state(library: str, special: SpecialIds, size: int) -> str:
     """A state as text."""
     return json.dumps({"library": library, "special": asdict(special), "size": size})
+
+
+def sha256_of(state: str) -> str:
+    """The sum of a state, in hexadecimal."""
+    return sha256(state.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_published(state: str) -> bool:

@@ -4,6 +4,7 @@ checkpoint: the model as a sum of tfzoo's parts, its tokenizer, and the recipe o
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,16 @@ from typing import Any
 import torch
 
 from tfzoo.base.registry import registry
-from tfzoo.data.published_tokenizer import json_of, state_of
+from tfzoo.data.published_tokenizer import json_of, sha256_of, state_of
 from tfzoo.errors import BadRun
+from tfzoo.models.architectures import options_like
 from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.published import config_of, load, located
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 from tfzoo.models.transformer import Transformer
-from tfzoo.runs import checkpoints
+from tfzoo.runs import checkpoints, memory
 
 COMMANDS: Mapping[type[Model], str] = {
     LanguageModel: "generate",
@@ -68,17 +70,30 @@ def read(folder: Path) -> dict[str, Any]:
     return {"state_dict": weights, "tfzoo": {**kept, "batches": 0}}
 
 
-def task_of(published: Published) -> str:
-    """The name of the task of a model.
+def starting_values(folder: Path, wanted: type) -> dict[str, Any]:
+    """What a recipe takes from a folder whose weights its training starts with: the options of the
+    model, as far as the class ``wanted`` has them, and the tokenizer.
 
     Raises:
-        BadRun: tfzoo has none.
+        BadRun: as :func:`read`.
+    """
+    with located(folder):
+        published = read_config(config_of(folder))
+        model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
+        state = state_of(folder)
+    known = inspect.signature(wanted).parameters
+    options = {**options_like(published.architecture, wanted), **model.config}
+    tokenizer = {"name": "pretrained", "folder": str(folder), "sha256": sha256_of(state)}
+    return {
+        "model": {key: options[key] for key in known if key in options and key not in DERIVED},
+        "data": {"tokenizer": tokenizer},
+    }
+
+
+def task_of(published: Published) -> str:
+    """The name of the task of a model; that of its class where no task has one, so that a training
+    of another task can start with its weights.
     """
     commands = registry("task").declared("command")
     found = [task for task, command in commands.items() if command == COMMANDS[published.model]]
-    if not found:
-        raise BadRun(
-            f"no task of tfzoo has a {published.model.__name__}: tfzoo.from_pretrained reads it in "
-            "Python"
-        )
-    return found[0]
+    return found[0] if found else published.model.__name__

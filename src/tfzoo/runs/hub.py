@@ -5,8 +5,9 @@ of an exported folder (:mod:`tfzoo.runs.pretrained`). No code in it is fetched o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +42,22 @@ def download(address: str) -> Path:
         raise BadRun(f"{address} is no address of the form hf://name/repository[@revision]")
     from huggingface_hub import HfApi, snapshot_download
 
+    fetch = partial(
+        snapshot_download,
+        found[1],
+        cache_dir=cache.folder() / cache.SHELF / "models",
+        allow_patterns=FILES,
+    )
     try:
-        known = HfApi(library_name="tfzoo").model_info(
-            found[1], revision=found[2], files_metadata=True
-        )
-        check_size(address, known.siblings or [])
-        folder = Path(
-            snapshot_download(
-                found[1],
-                revision=known.sha,
-                cache_dir=cache.folder() / cache.SHELF / "models",
-                allow_patterns=FILES,
+        try:
+            known = HfApi(library_name="tfzoo").model_info(
+                found[1], revision=found[2], files_metadata=True
             )
-        )
+        except Exception as error:  # the Hub cannot be reached: perhaps there is a copy
+            folder = kept_copy(fetch, found[2], error)
+        else:
+            check_size(address, known.siblings or [])
+            folder = Path(fetch(revision=known.sha))
     except BadRun:
         raise
     except Exception as error:  # its own, the system's, or of the library that it connects with
@@ -64,6 +68,14 @@ def download(address: str) -> Path:
             f"{pretrained.CONFIG}; task.push_to_hub writes them"
         )
     return folder
+
+
+def kept_copy(fetch: Callable[..., str], revision: str | None, why: Exception) -> Path:
+    """The copy of a repository in the cache; ``why`` is raised where there is none."""
+    try:
+        return Path(fetch(revision=revision, local_files_only=True))
+    except Exception:  # as in `download`
+        raise why from None
 
 
 def check_size(address: str, files: Iterable[Any]) -> None:

@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -412,9 +413,14 @@ def load_weights(task: Any, source: str) -> list[str]:
     ):
         if names:
             lines.append(f"{what}: {listing(names, 6)}")
-    if checkpoint["tfzoo"]["tokenizer"] != task.tokenizer_state():
+    if texts_of(checkpoint["tfzoo"]["tokenizer"]) != texts_of(task.tokenizer_state()):
         lines.append("its tokenizer is another one: a row of its embeddings stood for another word")
     return lines
+
+
+def texts_of(tokenizer: Mapping[str, Any]) -> Any:
+    """The vocabularies in the state of one or two tokenizers, without labels and languages."""
+    return tokenizer.get("states", tokenizer.get("state"))
 
 
 def example_text(data: Any) -> str:

@@ -12,7 +12,7 @@ from tfzoo.base.values import check_range
 from tfzoo.data import published_tokenizer, tokenizer_trial
 from tfzoo.data.library import LARGEST, LINE_ENDS, quiet_forks
 from tfzoo.data.lines import check_several
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, BadRun
 
 if TYPE_CHECKING:
     import tokenizers
@@ -30,17 +30,19 @@ class Pretrained:
     as they are. What a text gives back depends on the tokenizer: BERT's adds spaces. A text that
     spells the name of a special token is encoded as any other text. Without a ``folder``, a
     byte-level BPE of ``vocab_size`` tokens is trained, as GPT-2's was (Radford et al. 2019, section
-    2.2).
+    2.2). With ``sha256``, a folder whose tokenizer or special ids have another sum is refused.
 
     Raises:
         BadOption: ``vocab_size`` is under 258 (256 bytes and two special ids) or over 10 million.
-        BadRun: the folder has no ``tokenizer.json``, or it is damaged.
+        BadRun: the folder has no ``tokenizer.json``, or it is damaged or another one.
     """
 
-    def __init__(self, *, folder: str | None = None, vocab_size: int = 8000) -> None:
+    def __init__(
+        self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
+    ) -> None:
         name = "tokenizer 'pretrained', option 'vocab_size'"
         check_range(name, vocab_size, ge=256 + len(OWN), le=LARGEST, whole=True)
-        self.folder, self.vocab_size = folder, vocab_size
+        self.folder, self.sha256, self.vocab_size = folder, sha256, vocab_size
         self.library: tokenizers.Tokenizer | None = None
         self.text, self.size = "", 0
         self.ids: SpecialIds | None = None
@@ -55,7 +57,13 @@ class Pretrained:
         """Read the folder; without one, choose the vocabulary from these lines."""
         check_several(lines)
         if self.folder is not None:
-            self.restore(published_tokenizer.state_of(Path(self.folder).expanduser()))
+            state = published_tokenizer.state_of(Path(self.folder).expanduser())
+            found = published_tokenizer.sha256_of(state)
+            if self.sha256 not in (None, found):
+                raise BadRun(
+                    f"{self.folder} has another tokenizer than it had: its SHA-256 is {found}"
+                )
+            self.restore(state)
             return
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
