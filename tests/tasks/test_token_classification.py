@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from tests.serving.running import serving
-from tfzoo.base.registry import create
+from tfzoo.base.registry import create, registry
 from tfzoo.data.classification_batch import Vocabulary
-from tfzoo.data.words import WordBatch
+from tfzoo.data.words import WordBatch, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
 from tfzoo.tasks.token_classification import (
     MarkedText,
@@ -133,13 +133,24 @@ def test_the_first_token_of_a_word_has_its_label() -> None:
     data = prepared(train=TEXTS, val=TEXTS)
     batch = data.sets["val"][[1, 0]]
     assert isinstance(batch, WordBatch)
-    assert batch.places.tolist() == [[0, 2, -1, -1, -1, -1], [0, 4, 9, 11, 14, 18]]
+    assert batch.places.tolist() == [[0, 2, -1, -1, -1, -1], [0, 4, 10, 13, 17, 22]]
     assert batch.label.tolist() == [[3, 3, -1, -1, -1, -1], [1, 3, 3, 0, 2, 3]]
     assert batch.first(1).places.tolist() == [[0, 2, -1, -1, -1, -1]]
     short = prepared(train=TEXTS, val=TEXTS, max_length=11).sets["val"][[0]]
     assert short.tokens.shape == (1, 12)
-    assert short.places.tolist() == [[0, 4, 9, -1, -1, -1]]
+    assert short.places.tolist() == [[0, 4, 10, -1, -1, -1]]
     assert short.label.tolist() == [[1, 3, 3, 0, 2, 3]]
+
+
+@pytest.mark.parametrize("name", registry("tokenizer").names())
+def test_tokens_of_words_are_those_of_the_text(name: str) -> None:
+    """Also where a space is part of the token after it, as in the tokenizer of GPT-2."""
+    spec = {"name": name, "vocab_size": 300} if name not in ("bytes", "word") else name
+    made = create("tokenizer", spec)
+    lines = ["Anna doesn't live in New York .", "caf\u00e9 \u4e2d\u6587 x1 ( y )", "z"]
+    made.train(lines)
+    assert WordEncoder(made).encode(lines) == made.encode(lines)
+    assert [len(text) for text in WordLengths(made).encode(lines)] == [7, 6, 1]
 
 
 class Told(nn.Module):
@@ -147,7 +158,7 @@ class Told(nn.Module):
 
     def __init__(self, data: TokenData) -> None:
         super().__init__()
-        self.table = nn.Embedding(260, len(data.labels))
+        self.table = nn.Embedding(len(data.vocabulary.tokenizer), len(data.labels))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         found: torch.Tensor = self.table(tokens)
@@ -155,12 +166,16 @@ class Told(nn.Module):
 
 
 def test_what_a_truncated_text_lacks_is_missed() -> None:
-    data = prepared(train=TEXTS, val=TEXTS, max_length=11)
+    data = prepared(
+        train=TEXTS, val=TEXTS, max_length=3, tokenizer={"name": "word", "cut": "spaces"}
+    )
     model = Told(data)
     with torch.no_grad():
         model.table.weight.zero_()
-        for letter, label in (("A", 1), ("l", 3), ("i", 3), ("r", 3), ("N", 0), ("Y", 2), ("O", 0)):
-            model.table.weight[ord(letter) + 4, label] = 9.0
+        for text, cell in TEXTS:
+            for word, label in zip(text.split(), cell.split(), strict=True):
+                ((token,),) = data.vocabulary.tokenizer.encode([word])
+                model.table.weight[token, data.labels.index(label)] = 9.0
     task = TokenClassificationTask(model, data.vocabulary)
     scores = task.new_scores()
     task.score(data.sets["val"][[0, 1, 2]], scores)
@@ -168,7 +183,7 @@ def test_what_a_truncated_text_lacks_is_missed() -> None:
     assert (found["precision"], found["recall"]) == (1.0, pytest.approx(2 / 3))
     assert found["accuracy"] == pytest.approx(7 / 9)
     (answer,) = task.answers([TEXTS[0][0]])  # the whole text: nothing limits this model
-    assert answer.labels == [*TEXTS[0][1].split()[:5], "B-LOC"]
+    assert answer.labels == TEXTS[0][1].split()
 
 
 def small(**data: Any) -> tuple[TokenClassificationTask, TokenData]:

@@ -21,13 +21,17 @@ from tfzoo.data.table import words_of
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Tokenizer
 
+BEFORE = "a"
+"""A word."""
 NO_LABEL = -1
 """Stands where a row of a batch has no more words."""
 
 
 class WordEncoder:
-    """The tokens of a text, word by word, in the form of a tokenizer, so that they are cached. A
-    word without a token is the unknown token, or EOS where there is none.
+    """The tokens of a text, word by word, in the form of a tokenizer, so that they are cached. They
+    are those of the text: a word after the first one is encoded behind another word and a space,
+    which some tokenizers put into its first token. A word without a token is the unknown token, or
+    EOS where there is none.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -36,16 +40,23 @@ class WordEncoder:
     def words(self, texts: Sequence[str]) -> list[list[list[int]]]:
         """The tokens of each word of each text."""
         words = [words_of(text) for text in texts]
-        ids = iter(self.tokenizer.encode([word for text in words for word in text]))
+        (before,) = self.tokenizer.encode([BEFORE])
+        every: list[str] = []
+        for text in words:
+            every += [*text[:1], *(f"{BEFORE} {word}" for word in text[1:])]
+        ids = iter(self.tokenizer.encode(every))
         special = self.tokenizer.special
-        unknown = special.eos if special.unk is None else special.unk
-        return [[next(ids) or [unknown] for _ in text] for text in words]
+        unknown = [special.eos if special.unk is None else special.unk]
+        return [
+            [(next(ids)[len(before) if place else 0 :]) or unknown for place in range(len(text))]
+            for text in words
+        ]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[token for word in text for token in word] for text in self.words(texts)]
 
     def state(self) -> str:
-        return f"word by word\n{self.tokenizer.state()}"
+        return f"words in their text\n{self.tokenizer.state()}"
 
 
 class WordLengths(WordEncoder):
