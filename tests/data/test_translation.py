@@ -357,7 +357,7 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
     [
         ({}, BadOption, "no text is given: set data.root"),
         ({"dataset": "numbers", "root": "."}, BadOption, "exactly one of"),
-        ({"dataset": "numbers", "test": "x"}, BadOption, "its own splits"),
+        ({"dataset": "numbers", "test": "x"}, BadOption, "has its own splits: set it to null"),
         ({"dataset": "number"}, UnknownName, "numbers"),
         ({"dataset": {"name": "numbers", "trian": 1}}, BadOption, "train"),
         ({"dataset": "numbers", "target": "zh"}, BadOption, "has en and de"),

@@ -82,8 +82,8 @@ class TextSource:
         built_in = given is not None and self.splits is None
         if built_in and not train is val is test is None:
             raise BadOption(
-                "data.train, data.val and data.test are paths, but data.dataset has its own splits: "
-                "set it to null (--data.dataset null)"
+                "data.train, data.val and data.test are paths, but data.dataset has its own "
+                "splits: set it to null (--data.dataset null)"
             )
         self.built_in: Any = create("dataset", given) if built_in else None
         self.name, self.val_required = name, val_required
