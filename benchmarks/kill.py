@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -203,8 +203,9 @@ class Trainings:
             if ended:
                 return os.waitstatus_to_exitcode(status), time.monotonic() - begun
             if moment is not None and time.monotonic() - begun > moment:
-                os.killpg(child, signal.SIGKILL)
-                moment = None
+                with suppress(ProcessLookupError):  # it has no group of its own yet
+                    os.killpg(child, signal.SIGKILL)
+                    moment = None
             time.sleep(0.001)
 
     def train(self, name: str, aim: Any) -> None:
