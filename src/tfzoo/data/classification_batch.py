@@ -4,7 +4,7 @@ labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 
 from tfzoo.base.registry import Spec
 from tfzoo.base.special_ids import OWN, SpecialIds
+from tfzoo.data.batch import Batch
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several
 from tfzoo.data.pairs import PairEncoder, shortened
@@ -26,7 +27,7 @@ from tfzoo.errors import BadRun
 
 
 @dataclass
-class ClassificationBatch:
+class ClassificationBatch(Batch):
     """A batch of labelled sequences, as :class:`tfzoo.ClassificationData` yields them.
     ``source_text`` is empty in training batches. :meth:`collate` makes one from lists of ids.
 
@@ -72,14 +73,6 @@ class ClassificationBatch:
     def __len__(self) -> int:
         return self.tokens.size(0)
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """The same batch on a device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> Self:
-        """The same batch in pinned memory, which is copied to a GPU asynchronously."""
-        return self._map(Tensor.pin_memory)
-
     def first(self, rows: int) -> Self:
         """The first ``rows`` sequences of the batch."""
         return replace(
@@ -89,9 +82,6 @@ class ClassificationBatch:
             source_text=self.source_text[:rows],
             index=self.index[:rows],
         )
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        return replace(self, tokens=change(self.tokens), label=change(self.label))
 
 
 class ClassificationDataset(Dataset[ClassificationBatch]):

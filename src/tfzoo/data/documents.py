@@ -5,10 +5,10 @@ several documents may share a row.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
+from tfzoo.data.batch import Batch
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.inference_batches import OnTruncated, encoded, warn_truncated
@@ -46,7 +47,7 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass
-class DocumentBatch:
+class DocumentBatch(Batch):
     """A batch of documents, or of parts of them. A document of the ids ``x_1 .. x_n`` is read as
     ``BOS x_1 .. x_n``, and ``x_1 .. x_n EOS`` is predicted.
 
@@ -81,20 +82,6 @@ class DocumentBatch:
             return None
         same = self.part[:, None, :, None] == self.part[:, None, None, :]
         return Mask(causal=True, allowed=same)
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> DocumentBatch:
-        """The same batch on a device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> DocumentBatch:
-        """The same batch in pinned memory, which is copied to a GPU asynchronously."""
-        return self._map(Tensor.pin_memory)
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> DocumentBatch:
-        changed: dict[str, Any] = {
-            name: change(one) for name, one in vars(self).items() if isinstance(one, Tensor)
-        }
-        return replace(self, **changed)
 
 
 class DocumentDataset(Dataset[DocumentBatch]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tfzoo.base.special_ids import OWN, SpecialIds
+from tfzoo.data.batch import Batch
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several, check_unicode
 from tfzoo.data.token_dropout import TokenDropout
@@ -37,7 +38,7 @@ def checked_lines(lines: Iterable[Any]) -> list[str]:
 
 
 @dataclass
-class ParallelBatch:
+class ParallelBatch(Batch):
     """A batch of sentence pairs, as :class:`tfzoo.TranslationData` yields them. The lists of text
     are empty in training batches. :meth:`collate` makes one from lists of ids.
 
@@ -87,14 +88,6 @@ class ParallelBatch:
     def __len__(self) -> int:
         return self.source.size(0)
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> ParallelBatch:
-        """The same batch on a device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> ParallelBatch:
-        """The same batch in pinned memory, which is copied to a GPU asynchronously."""
-        return self._map(Tensor.pin_memory)
-
     def first(self, rows: int) -> ParallelBatch:
         """The first ``rows`` pairs of the batch."""
         kept = self.non_padding < rows * (self.target.size(1) - 1)
@@ -106,14 +99,6 @@ class ParallelBatch:
             source_text=self.source_text[:rows],
             target_text=self.target_text[:rows],
             index=self.index[:rows],
-        )
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> ParallelBatch:
-        return replace(
-            self,
-            source=change(self.source),
-            target=change(self.target),
-            non_padding=change(self.non_padding),
         )
 
 

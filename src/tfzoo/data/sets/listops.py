@@ -9,6 +9,7 @@ from random import Random
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.data.progress import watched
+from tfzoo.data.sets._drawn import TRIES
 from tfzoo.errors import BadOption
 
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
@@ -25,9 +26,6 @@ RANGES = {
     "val": (1, 10_000_000),
     "test": (1, 10_000_000),
 }
-
-TRIES = 10_000
-"""Expressions that are rejected in a row before generation gives up."""
 
 SHORTEST = 4
 """Tokens of the shortest list: an operator, two digits and a bracket."""

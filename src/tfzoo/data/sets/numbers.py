@@ -11,6 +11,7 @@ from typing import Literal
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.data.chinese import chinese_number
+from tfzoo.data.sets._drawn import LARGEST
 
 Numbers = tuple[int, ...]
 
@@ -19,9 +20,6 @@ SMALL = 100
 
 PERCENT = {"val": range(0, 10), "test": range(10, 20), "train": range(20, 100)}
 """A hash assigns each sentence of one or two numbers to one of 100 buckets, and so to a split."""
-
-LARGEST = 10_000_000
-"""The largest size of a split."""
 
 
 @register("dataset", "numbers")
