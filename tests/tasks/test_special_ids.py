@@ -24,7 +24,7 @@ from tfzoo.errors import BadOption
 from tfzoo.search import Search, search
 from tfzoo.tasks.classification import ClassificationTask
 from tfzoo.tasks.language_modeling import LanguageModelingTask
-from tfzoo.testing.task import Renumbered, example, renumber, rolled
+from tfzoo.testing.task import Renumbered, example, renumber, reordered
 
 BERT = SpecialIds(pad=0, unk=5, bos=6, cls=6, eos=7, mask=8)
 GPT = SpecialIds(pad=None, bos=9, eos=9)
@@ -58,7 +58,9 @@ def test_training_and_translations_are_the_same_with_other_ids() -> None:
     again.tokenizers = renumbered
     again.prepare_data()
     other = type(task).build(task.recipe, renumbered).double()
-    other.load_state_dict({key: rolled(one, renumbered) for key, one in task.state_dict().items()})
+    other.load_state_dict(
+        {key: reordered(one, renumbered) for key, one in task.state_dict().items()}
+    )
     losses = []
     for one, text in ((task, data), (other, again)):
         one.optim.label_smoothing = 0.1

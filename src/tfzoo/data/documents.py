@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -256,8 +256,29 @@ def prompt_batches(
             yield dataset[[*same]]
 
 
-class DocumentData(TextData):
-    """Batches of documents without labels. A document is a line of a file, or a cell of a table; a
+class DocumentKeywords(TypedDict, total=False):
+    """The options of :class:`DocumentText`, for the constructor of a subclass that has more."""
+
+    dataset: DatasetSpec | None
+    name: str | None
+    root: str | None
+    train: Split | None
+    val: Split | None
+    test: Split | dict[str, Split] | None
+    delimiter: str
+    text_column: str
+    tokenizer: TokenizerSpec
+    max_tokens: int
+    max_length: int
+    val_fraction: float
+    seed: int
+    workers: int
+    max_line: int
+    max_ratio: int
+
+
+class DocumentText(TextData):
+    """Documents without labels. A document is a line of a file, or a cell of a table; a
     blank one holds no token and is left out.
 
     The text is one of
@@ -275,20 +296,15 @@ class DocumentData(TextData):
       ``{name: ...}``.
 
     Without ``val``, a fraction of training is held out for it, chosen by the seed and the texts;
-    equal documents stay together. The tokenizer and the ids are cached.
-
-    A document of more tokens than a row has is read in parts, none of which sees another.
-    Validation and test are never packed: a batch holds documents of similar length.
+    equal documents stay together. The tokenizer and the ids are cached. A document of more tokens
+    than a row has is read in parts, none of which sees another.
 
     Args:
         text_column: the column of a table, or key of rows.
         delimiter: what separates the columns of a ``.csv``.
         tokenizer: name and options of the tokenizer.
-        packed: rows of training hold as many documents as fit, none of which sees another: of a
-            mixer that reads no such mask, such as ``gru``, say False. Then each has its own row.
         max_tokens: maximum number of tokens of a batch, with padding.
-        max_length: the tokens of a row, BOS included.
-        token_dropout: fraction of the tokens that training reads as the unknown token.
+        max_length: the tokens of a row.
         val_fraction: fraction of training that is held out if there is no ``val``.
         seed: determines the order of batches, what is held out, and the texts of a built-in data
             set.
@@ -316,10 +332,8 @@ class DocumentData(TextData):
         delimiter: str = ",",
         text_column: str = "text",
         tokenizer: TokenizerSpec = "bpe",
-        packed: bool = True,
         max_tokens: int = 4096,
         max_length: int = 256,
-        token_dropout: float = 0.0,
         val_fraction: float = 0.1,
         seed: int = 0,
         workers: int = 0,
@@ -330,7 +344,7 @@ class DocumentData(TextData):
             tokenizer=tokenizer,
             max_tokens=max_tokens,
             max_length=max_length,
-            token_dropout=token_dropout,
+            token_dropout=0.0,
             seed=seed,
             workers=workers,
         )
@@ -349,9 +363,9 @@ class DocumentData(TextData):
             val_required=False,
         )
         self.dataset, self.built_in = dataset or "", self.text.built_in
-        self.text_column, self.packed, self.val_fraction = text_column, packed, val_fraction
+        self.text_column, self.val_fraction = text_column, val_fraction
         self._vocabulary: Vocabulary | None = None
-        self.sets: dict[str, DocumentDataset] = {}
+        self.sets: dict[str, Any] = {}
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -409,17 +423,18 @@ class DocumentData(TextData):
         self.skipped = {"without a token": blank} if blank else {}
         self.sets = sets
 
-    def _encode(self, name: str, held: list[str], read: SplitFingerprint) -> DocumentDataset:
+    def _encode(self, name: str, held: list[str], read: SplitFingerprint) -> Any:
         """The ids of a split."""
         tokenizer, made_by = self.vocabulary.tokenizer, identity("tokenizer", self.vocabulary.spec)
         texts = (text for text, _ in self.splits[name])
-        special = self.vocabulary.special
         ids = encode_lines(texts, read.source, tokenizer, made_by, name, read.examples)
-        if name != "train":
-            return DocumentDataset(ids, self.max_length, special, held)
-        dropout = TokenDropout(self.token_dropout, self.seed, special)
-        items: Literal["part", "packed"] = "packed" if self.packed else "part"
-        return DocumentDataset(ids, self.max_length, special, items=items, dropout=dropout)
+        return self.items_of(name, ids, held)
+
+    def items_of(self, name: str, ids: Sentences, held: list[str]) -> Any:
+        """The data set of a split: its ids, and its text, which is empty for training. It has the
+        number of its ``documents``, and the ``size`` in tokens of each part of them.
+        """
+        raise NotImplementedError
 
     def _remarks(self) -> list[str]:
         return super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
@@ -437,3 +452,33 @@ class DocumentData(TextData):
         return splits | {
             name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
         }
+
+
+class DocumentData(DocumentText):
+    """Batches of documents to be read from left to right, each of which begins with BOS. Where the
+    text comes from and how it is read: :class:`DocumentText`. Validation and test are never packed:
+    a batch holds documents of similar length.
+
+    Args:
+        packed: rows of training hold as many documents as fit, none of which sees another: of a
+            mixer that reads no such mask, such as ``gru``, say False. Then each has its own row.
+        token_dropout: fraction of the tokens that training reads as the unknown token.
+
+    Raises:
+        BadOption, BadData: as :class:`DocumentText`.
+    """
+
+    def __init__(
+        self, *, packed: bool = True, token_dropout: float = 0.0, **text: Unpack[DocumentKeywords]
+    ) -> None:
+        super().__init__(**text)
+        check_range("data.token_dropout", token_dropout, ge=0, lt=1)
+        self.packed, self.token_dropout = packed, token_dropout
+
+    def items_of(self, name: str, ids: Sentences, held: list[str]) -> DocumentDataset:
+        special = self.vocabulary.special
+        if name != "train":
+            return DocumentDataset(ids, self.max_length, special, held)
+        dropout = TokenDropout(self.token_dropout, self.seed, special)
+        items: Literal["part", "packed"] = "packed" if self.packed else "part"
+        return DocumentDataset(ids, self.max_length, special, items=items, dropout=dropout)

@@ -44,16 +44,24 @@ class TokenDropout:
         """
         if not self.p:
             return ids
-        states = np.full((1, 1), self.seed % 2**64, np.uint64)
-        for counters in (
-            np.full((1, 1), epoch),
-            np.asarray(rows)[:, None],
-            np.arange(ids.shape[1])[None],
-        ):
-            states = mixed(states + counters.astype(np.uint64))
-        dropped = states >> np.uint64(11) < np.uint64(self.p * 2**53)
+        dropped = fraction(random_bits(self.seed, epoch, rows, ids.shape[1])) < self.p
         ordinary = np.isin(ids, list(self.special.every), invert=True)
         return np.where(dropped & ordinary, np.int64(self.special.unk or 0), ids)
+
+
+def random_bits(seed: int, epoch: int, rows: Integers, n: int) -> NDArray[np.uint64]:
+    """64 pseudo-random bits for each place of the examples ``rows`` ``(b)``, whatever batch they
+    are in: ``(b n)``.
+    """
+    states = np.full((1, 1), seed % 2**64, np.uint64)
+    for counters in (np.full((1, 1), epoch), np.asarray(rows)[:, None], np.arange(n)[None]):
+        states = mixed(states + counters.astype(np.uint64))
+    return states
+
+
+def fraction(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Bits as numbers from 0 to below 1, each with the same probability."""
+    return (bits >> np.uint64(11)) / np.float64(2**53)
 
 
 def mixed(counters: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -52,6 +52,14 @@ class Tokenizer(Protocol):
         """
 
 
+def token_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """The text of each id, with its leading space."""
+    # `decode` strips a text's first space. Two equal tokens show it, in front of the second.
+    once = tokenizer.decode([[one] for one in ids])
+    twice = tokenizer.decode([[one, one] for one in ids])
+    return [pair[len(single) :] for single, pair in zip(once, twice, strict=True)]
+
+
 def restored(spec: Spec, state: Any) -> Tokenizer:
     """The tokenizer of a spec, from a state that a stranger may have written."""
     tokenizer: Tokenizer = create("tokenizer", spec)

@@ -3,7 +3,7 @@
 A classifier is ``model.onnx``: ``tokens`` ``(b n)`` to ``logits`` ``(b classes)``.
 
 A language model is ``model.onnx``: ``tokens`` ``(b n)`` to ``logits`` ``(b n v)`` of the next token
-after each, without a cache.
+after each, without a cache; of a masked one, of the token at each place.
 
 A translator is two files. ``encoder.onnx`` reads ``source`` ``(b k)``, and the decoder takes its
 first step, from BOS: it gives ``logits`` ``(b v)`` of the first token, and the cache, one output

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tfzoo.base.kinds import KINDS
 from tfzoo.contracts import Attention
 from tfzoo.data.inference_batches import OnTruncated, truncation, warn_truncated
-from tfzoo.data.tokenizer import Tokenizer
+from tfzoo.data.tokenizer import Tokenizer, token_texts
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.task import Task
 from tfzoo.models.mixer import Mixer
@@ -139,10 +139,7 @@ def token_strings(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     """The text of each id, with its leading space. Special ids have names such as ``<eos>``. An id
     that decodes to a part of a character, such as a byte, is shown as its number: ``<137>``.
     """
-    # `decode` strips a text's first space. Two equal tokens show it, in front of the second.
-    once = tokenizer.decode([[one] for one in ids])
-    twice = tokenizer.decode([[one, one] for one in ids])
-    texts = [pair[len(single) :] for single, pair in zip(once, twice, strict=True)]
+    texts = token_texts(tokenizer, ids)
     special = {getattr(tokenizer.special, name): f"<{name}>" for name in reversed(NAMED)}
     return [
         special.get(one, text if text and "\N{REPLACEMENT CHARACTER}" not in text else f"<{one}>")

@@ -117,12 +117,19 @@ class MaskedLanguageModel(nn.Module):
         ``types`` ``(b n)`` are the tokens' types, by default 0. Ids equal to ``pad`` are padding;
         ``padding`` is its side, ``none``: no padding.
         """
-        valid = self.valid(text, padding)
+        return self.logits(self.hidden(text, types, padding=padding))
+
+    def hidden(
+        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+    ) -> Tensor:
+        """``norm(gelu(W x + b))``: ``(b n) -> (b n d)``."""
         hidden = self.head(self.encode(text, types, padding=padding))
         hidden = nn.functional.gelu(hidden, approximate=self.approximate)
-        return nn.functional.linear(
-            self.head_norm(hidden, valid), self.embedding.weight, self.output_bias
-        )
+        return self.head_norm(hidden, self.valid(text, padding))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The output projection: ``(* d) -> (* v)``."""
+        return nn.functional.linear(hidden, self.embedding.weight, self.output_bias)
 
     def encode(
         self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"

@@ -26,8 +26,6 @@ SMALL: Mapping[str, Any] = {
 """What the example's recipe does not say: a model that is built and trained in no time."""
 EXAMPLES = 8
 """How many rows of a split are looked at."""
-SHIFT = 7
-"""What is added to each id of a tokenizer that is renumbered."""
 STEPS = 40
 """Training steps after which the loss must have become smaller."""
 
@@ -110,7 +108,7 @@ def special_ids_are_those_of_the_tokenizer(entry: Entry) -> None:
     with redirect_stderr(io.StringIO()):
         again.prepare_data()
     other = cls.build(task.recipe, renumbered).double().eval()
-    state = {name: rolled(tensor, renumbered) for name, tensor in task.state_dict().items()}
+    state = {name: reordered(tensor, renumbered) for name, tensor in task.state_dict().items()}
     other.load_state_dict(state)
     ((batch,), (theirs,)) = (batches_of(one, [EXAMPLES]) for one in (data, again))
     first, second = scores_of(task, [batch]), scores_of(other, [theirs])
@@ -122,10 +120,13 @@ def special_ids_are_those_of_the_tokenizer(entry: Entry) -> None:
 
 
 class Renumbered:
-    """A tokenizer of which each id is :data:`SHIFT` more, and the last ones are the first."""
+    """A tokenizer with other ids: the special ones are the last, in the opposite order."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
+        special = sorted(inner.special.every, reverse=True)
+        self.order = [one for one in range(len(inner)) if one not in special] + special
+        self.new = {one: new for new, one in enumerate(self.order)}
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -134,24 +135,26 @@ class Renumbered:
         return getattr(self.inner, name)
 
     def state(self) -> str:
-        return f"renumbered {self.inner.state()}"
+        return f"{self.special} {self.inner.state()}"
 
     @property
     def special(self) -> SpecialIds:
         kept = vars(self.inner.special).items()
-        return SpecialIds(**{name: self.moved(ids, SHIFT) for name, ids in kept})
+        return SpecialIds(**{name: renamed(ids, self.new) for name, ids in kept})
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [self.moved(ids, SHIFT) for ids in self.inner.encode(texts)]
+        return [renamed(ids, self.new) for ids in self.inner.encode(texts)]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        texts: list[str] = self.inner.decode([self.moved(one, -SHIFT) for one in ids])
+        texts: list[str] = self.inner.decode([[self.order[one] for one in row] for row in ids])
         return texts
 
-    def moved(self, ids: Any, by: int) -> Any:
-        if isinstance(ids, list | tuple):
-            return type(ids)(self.moved(one, by) for one in ids)
-        return None if ids is None else (ids + by) % len(self)
+
+def renamed(ids: Any, new: Mapping[int, int]) -> Any:
+    """New ids in place of one, of several, or of None."""
+    if isinstance(ids, list | tuple):
+        return type(ids)(renamed(one, new) for one in ids)
+    return None if ids is None else new[ids]
 
 
 def renumber(tokenizer: Any) -> Any:
@@ -163,12 +166,13 @@ def renumber(tokenizer: Any) -> Any:
     return replace(tokenizer, **{name: made[id(one)] for name, one in held.items()})  # type: ignore[type-var]  # it is one
 
 
-def rolled(tensor: Tensor, tokenizer: Any) -> Tensor:
+def reordered(tensor: Tensor, tokenizer: Any) -> Tensor:
     """A parameter with a row for each id in the order of the renumbered tokenizers."""
     held = [tokenizer] if isinstance(tokenizer, Renumbered) else vars(tokenizer).values()
-    sizes = {len(one) for one in held if isinstance(one, Renumbered)}
-    axes = [axis for axis, size in enumerate(tensor.shape) if size in sizes]
-    return tensor.roll([SHIFT] * len(axes), axes) if axes else tensor
+    orders = {len(one): torch.tensor(one.order) for one in held if isinstance(one, Renumbered)}
+    for axis, size in enumerate(tensor.shape):
+        tensor = tensor.index_select(axis, orders[size]) if size in orders else tensor
+    return tensor
 
 
 @contract("task")

@@ -1,0 +1,317 @@
+"""Documents of which some tokens are masked, for a model to find them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Unpack, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tfzoo.base.special_ids import SpecialIds
+from tfzoo.base.values import check_range, type_name
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.documents import DocumentKeywords, DocumentText, Numbers
+from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.inference_batches import OnTruncated, truncated
+from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.parallel_batch import checked_lines, epoch_of, padded
+from tfzoo.data.token_dropout import fraction, mixed, random_bits
+from tfzoo.data.tokenizer import Tokenizer, token_texts
+from tfzoo.errors import BadOption
+
+MASK = "[MASK]"
+"""What stands for a masked token in text."""
+MASKED, CHANGED = 0.8, 0.1
+"""Of the tokens to find, those that are masked and those that become another one."""
+CONTINUES = re.compile(r"[^\W_\u2e80-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]")
+"""What a token begins with that goes on with a word: a letter or a digit, and no sign of a script
+that is written without spaces.
+"""
+Words = Literal["tokens", "words"]
+
+
+@dataclass(frozen=True)
+class Masking:
+    """BERT's masking (Devlin et al. 2019, section 3.1). Of the n tokens of a text, ``share`` times
+    n, rounded, and at least one are to be found. Of these, 80 % become the mask, 10 % any token of
+    the vocabulary, and 10 % stay as they are. Special tokens are never chosen.
+
+    All that is random is a function of the seed, the epoch, the text and the place, whatever batch
+    the text is in.
+
+    Args:
+        share: of the tokens.
+        seed: of the random numbers.
+        special: ids of the tokenizer. Where it has no mask, its unknown token is the mask.
+        size: that of the vocabulary.
+        begins: ``(size)``: whether a token begins a word. Words are then chosen whole, in random
+            order, until they have as many tokens. None: each token is chosen by itself.
+
+    Raises:
+        BadOption: the tokenizer has neither a mask nor an unknown token.
+    """
+
+    share: float
+    seed: int
+    special: SpecialIds
+    size: int
+    begins: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        mask_of(self.special)
+
+    def __call__(
+        self, ids: NDArray[np.int64], rows: Integers, epoch: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """``(b n)`` ids with masks, and which of them are to be found; ``ids`` ``(b n)`` are those
+        of the texts ``rows`` ``(b)``.
+        """
+        bits = random_bits(self.seed, epoch, rows, ids.shape[1])
+        ordinary = np.isin(ids, list(self.special.every), invert=True)
+        first = np.ones_like(ordinary)  # of its word
+        if self.begins is not None:
+            first[:, 1:] = (self.begins[ids] | ~ordinary)[:, 1:] | ~ordinary[:, :-1]
+        place = np.arange(ids.shape[1])
+        begin = np.maximum.accumulate(np.where(first, place, 0), axis=1)
+        key = np.where(ordinary, np.take_along_axis(fraction(bits), begin, 1), 1.0)
+        rank = np.argsort(np.argsort(key, axis=1, kind="stable"), axis=1, kind="stable")
+        count = np.maximum(1, np.floor(self.share * ordinary.sum(1) + 0.5))
+        chosen = ordinary & (np.take_along_axis(rank, begin, 1) < count[:, None])
+        another, how = mixed(bits), fraction(mixed(mixed(bits)))
+        every = np.array(self.special.ordinary(self.size - len(self.special.every)))
+        changed = np.where(how < MASKED + CHANGED, every[another % np.uint64(len(every))], ids)
+        masked = np.where(how < MASKED, mask_of(self.special), changed)
+        return np.where(chosen, masked, ids), chosen
+
+
+def mask_of(special: SpecialIds) -> int:
+    """The id of the mask; where there is none, that of the unknown token.
+
+    Raises:
+        BadOption: there is neither.
+    """
+    found = special.unk if special.mask is None else special.mask
+    if found is None:
+        raise BadOption("this tokenizer has no id of a mask and none of the unknown token")
+    return found
+
+
+def begins_word(tokenizer: Tokenizer) -> NDArray[np.bool_]:
+    """Whether each id begins a word: it has a space in front, or is no letter or digit."""
+    texts = token_texts(tokenizer, range(len(tokenizer)))
+    return np.array([not CONTINUES.match(text) and "\ufffd" not in text for text in texts])
+
+
+@dataclass
+class MaskedBatch:
+    """A batch of documents, or of parts of them, with masks.
+
+    - ``tokens`` ``(b n)``: the ids that are read, framed and padded as the tokenizer's
+      :class:`~tfzoo.SpecialIds` say
+    - ``places`` ``(t)``: the places in ``tokens.flatten()`` of the tokens to find
+    - ``labels`` ``(t)``: what stood there; none in a text with masks of its own
+    - ``owner`` ``(t)``: the place of its document in ``index``
+    - ``rows`` ``(b)``: the place of each row's document in ``index``
+    - ``padding``: whether any row is padded; known on the host
+    - ``index``: the rows of the documents in their split
+    - ``source_text``: the documents; [] in training
+    """
+
+    tokens: Tensor
+    places: Tensor
+    labels: Tensor
+    owner: Tensor
+    rows: list[int]
+    padding: bool
+    index: list[int]
+    source_text: list[str]
+
+    def __len__(self) -> int:
+        return self.tokens.size(0)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> MaskedBatch:
+        """The same batch on a device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> MaskedBatch:
+        """The same batch in pinned memory, which is copied to a GPU asynchronously."""
+        return self._map(Tensor.pin_memory)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> MaskedBatch:
+        changed: dict[str, Any] = {
+            name: change(one) for name, one in vars(self).items() if isinstance(one, Tensor)
+        }
+        return replace(self, **changed)
+
+
+class MaskedDataset(Dataset[MaskedBatch]):
+    """The documents of one split in items, indexed by batches: ``dataset[[4, 7, 1]]`` is a
+    :class:`MaskedBatch` of three items.
+
+    A document is read in parts of at most ``max_length`` tokens, special ones included. An item is
+    a part; or with ``lines``, the text of the split, a document, whose parts have a row each. A
+    document without a token is left out.
+    """
+
+    def __init__(
+        self,
+        sequences: Sentences,
+        max_length: int,
+        masking: Masking,
+        lines: Sequence[str] = (),
+    ) -> None:
+        self.sequences, self.masking, self.lines = sequences, masking, lines
+        most = max_length - masking.special.frame
+        counts = np.maximum(1, -(-sequences.lengths // most))
+        self.document = np.repeat(np.arange(len(sequences)), counts)
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = np.asarray(sequences.offsets)[self.document] + number * most
+        self.parts = Sentences(sequences.ids, np.append(starts, len(sequences.ids)))
+        self.size = self.parts.lengths + masking.special.frame
+        kept = np.flatnonzero(self.parts.lengths)
+        self.documents = int(np.count_nonzero(sequences.lengths))
+        each = np.flatnonzero(np.diff(self.document[kept])) + 1
+        self.items: list[Numbers] = np.split(kept, each if lines else np.arange(1, len(kept)))
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def lengths(self) -> tuple[Numbers, Numbers]:
+        """``(items,)``: tokens of each item, and of its longest row, without EOS."""
+        total = np.array([self.size[parts].sum() for parts in self.items], np.int64)
+        longest = np.array([self.size[parts].max() for parts in self.items], np.int64)
+        return total - 1, longest - 1
+
+    def __getitem__(self, batch: Sequence[int]) -> MaskedBatch:
+        items = [self.items[item] for item in batch]
+        parts, special = np.concatenate(items), self.masking.special
+        ids, padding = padded(self.parts, parts, special, special.cls)
+        tokens, chosen = self.masking(ids, parts, epoch_of(batch))
+        rows = np.repeat(np.arange(len(items)), [len(one) for one in items])
+        index = [int(self.document[one[0]]) for one in items]
+        return MaskedBatch(
+            torch.from_numpy(tokens),
+            torch.from_numpy(np.flatnonzero(chosen)),
+            torch.from_numpy(ids[chosen]),
+            torch.from_numpy(np.repeat(rows, chosen.sum(1))),
+            rows.tolist(),
+            padding,
+            index,
+            [self.lines[row] for row in index] if self.lines else [],
+        )
+
+    def __getitems__(self, batch: Sequence[int]) -> MaskedBatch:
+        """The batch that a DataLoader asks for. Its ``collate_fn`` is
+        :func:`tfzoo.data.parallel_batch.as_is`.
+        """
+        return self[batch]
+
+
+def joins_words(tokenizer: Tokenizer) -> bool:
+    """Whether words have the space before them, so that a text needs none before a mask."""
+    texts = token_texts(tokenizer, range(len(tokenizer)))
+    return any(text.startswith(" ") and text.strip() for text in texts)
+
+
+def with_masks(line: str, tokenizer: Tokenizer, joins: bool) -> tuple[list[int], list[int]]:
+    """The ids of a text in which ``[MASK]`` stands for a token, and the places of the masks."""
+    ids: list[int] = []
+    places = []
+    for number, text in enumerate(line.split(MASK)):
+        if number:
+            places.append(len(ids))
+            ids.append(mask_of(tokenizer.special))
+        text = text.strip(" ") if joins else text
+        ids += tokenizer.encode([text if text.strip() else ""])[0] if text else []
+    return ids, places
+
+
+def filled(line: str, found: Sequence[str]) -> str:
+    """A text with these words in place of its first masks.
+
+    >>> filled("the [MASK] that [MASK]", ["dogs"])
+    'the dogs that [MASK]'
+    """
+    for word in found:
+        line = line.replace(MASK, word, 1)
+    return line
+
+
+def text_with_masks_batches(
+    lines: Iterable[str],
+    vocabulary: Vocabulary,
+    max_tokens: int = 4096,
+    max_length: int | None = None,
+    on_truncated: OnTruncated | None = None,
+) -> Iterator[MaskedBatch]:
+    """Batches of texts in which ``[MASK]`` stands for a token, as those of
+    :func:`~tfzoo.data.inference_batches.translation_batches`; ``labels`` are empty.
+    """
+    lines = checked_lines(lines)
+    if not lines:
+        return
+    tokenizer, special = vocabulary.tokenizer, vocabulary.special
+    joins = joins_words(tokenizer)
+    read = [with_masks(line, tokenizer, joins) for line in lines]
+    ids = truncated([ids for ids, _ in read], max_length, special, on_truncated)
+    sequences = Sentences.of(ids)
+    lengths = sequences.lengths + special.frame - 1
+    for batch in LengthBucketedSampler(lengths, lengths, max_tokens, shuffle=False):
+        tokens, padding = padded(sequences, np.asarray(batch), special, special.cls)
+        before, n = special.frame - 1, tokens.shape[1]
+        places = [
+            (row, row * n + before + place)
+            for row, line in enumerate(batch)
+            for place in read[line][1]
+            if place < len(ids[line])
+        ]
+        owner, at = np.array(places, np.int64).reshape(-1, 2).T
+        yield MaskedBatch(
+            torch.from_numpy(tokens),
+            torch.from_numpy(at.copy()),
+            torch.zeros(0, dtype=torch.int64),
+            torch.from_numpy(owner.copy()),
+            list(range(len(batch))),
+            padding,
+            list(batch),
+            [lines[line] for line in batch],
+        )
+
+
+class MaskedData(DocumentText):
+    """Batches of documents with masks, for a model to find what they hide. Where the text comes
+    from and how it is read: :class:`~tfzoo.data.documents.DocumentText`. What is masked is another
+    in each epoch of training, and the same in each validation and test.
+
+    Args:
+        mask: ``tokens``, or ``words``: the tokens of a word are masked together. A token with a
+            space in front begins a word, and so does a sign of punctuation, or of a script without
+            spaces.
+        mask_share: of the tokens, rounded, at least one of a text.
+
+    Raises:
+        BadOption, BadData: as :class:`~tfzoo.data.documents.DocumentText`; or another ``mask``, or
+            a tokenizer without mask and unknown token.
+    """
+
+    def __init__(
+        self, *, mask: Words = "tokens", mask_share: float = 0.15, **text: Unpack[DocumentKeywords]
+    ) -> None:
+        super().__init__(**text)
+        check_range("data.max_length", self.max_length, ge=3, whole=True)
+        check_range("data.mask_share", mask_share, gt=0, lt=1)
+        if mask not in get_args(Words):
+            raise BadOption(f"data.mask must be {type_name(Words)}, not {mask!r}")
+        self.mask, self.mask_share = mask, mask_share
+
+    def items_of(self, name: str, ids: Sentences, held: list[str]) -> MaskedDataset:
+        tokenizer, special = self.vocabulary.tokenizer, self.vocabulary.special
+        begins = begins_word(tokenizer) if self.mask == "words" else None
+        masking = Masking(self.mask_share, self.seed, special, len(tokenizer), begins)
+        return MaskedDataset(ids, self.max_length, masking, held)

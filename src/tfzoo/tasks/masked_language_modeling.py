@@ -1,0 +1,352 @@
+"""Masked language modelling: the tokens of a text that are masked, given all others."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torchmetrics import MeanMetric
+
+from tfzoo.base.registry import register
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.inference_batches import OnTruncated
+from tfzoo.data.masked_documents import (
+    MaskedBatch,
+    MaskedData,
+    MaskedDataset,
+    filled,
+    text_with_masks_batches,
+)
+from tfzoo.data.tokenizer import token_texts
+from tfzoo.learning import attention, foreign
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.cross_entropy import cross_entropy_of_logits
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.task import PLACEHOLDER_SIZE, LineFunction, OnProgress, Task, rows_of
+from tfzoo.learning.text_task import most_probable
+from tfzoo.models.masked_language_model import MaskedLanguageModel
+from tfzoo.plots.pages.attention import AttentionMaps
+
+EPILOG = """\
+In each input line, [MASK] stands for a token. One line is written for each, also an empty one, in
+the same order: the text with the most probable token in place of each [MASK].
+"""
+SHOWN = 5
+"""The most probable tokens of which an answer has the probability."""
+COUNTED = 2_000_000
+"""The tokens of training, from the first on, that baselines are counted in."""
+
+
+class MaskedLanguageModelingScores(nn.Module):
+    """The scores of one data set, over the tokens to find: the mean ``loss`` in nats;
+    ``perplexity``, ``exp`` of the mean cross entropy; and ``accuracy``, the share of tokens that
+    are the most probable one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss, self.nll, self.accuracy = MeanMetric(), MeanMetric(), MeanMetric()
+
+    def update(self, loss: Tensor, nll: Tensor, right: Tensor, tokens: int) -> None:
+        """Add a batch: sums over tokens, and the number of tokens."""
+        if tokens:
+            self.loss.update(loss / tokens, weight=tokens)
+            self.nll.update(nll / tokens, weight=tokens)
+            self.accuracy.update(right / tokens, weight=tokens)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The scores, over all processes."""
+        return {
+            "loss": self.loss.compute(),
+            "perplexity": self.nll.compute().exp(),
+            "accuracy": self.accuracy.compute(),
+        }
+
+
+@dataclass
+class MaskedLanguageModelingAnswer:
+    """A text with the most probable token in place of each ``[MASK]``, the most probable tokens of
+    each with their probabilities, and whether the end of the text was not read because it is longer
+    than the model reads.
+    """
+
+    text: str
+    masks: list[dict[str, float]] = field(default_factory=list)
+    truncated: bool = False
+
+
+@register("task", "masked_language_modeling")
+class MaskedLanguageModelingTask(Task):
+    """Training, evaluation and inference of a model that finds masked tokens (Devlin et al. 2019).
+
+    A batch is a :class:`~tfzoo.data.masked_documents.MaskedBatch`.
+
+    Args:
+        model: a :class:`~tfzoo.MaskedLanguageModel` with the tokenizer's vocabulary size, or any
+            module that maps ``tokens`` ``(b n)``, padded on the right, to logits ``(b n v)`` of the
+            token at each place.
+        tokenizer: ``MaskedData.vocabulary``: the tokenizer; it has no labels.
+        optim: learning rate, schedule and label smoothing.
+        compute: compilation of layers, activation checkpointing.
+        seed: the random state of each training batch is derived from it.
+    """
+
+    Model: ClassVar[type[nn.Module]] = MaskedLanguageModel
+    Data = MaskedData
+    example: ClassVar[Mapping[str, Any]] = {
+        "data": {
+            "dataset": {"name": "agreement", "train": 64, "val": 16, "test": 16},
+            "tokenizer": {"name": "word", "cut": "spaces"},
+            "max_length": 64,
+            "max_tokens": 256,
+        },
+    }
+    tokenizer_of_data = "vocabulary"
+    command = "fill"
+    command_help = "fill [MASK] in each line of text"
+    Answer = MaskedLanguageModelingAnswer
+    pipeline_tag = "fill-mask"
+    monitor = "val/loss"
+    higher_is_better: ClassVar[Mapping[str, bool]] = {
+        "loss": False,
+        "perplexity": False,
+        "accuracy": True,
+    }
+    training_names = (*Task.training_names, "perplexity")
+    model: Any
+    tokenizer: Vocabulary
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Vocabulary,
+        *,
+        optim: Optim | None = None,
+        compute: Compute | None = None,
+        seed: int = 0,
+    ) -> None:
+        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
+        super().__init__(model, tokenizer, settings, seed)
+
+    @property
+    def untrained_loss(self) -> float:
+        return math.log(len(self.tokenizer.tokenizer))
+
+    @classmethod
+    def model_arguments(
+        cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
+        return {"vocab_size": size, "pad": 0 if tokenizer is None else tokenizer.special.pad}
+
+    @classmethod
+    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
+        return Vocabulary.restore(state)
+
+    def max_positions(self) -> tuple[int | None, int | None]:
+        # Of a document and of a row: a long document is read in parts.
+        return None, getattr(self.model, "max_positions", None)
+
+    def logits(self, batch: MaskedBatch) -> Tensor:
+        """The logits of each token to find: ``(t v)``."""
+        if not self.foreign:
+            padding = "right" if batch.padding else "none"
+            hidden = self.model.hidden(batch.tokens, padding=padding)
+            hidden = hidden.flatten(0, 1).index_select(0, batch.places)
+            return self.model.logits(hidden)  # type: ignore[no-any-return]
+        shape = (*batch.tokens.shape, len(self.tokenizer.tokenizer))
+        logits = foreign.check_logits(self.model, self.model(batch.tokens), shape, "b n v")
+        return logits.flatten(0, 1).index_select(0, batch.places)
+
+    def loss(self, batch: MaskedBatch) -> tuple[Tensor, Tensor, Tensor, int]:
+        """The label-smoothed loss and the cross entropy, in nats, and how often the most probable
+        token is right, each summed over the tokens to find; and their number.
+        """
+        logits, smoothing = self.logits(batch), self.optim.label_smoothing
+        pad = self.tokenizer.special.pad
+        loss, nll = cross_entropy_of_logits(logits, batch.labels, smoothing, pad)
+        return loss, nll, (logits.argmax(-1) == batch.labels).sum(), len(batch.labels)
+
+    def forward_batch(self, batch: MaskedBatch) -> object:
+        return self.loss(batch)
+
+    def training_step(self, batch: MaskedBatch, batch_idx: int) -> Tensor:
+        loss, nll, _, tokens = self.loss(batch)
+        read = batch.tokens.numel()
+        if batch.padding:
+            read = int((batch.tokens != self.tokenizer.special.fill).sum())
+        self.log_training({"train/perplexity": (nll / max(tokens, 1)).exp()}, read)
+        return self.summed(loss, tokens)
+
+    def new_scores(self) -> MaskedLanguageModelingScores:
+        return MaskedLanguageModelingScores()
+
+    def score(self, batch: MaskedBatch, scores: MaskedLanguageModelingScores) -> None:
+        with self.throughput.timed(self.device):
+            found = self.loss(batch)
+        self.throughput.items += len(batch)
+        scores.update(*found)
+
+    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
+        """The accuracy on the test set in a line: of the most frequent token of training, of the
+        most frequent one between the same two neighbours, of the model.
+        """
+        if "test/accuracy" not in scores:
+            return ""
+        name = "test" if "test" in data.test_names else data.test_names[0]
+        frequent, neighbours = baselines(data.sets["train"], data.sets[name])
+        found = {"most frequent": frequent, "between the same neighbours": neighbours}
+        found["accuracy"] = scores["test/accuracy"]
+        return "  ".join(f"{who} {share:.4f}" for who, share in found.items())
+
+    def prediction_rows(self, batch: MaskedBatch) -> list[dict[str, Any]]:
+        best = self._without_special(self.logits(batch)).argmax(-1)
+        right = best.new_zeros(len(batch.index), dtype=torch.float64)
+        right.index_add_(0, batch.owner, (best == batch.labels).double())
+        count = torch.bincount(batch.owner, minlength=len(batch.index)).clamp(min=1)
+        tokens = batch.tokens.flatten().index_copy(0, batch.places, best)
+        ids: list[list[int]] = [[] for _ in batch.index]
+        for row, one in zip(batch.rows, tokens.view_as(batch.tokens).tolist(), strict=True):
+            ids[row] += one
+        columns: dict[str, Sequence[Any]] = {
+            "text": batch.source_text,
+            "filled": self.tokenizer.tokenizer.decode(ids),
+            "accuracy": (right / count).tolist(),
+        }
+        return rows_of(columns)
+
+    def fill(
+        self,
+        texts: Sequence[str],
+        *,
+        max_tokens: int = 4096,
+        progress: OnProgress | None = None,
+        on_truncated: OnTruncated | None = None,
+    ) -> list[MaskedLanguageModelingAnswer]:
+        """Each text with the most probable token in place of each ``[MASK]``, in order::
+
+            task.fill(["the dogs that the cat hears [MASK] ."])[0].text
+
+        Args:
+            texts: a text longer than the model's positions is truncated; what is masked after that
+                stays ``[MASK]``.
+            max_tokens: maximum number of tokens of a batch.
+            progress: called with the number of texts of each finished batch.
+            on_truncated: called with the indices of truncated texts, if there are any, and the
+                number of tokens that are read of each; None: a ``UserWarning`` counts them.
+
+        Raises:
+            BadData: ``texts`` is one string.
+        """
+        limit = self.max_positions()[1]
+        batches = text_with_masks_batches(texts, self.tokenizer, max_tokens, limit, on_truncated)
+        return self.in_order(batches, self._fill, progress)
+
+    def _without_special(self, logits: Tensor) -> Tensor:
+        """Logits in fp32 or better, without those of special ids."""
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)
+        logits[:, list(self.tokenizer.special.every)] = float("-inf")
+        return logits
+
+    def _fill(self, batch: MaskedBatch) -> list[MaskedLanguageModelingAnswer]:
+        probabilities = self._without_special(self.logits(batch)).softmax(-1)
+        top, ids = probabilities.topk(min(SHOWN, probabilities.shape[-1]), dim=-1)
+        tokenizer = self.tokenizer.tokenizer
+        masks: list[list[dict[str, float]]] = [[] for _ in batch.index]
+        for row, p, each in zip(batch.owner.tolist(), top.tolist(), ids.tolist(), strict=True):
+            words = (text.strip() or text for text in token_texts(tokenizer, each))
+            best: dict[str, float] = {}
+            for word, one in zip(words, p, strict=True):
+                best.setdefault(word, one)
+            masks[row].append(best)
+        return [
+            MaskedLanguageModelingAnswer(filled(text, [next(iter(one)) for one in found]), found)
+            for text, found in zip(batch.source_text, masks, strict=True)
+        ]
+
+    def answers(self, texts: Sequence[str]) -> list[MaskedLanguageModelingAnswer]:
+        truncated: set[int] = set()
+        found = self.fill(texts, on_truncated=lambda rows, _: truncated.update(rows))
+        for row in truncated:
+            found[row].truncated = True
+        return found
+
+    def facts(self, answer: MaskedLanguageModelingAnswer) -> dict[str, str]:
+        masks = {f"mask {k}": most_probable(one) for k, one in enumerate(answer.masks, 1)}
+        return {"text": answer.text, **masks}
+
+    def attention(self, text: str) -> AttentionMaps:
+        """The attention maps of one text, layer by layer, as :meth:`TextTask.attention`."""
+        attention.check(self, text)
+        notes: list[str] = []
+
+        def maps(batch: MaskedBatch) -> list[AttentionMaps]:
+            tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
+            sides: attention.Tokens = {"encoder": (tokens, tokens)}
+            found, (answer,) = attention.record(self.model, lambda: self._fill(batch), sides)
+            return [attention.page_of(self, found, text, self.facts(answer), notes)]
+
+        limit, on_truncated = self.max_positions()[1], attention.add_note(notes)
+        batches = text_with_masks_batches(
+            [text], self.tokenizer, max_length=limit, on_truncated=on_truncated
+        )
+        return self.in_order(batches, maps)[0]
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        parser.epilog = EPILOG
+
+    def line_function(
+        self, given: Namespace, on_truncated: OnTruncated
+    ) -> tuple[str | None, LineFunction]:
+        def fill(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
+            for answer in self.fill(
+                lines, max_tokens=given.max_tokens, progress=progress, on_truncated=on_truncated
+            ):
+                yield answer.text
+
+        return None, fill
+
+
+def baselines(train: MaskedDataset, test: MaskedDataset) -> tuple[float, float]:
+    """The accuracy, on the tokens to find of a test set, of the most frequent token of training;
+    and of the most frequent one between the tokens that stand beside it, as they are read.
+    """
+    special, size = train.masking.special, train.masking.size
+    ids = np.full(COUNTED, special.eos, np.int64)[: len(train.parts.ids) + len(train.parts)]
+    ends = (train.parts.offsets[1:] + np.arange(1, len(train.parts) + 1)).astype(np.int64) - 1
+    inner = np.delete(np.arange(len(train.parts.ids) + len(train.parts)), ends)
+    inner = inner[inner < len(ids)]
+    ids[inner] = train.parts.ids[: len(inner)]
+    frequent = int(np.bincount(ids[inner], minlength=size).argmax())
+    beside = key_of(np.roll(ids, 1), np.roll(ids, -1), size)[inner] * size + ids[inner]
+    known, count = np.unique(beside, return_counts=True)
+    known = known[np.lexsort((count, known // size))]  # the most frequent one of a key is last
+    last = np.append(np.flatnonzero(np.diff(known // size)), len(known) - 1)
+    keys, tokens = known[last] // size, known[last] % size
+    right, total = np.zeros(2), 0
+    for item in range(len(test)):
+        batch = test[[item]]
+        n = batch.tokens.shape[1]
+        read = np.pad(batch.tokens.numpy(), ((0, 0), (1, 1)), constant_values=special.eos)
+        place, labels = batch.places.numpy(), batch.labels.numpy()
+        row, column = place // n, place % n + 1
+        key = key_of(read[row, column - 1], read[row, column + 1], size)
+        at = np.searchsorted(keys, key).clip(max=len(keys) - 1)
+        guess = np.where(keys[at] == key, tokens[at], frequent)
+        right += (labels == frequent).sum(), (labels == guess).sum()
+        total += len(labels)
+    first, second = right / max(total, 1)
+    return float(first), float(second)
+
+
+def key_of(left: NDArray[np.int64], right: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """A number for each pair of tokens."""
+    return left * size + right
