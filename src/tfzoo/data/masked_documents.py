@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack, get_args
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Unpack, get_args
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range, type_name
+from tfzoo.data.batch import Batch
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentKeywords, DocumentText, Numbers
 from tfzoo.data.encoded import Integers, Sentences
@@ -109,7 +110,7 @@ def begins_word(tokenizer: Tokenizer) -> NDArray[np.bool_]:
 
 
 @dataclass
-class MaskedBatch:
+class MaskedBatch(Batch):
     """A batch of documents, or of parts of them, with masks.
 
     - ``tokens`` ``(b n)``: the ids that are read, framed and padded as the tokenizer's
@@ -134,20 +135,6 @@ class MaskedBatch:
 
     def __len__(self) -> int:
         return self.tokens.size(0)
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> MaskedBatch:
-        """The same batch on a device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> MaskedBatch:
-        """The same batch in pinned memory, which is copied to a GPU asynchronously."""
-        return self._map(Tensor.pin_memory)
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> MaskedBatch:
-        changed: dict[str, Any] = {
-            name: change(one) for name, one in vars(self).items() if isinstance(one, Tensor)
-        }
-        return replace(self, **changed)
 
 
 class MaskedDataset(Dataset[MaskedBatch]):
