@@ -9,13 +9,17 @@ from typing import Any
 import lightning.pytorch as L
 import pytest
 import torch
+from tokenizers import processors
 
 import tfzoo
+from tests.published_folders import LINES, save_tokenizer
 from tests.serving.running import serving
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN
 from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.inference_batches import text_batches
 from tfzoo.errors import BadData
+from tfzoo.models.classifier import types_of
 from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask
 from tfzoo.tasks.regression import RegressionTask
 
@@ -142,3 +146,26 @@ def test_a_file_of_onnx_knows_the_segments(tmp_path: Path) -> None:
         tokens = torch.tensor([row])
         found = session(tokens)["logits"]
         torch.testing.assert_close(found, task.model(tokens), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_tokens_and_types_of_a_pair_are_those_of_transformers(name: str, tmp_path: Path) -> None:
+    """Also of one that is truncated; RoBERTa has two separators and no types."""
+    peer = save_tokenizer(name, tmp_path)
+    kind = {"bert": processors.BertProcessing, "roberta": processors.RobertaProcessing}[name]
+    after, before = (peer.sep_token, peer.sep_token_id), (peer.cls_token, peer.cls_token_id)
+    peer.backend_tokenizer.post_processor = kind(after, before)
+    peer.save_pretrained(tmp_path)
+    made = create("tokenizer", {"name": "pretrained", "folder": str(tmp_path)})
+    made.train([])
+    vocabulary = Vocabulary(made, ["no", "yes"], "pretrained", NAMES)
+    pair = LINES[0], LINES[1]
+    for most in (None, 16, 17):
+        options = {} if most is None else {"truncation": "longest_first", "max_length": most}
+        wanted = peer(*pair, **options, return_token_type_ids=True)
+        told = None if most is None else lambda rows, tokens: None
+        (batch,) = text_batches([pair], vocabulary, max_length=most, on_truncated=told)
+        assert batch.tokens.tolist() == [wanted.input_ids], most
+        if name == "bert":
+            types = types_of(batch.tokens, vocabulary.special.sep[0])
+            assert types.tolist() == [wanted.token_type_ids]
