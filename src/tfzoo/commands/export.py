@@ -20,12 +20,17 @@ EPILOG = """\
   --to onnx         a folder for ONNX Runtime: a classifier, a language model, or a translator's
                     encoder and the step of its decoder
   --to ctranslate2  a folder for CTranslate2: a translator whose parts it has
+  --to transformers
+                    a folder for Hugging Face's transformers, AutoModel...from_pretrained: a model
+                    of a published architecture, with the tokenizer of a published model
 
 What is written is read back and compared with the run before it gets its name. A checkpoint that is
 a folder, of a run on several machines or with --trainer.strategy fsdp2, is exported alike.
 """
 KEPT = ("state_dict", "tfzoo", "epoch", "global_step", "pytorch-lightning_version")
-OUTPUTS = {name: name for name in ("safetensors", "onnx", "ctranslate2")} | {"ckpt": "export.ckpt"}
+OUTPUTS = {name: name for name in ("safetensors", "onnx", "ctranslate2", "transformers")} | {
+    "ckpt": "export.ckpt"
+}
 """The formats, and the name of what is written to the run's folder if no other place is given."""
 
 

@@ -12,7 +12,11 @@ from tfzoo.runs.requirements import require
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task
 
-FORMATS = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "ctranslate2": ("ctranslate2",)}
+FORMATS = {
+    "onnx": ("onnx", "onnxscript", "onnxruntime"),
+    "ctranslate2": ("ctranslate2",),
+    "transformers": ("safetensors",),
+}
 """The formats, each with the packages that it needs."""
 
 
@@ -20,7 +24,8 @@ def export(task: Task, folder: str | Path, *, to: str) -> None:
     """Write a trained task to a new folder, after comparing what was written with the task.
 
     Args:
-        to: ``onnx`` or ``ctranslate2``. ``task.save_pretrained`` writes safetensors.
+        to: ``onnx``, ``ctranslate2`` or ``transformers``. ``task.save_pretrained`` writes
+            safetensors.
 
     Raises:
         UnknownName: another format.

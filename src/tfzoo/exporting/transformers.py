@@ -1,0 +1,307 @@
+"""A folder that ``AutoModel...from_pretrained`` of Hugging Face's ``transformers`` loads.
+
+The tables of an architecture (:mod:`tfzoo.models.architectures`) are read backwards, and what was
+written is read forwards again and compared with the model: a part that ``transformers`` has not, or
+a tensor that it would change, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from tfzoo.base.registry import registry
+from tfzoo.data.tokenizers.pretrained import Pretrained
+from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
+from tfzoo.exporting.failures import own_model
+from tfzoo.models.architectures import architecture, names
+from tfzoo.models.architectures.config import FULL, MODELS, SCALINGS, SLIDING, read_config
+from tfzoo.models.architectures.published import from_pretrained
+from tfzoo.models.architectures.weights import OWN, line, table_of
+from tfzoo.runs.files import new_folder
+from tfzoo.runs.pretrained import CONFIG, WEIGHTS
+
+if TYPE_CHECKING:
+    from tfzoo.learning.task import Task
+
+SPECS = {
+    **{kind: kind for kind in ("attention", "weighting", "norm", "position", "feedforward")},
+    **{"mixer": "mixer", "residual": "residual", "pooling": "pooling", "embedding_norm": "norm"},
+}
+"""The options of a model that are components, and their kinds."""
+UNSAID = frozenset({"init_std", "embedding_std", "allow", "pad", "max_length", "like"})
+"""Options that a configuration need not say, as they change no output of what fits."""
+
+
+def export(task: Task, folder: Path) -> None:
+    """Write the folder.
+
+    Raises:
+        BadOption: ``transformers`` has no model or tokenizer like the task's; the message names the
+            part.
+        TfzooError: the folder exists and is not empty, or cannot be written.
+    """
+    from safetensors.torch import save_file
+
+    model = own_model(task, "transformers")
+    tokenizer = getattr(task.tokenizer, "tokenizer", None) or task.tokenizer.target
+    if not isinstance(tokenizer, Pretrained):
+        raise BadOption(
+            f"transformers has no tokenizer {tokenizer.entry.name!r}: only 'pretrained' is written"
+        )
+    name, config = config_of(model, list(getattr(task.tokenizer, "labels", ())))
+    special = asdict(tokenizer.special)
+    ids = {f"{key}_token_id": special[key] for key in ("pad", "bos", "eos", "decoder_start")}
+    config |= {key: one for key, one in ids.items() if one is not None}
+    ends = list(tokenizer.special.ends)
+    with new_folder(folder) as place:
+        save_file(tensors_of(name, model), place / WEIGHTS, metadata={"format": "pt"})
+        generation = {**ids, "eos_token_id": ends if len(ends) > 1 else ends[0]}
+        named = {"tokenizer_class": "PreTrainedTokenizerFast", **names_of(tokenizer)}
+        for file, content in (
+            (CONFIG, config),
+            ("generation_config.json", generation),
+            ("tokenizer_config.json", named),
+        ):
+            (place / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+        (place / "tokenizer.json").write_text(tokenizer.text, "utf-8", newline="")
+        check_read_back(place, model)
+
+
+def check_read_back(folder: Path, model: nn.Module) -> None:
+    """Raise TfzooError where a folder does not hold the parameters of a model."""
+    found, own = from_pretrained(folder).state_dict(), model.state_dict()
+    if found.keys() != own.keys():
+        raise TfzooError("what was written is not what is read back: nothing was kept")
+    for name, value in own.items():
+        if not torch.allclose(found[name], value.cpu(), rtol=1e-6, atol=0):
+            raise TfzooError(f"{name} is not what is read back: nothing was kept")
+
+
+def names_of(tokenizer: Pretrained) -> dict[str, str]:
+    """The names of the special tokens."""
+    special, library = tokenizer.special, tokenizer.library
+    found = {"sep": special.sep[0], **{key: getattr(special, key) for key in NAMED}}
+    found["sep"] = special.sep[0] if special.cls is not None else None
+    named = {
+        f"{key}_token": library.id_to_token(one)
+        for key, one in found.items()
+        if one is not None and library is not None
+    }
+    return {key: one for key, one in named.items() if one is not None}
+
+
+NAMED = ("pad", "bos", "eos", "unk", "mask", "cls")
+
+
+# Weights ------------------------------------------------------------------------------------------
+
+
+def tensors_of(name: str, model: Any) -> dict[str, Tensor]:
+    """The tensors of a model by their names in ``transformers``."""
+    table, found = table_of(name, model), {}
+    taken: dict[str, tuple[Mapping[str, Any], dict[int, Tensor]]] = {}
+
+    def put(said: Any, suffix: str, value: Tensor, layer: str) -> None:
+        if isinstance(said, str):
+            found[f"{said.replace('*', layer)}{suffix}"] = value.detach().cpu().contiguous().clone()
+        elif isinstance(said, list):
+            for one, part in zip(said, value.chunk(len(said)), strict=True):
+                put(one, suffix, part, layer)
+        elif "take" in said:
+            key = f"{said['of'].replace('*', layer)}{suffix}"
+            taken.setdefault(key, (said, {}))[1][said["take"]] = value
+        else:
+            if "over_sqrt" in said:
+                value = value * sizes(said, model)["over_sqrt"] ** 0.5
+            put(said["of"], suffix, undone(said, value, model), layer)
+
+    for own, value in model.state_dict().items():
+        layer = next(iter(re.findall(r"\.(\d+)\.", own)), "")
+        put(*line(table, own, name), value, layer)
+    for key, (said, parts) in taken.items():
+        stacked = torch.stack([parts[index] for index in sorted(parts)])
+        found[key] = undone(said, stacked, model).detach().cpu().contiguous().clone()
+    return found
+
+
+def sizes(said: Mapping[str, Any], model: Any) -> dict[str, int]:
+    """The sizes of axes that a line names."""
+    keys = [key for key in said if key not in OWN or key == "over_sqrt"]
+    return {
+        key: int(model.config[said[key]]) if isinstance(said[key], str) else said[key]
+        for key in keys
+    }
+
+
+def undone(said: Mapping[str, Any], value: Tensor, model: Any) -> Tensor:
+    """A tensor before its axes were rearranged and its first rows left out."""
+    if "rearrange" in said:
+        before, after = said["rearrange"].split("->")
+        axes = {key: one for key, one in sizes(said, model).items() if key != "over_sqrt"}
+        value = rearrange(value, f"{after} -> {before}", **axes)
+    if "skip" in said:
+        value = torch.cat([value.new_zeros(said["skip"], *value.shape[1:]), value])
+    return value
+
+
+# Configuration ------------------------------------------------------------------------------------
+
+
+def config_of(model: Any, labels: list[str]) -> tuple[str, dict[str, Any]]:
+    """The architecture that a model is like, and the configuration of ``transformers``.
+
+    Raises:
+        BadOption: none has its parts; the message names those that differ from the closest.
+    """
+    best: tuple[list[str], str, dict[str, Any]] | None = None
+    wanted = plain(model.config)
+    for name in names():
+        said = architecture(name)
+        classifies = type(model).__name__ == "TransformerClassifier" and bool(said.classifier)
+        if not said.config or not (classifies or isinstance(model, MODELS[said.model])):
+            continue
+        config = written(name, model, wanted, labels if classifies else [])
+        try:
+            found = plain({**type(model)(**read_config(config).options).config})
+        except (BadOption, UnknownName):
+            continue
+        differs = sorted(key for key in wanted if key not in UNSAID and found[key] != wanted[key])
+        if best is None or len(differs) <= len(best[0]):  # of bert and distilbert the latter
+            best = differs, name, config
+    if best is None or best[0]:
+        parts = "" if best is None else f": {listing(best[0])} differ from {best[1]}"
+        raise BadOption(f"transformers has no model with these parts{parts}")
+    return best[1], best[2]
+
+
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a model, with all options of each component."""
+    found = dict(config)
+    for key, kind in SPECS.items():
+        if found.get(key) is not None:
+            entry, given = registry(kind).options(found[key])
+            defaults = {name: one.default for name, one in entry.options.items()}
+            found[key] = {"name": entry.name, **defaults, **given}
+    sides = {side: found.pop(side) for side in ("encoder", "decoder") if side in found}
+    for side, changes in sides.items():
+        changed = {**{key: found[key] for key in SIDED}, **(changes or {})}
+        own = plain({"feedforward": changed["feedforward"]})
+        found[side] = {**changed, **own}
+    if sides:
+        found |= {key: found["encoder"][key] for key in SIDED}
+    if found.get("query_key_norm"):
+        inner = plain({"norm": found["query_key_norm"]["norm"]})["norm"]
+        found["query_key_norm"] = {"over": "head", **found["query_key_norm"], "norm": inner}
+    return found
+
+
+SIDED = ("layers", "heads", "feedforward")
+"""Options that encoder and decoder may have of their own."""
+
+
+def at(options: Mapping[str, Any], dotted: str) -> Any:
+    """The value of an option by its dotted name."""
+    value: Any = options
+    for key in dotted.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def written(name: str, model: Any, options: Mapping[str, Any], labels: list[str]) -> dict[str, Any]:
+    """What a ``config.json`` of an architecture would say of a model."""
+    said = architecture(name)
+    cls = said.classifier["classes"][0] if labels else said.transformers
+    kind = said.config["type"]
+    found: dict[str, Any] = {
+        "model_type": kind if isinstance(kind, str) else kind[0],
+        "architectures": [cls],
+        "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
+    }
+    if labels:
+        found["id2label"] = {str(index): label for index, label in enumerate(labels)}
+        found["label2id"] = {label: index for index, label in enumerate(labels)}
+    for key, entry in {
+        **said.config["keys"],
+        **(said.classifier["keys"] if labels else {}),
+    }.items():
+        if "cases" in entry:
+            fits = (
+                case
+                for case, changes in sorted(entry["cases"].items(), key=lambda one: -len(one[1]))
+                if all(at(options, one) == value for one, value in changes.items())
+            )
+            found[key] = next(fits, entry["default"])
+        elif "option" in entry:
+            first = entry["option"] if isinstance(entry["option"], str) else entry["option"][0]
+            value = at(options, first)
+            found[key] = value + entry["minus"] if "minus" in entry and value else value
+    pad = options.get("pad")
+    found |= {} if pad is None else {"pad_token_id": pad}
+    for reader in said.config.get("readers", ()):
+        found |= WRITERS[reader](options)
+    return found
+
+
+def rope(position: Any) -> dict[str, Any]:
+    """``rope_parameters`` of a positional encoding."""
+    if not isinstance(position, Mapping) or "layout" not in position:  # another part: refused later
+        return {"rope_type": "default"}
+    kind = position.get("scaling", "none")
+    kind = "default" if kind == "none" else kind
+    found: dict[str, Any] = {"rope_type": kind, "rope_theta": position.get("base", 10000.0)}
+    for theirs, own in SCALINGS.get(kind, {}).items():
+        if position.get(own) is not None:
+            found[theirs] = position[own]
+    if position.get("fraction", 1.0) != 1.0:
+        found["partial_rotary_factor"] = position["fraction"]
+    return found
+
+
+def windows(options: Mapping[str, Any]) -> dict[str, Any]:
+    """``layer_types`` and the size of their window."""
+    pattern, layers = options.get("pattern") or [{}], options["layers"] or 0
+    kinds = [SLIDING if pattern[i % len(pattern)] else FULL for i in range(layers)]
+    sizes = [one["window"] for one in pattern if "window" in one]
+    found = {"layer_types": kinds, "use_sliding_window": bool(sizes)}
+    return {**found, "sliding_window": sizes[0]} if sizes else found
+
+
+def local_and_global(options: Mapping[str, Any]) -> dict[str, Any]:
+    """ModernBERT's windows and rotary bases."""
+    pattern, layers = options.get("pattern") or [{}], options["layers"]
+    kinds = [SLIDING if "window" in pattern[i % len(pattern)] else FULL for i in range(layers)]
+    far = next((one["position"] for one in pattern if "position" in one), options["position"])
+    both = {SLIDING: rope(options["position"]), FULL: rope(far)}
+    size = next((one["window"] for one in pattern if "window" in one), 128)
+    return {"layer_types": kinds, "rope_parameters": both, "local_attention": size}
+
+
+def query_scale(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Gemma 2's divisor of scores."""
+    width = options.get("head_dim") or options["dim"] // options["heads"]
+    return {"query_pre_attn_scalar": options["temperature"] ** 2 * width}
+
+
+def rotary_dim(options: Mapping[str, Any]) -> dict[str, Any]:
+    """GPT-J's rotated channels."""
+    fraction = at(options, "position.fraction") or 1.0
+    return {"rotary_dim": round(fraction * options["dim"] / options["heads"])}
+
+
+WRITERS = {
+    "rotary": lambda options: {"rope_parameters": rope(options["position"])},
+    "windows": windows,
+    "local_and_global": local_and_global,
+    "query_scale": query_scale,
+    "rotary_dim": rotary_dim,
+}
+"""What the ``readers`` of an architecture read, the other way round."""

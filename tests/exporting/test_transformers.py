@@ -1,0 +1,95 @@
+"""What is exported for ``transformers`` is loaded by it, and computes the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+from torch.testing import assert_close
+
+import tfzoo
+from tests.published_folders import LINES, peer_of, save
+from tests.runs.test_published import CASES, GPT, GROUPED, SEQ2SEQ, SMALL
+from tfzoo.commands.main import main
+from tfzoo.exporting.transformers import config_of, tensors_of
+from tfzoo.models.architectures import architecture
+
+RUNS: list[tuple[str, str, str, dict[str, Any]]] = [
+    ("gpt2", "GPT2LMHeadModel", "AutoModelForCausalLM", {**GPT, "n_positions": 256}),
+    ("llama", "LlamaForCausalLM", "AutoModelForCausalLM", GROUPED),
+    (
+        "bert",
+        "BertForSequenceClassification",
+        "AutoModelForSequenceClassification",
+        {**SMALL, "max_position_embeddings": 256, "id2label": {0: "a", 1: "b", 2: "c"}},
+    ),
+    (
+        "marian",
+        "MarianMTModel",
+        "AutoModelForSeq2SeqLM",
+        {**SEQ2SEQ, "max_position_embeddings": 256, "decoder_start_token_id": 2},
+    ),
+]
+REWRITTEN = {
+    "roberta": {"roberta.embeddings.position_embeddings.weight"},  # rows of padding, never read
+    "bart": {f"model.{side}coder.embed_positions.weight" for side in ("en", "de")},
+    "t5": {"shared.weight"},  # times and by a root, which rounds
+}
+ELSEWHERE = {"fnet": "fnet.pooler", "bart": "final_logits_bias", "gpt_neox": "embed_out"}
+"""Tensors that are not written: of another head, zeros, of another name."""
+
+
+@pytest.mark.parametrize(("family", "class_name", "auto", "config"), RUNS)
+def test_a_round_trip_changes_nothing(
+    family: str, class_name: str, auto: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    peer, tokenizer = save(family, class_name, config, tmp_path / "there")
+    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "run")]) == 0
+    back = str(tmp_path / "back")
+    assert main(["export", str(tmp_path / "run"), "--to", "transformers", "--output", back]) == 0
+    before, after = (load_file(tmp_path / one / "model.safetensors") for one in ("there", "back"))
+    assert all(torch.equal(before[key], value) for key, value in after.items() if key in before)
+    text = (tmp_path / "there/tokenizer.json").read_bytes()
+    assert (tmp_path / "back/tokenizer.json").read_bytes() == text
+    loaded = getattr(transformers, auto).from_pretrained(back, attn_implementation="eager").eval()
+    ids = transformers.AutoTokenizer.from_pretrained(back)(LINES[0], return_tensors="pt")
+    assert ids.input_ids.tolist() == tokenizer([LINES[0]]).input_ids
+    ids = {"input_ids": ids.input_ids}
+    if auto == "AutoModelForSeq2SeqLM":
+        ids["decoder_input_ids"] = ids["input_ids"]
+    with torch.no_grad():
+        assert_close(loaded(**ids).logits, peer(**ids).logits, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "config"), CASES)
+def test_every_architecture_is_written_as_it_was_read(
+    name: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    peer = peer_of(architecture(name).transformers, config)
+    if name == "t5_v1_1":  # its checkpoints untie what the constructor ties
+        peer.lm_head.weight = torch.nn.Parameter(torch.randn_like(peer.lm_head.weight))
+    peer.save_pretrained(tmp_path)
+    model: Any = tfzoo.from_pretrained(tmp_path)
+    like, _ = config_of(model, [])
+    found = tensors_of(like, model)
+    assert like == name
+    for key, value in load_file(tmp_path / "model.safetensors").items():
+        if key in REWRITTEN.get(name, ()):
+            assert found[key].shape == value.shape
+        elif not key.startswith(ELSEWHERE.get(name, " ")):
+            assert torch.equal(found[key], value), key
+
+
+def test_a_part_that_transformers_has_not_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tfzoo.LanguageModel(20, like="llama", dim=16, heads=2, layers=1, attention="cosine")
+    with pytest.raises(tfzoo.errors.BadOption, match="attention differ from llama"):
+        config_of(model, [])
+    model = tfzoo.LanguageModel(20, dim=16, heads=2, layers=1, norm="rms", position="rotary")
+    with pytest.raises(tfzoo.errors.BadOption, match="transformers has no model with these parts"):
+        config_of(model, [])
