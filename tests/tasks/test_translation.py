@@ -151,7 +151,7 @@ def test_hypotheses_with_the_same_text_are_one_translation(
     beam = [Hypothesis(ids, -n, True) for n, ids in enumerate((one, [*one], two, [*one], three))]
     asked: list[Search] = []
 
-    def found(model: Any, source: Any, options: Search) -> list[list[Hypothesis]]:
+    def found(model: Any, source: Any, options: Search, **_: Any) -> list[list[Hypothesis]]:
         asked.append(options)
         return [beam[: options.n_best]]
 
@@ -259,7 +259,7 @@ def test_what_is_written_in_a_second_are_tokens_with_their_ends(
         [Hypothesis([5, 6], -1.0, finished=True), other],
         [Hypothesis([7], -2.0, finished=False), other],
     ]
-    monkeypatch.setattr(translation, "search", lambda *given: found)
+    monkeypatch.setattr(translation, "search", lambda *_, **__: found)
     task = task_of(data)
     best = task.translations(["one", "two hundred and six"], Search(beam=2, n_best=2))
     assert sorted([one.score for one in both] for both in best) == [[-2.0, -9.0], [-1.0, -9.0]]
