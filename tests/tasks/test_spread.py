@@ -322,7 +322,8 @@ def test_scores_of_two_processes_are_those_of_one_over_the_same_items(
                 continue
             assert one[name][f"{name}/items"] == ITEMS
             assert one[name].get(f"{name}/chrf", 50.0) > 10.0, "nothing to compare"
-            assert one[name].get(f"{name}/accuracy", 0.75) > 0.55, "nothing to compare"
+            least = 0.2 if f"{name}/perplexity" in one[name] else 0.55  # of words, of two classes
+            assert one[name].get(f"{name}/accuracy", 0.75) > least, "nothing to compare"
             for other in (results["first"][case], results["second"][case]):
                 if name in other:
                     assert other[name] == pytest.approx(one[name], rel=1e-6, abs=1e-6), (case, name)
