@@ -48,7 +48,8 @@ class Averages(L.Callback):
 
     def debiased(self, averages: Any, weights: Any, n: Any) -> None:
         share = (1 - DECAY) / (1 - DECAY ** (int(n) + 1))
-        torch._foreach_lerp_(list(averages), list(weights), share)
+        for average, weight in zip(averages, weights, strict=True):
+            average.lerp_(weight, share)
 
     def on_train_batch_end(self, trainer: L.Trainer, task: Any, *_: Any) -> None:
         self.warm.should_update(step_idx=trainer.global_step - 1)

@@ -217,7 +217,7 @@ def of_a_module(folder: Path) -> object:
             for word in ("validate", "test", "predict", "translate")
         ),
         lambda _: main(["classify", "toy.ckpt"]),
-        lambda _: serve.load("numbers.ckpt", None),
+        lambda _: serve.load("numbers.ckpt", None, "torch"),
     ],
     ids=[
         "fit",

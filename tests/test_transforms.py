@@ -12,6 +12,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call, grad, jvp, vmap
 from torch.testing import assert_close
 
+from tests.daily import sampled
 from tests.every_component import (
     DIM,
     SUPPLIED,
@@ -201,7 +202,7 @@ def forward_names(module: nn.Module) -> tuple[str, ...]:
     return type(module).forward.__code__.co_varnames
 
 
-@pytest.mark.parametrize("kind", SUPPLIED)
+@pytest.mark.parametrize("kind", sampled(SUPPLIED, ["norm", "feedforward"]))
 def test_one_export_serves_all_lengths(kind: str) -> None:
     """All components of a kind in one graph, which costs less than one each."""
     module = Calls(kind).eval()

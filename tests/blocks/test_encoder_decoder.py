@@ -291,7 +291,7 @@ def test_a_constructor_says_its_name_and_the_types_of_its_arguments() -> None:
     cls = tfzoo.TransformerClassifier
     init = cls.__init__
     types = get_type_hints(init, include_extras=True)
-    assert (types["dim"], types["pooling"], types["norm"]) == (int, PoolingSpec, NormSpec)
+    assert (types["dim"], types["pooling"], types["norm"]) == (int, PoolingSpec | None, NormSpec)
     assert init.__qualname__ == "TransformerClassifier.__init__"
     assert init.__module__ == cls.__module__
 

@@ -239,6 +239,7 @@ def test_what_two_processes_wrote_one_process_trains_on_with(
     assert_close(seen.averages, wanted, rtol=0, atol=0)
 
 
+@pytest.mark.nightly
 def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -265,7 +266,8 @@ def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
     assert capsys.readouterr().out.count("\n") == 2
 
 
-@pytest.mark.parametrize("precision", sampled(["bf16-mixed", "bf16-true"], ["bf16-true"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
 def test_half_precision_trains_close_to_full(precision: str) -> None:
     shutil.rmtree("half", ignore_errors=True)
     args = (

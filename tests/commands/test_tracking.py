@@ -82,7 +82,11 @@ def host(
             "did not answer in 5 seconds; its data is kept offline",
             marks=pytest.mark.nightly,
         ),
-        ("errors", "Internal Server Error); its data is kept offline"),
+        pytest.param(
+            "errors",
+            "Internal Server Error); its data is kept offline",
+            marks=pytest.mark.nightly,
+        ),
         ("stranger", "does not know this account; its data is kept offline"),
         pytest.param("unopened", "its data is kept offline", marks=pytest.mark.nightly),
         pytest.param("lost", "", marks=pytest.mark.nightly),

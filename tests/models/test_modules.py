@@ -233,7 +233,8 @@ def attended(n: int) -> tuple[Tensor, Tensor, Tensor]:
     return torch.randn(2, n, 8).double(), padding, torch.rand(n, n) < 0.2
 
 
-@pytest.mark.parametrize("name", sampled(["scaled_dot_product", "additive"], ["additive"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["scaled_dot_product", "additive"])
 def test_multihead_attention_is_copied_compiled_and_exported_for_every_length(name: str) -> None:
     torch.compiler.reset()
     model, graphs = SelfAttending(attention=name).double().eval(), []

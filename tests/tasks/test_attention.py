@@ -156,6 +156,8 @@ def test_tokens_put_together_are_the_text(name: str) -> None:
     text = "no good film , they said"
     (ids,) = tokenizer.encode([text])
     assert "".join(token_strings(tokenizer, ids)).strip() == text
-    assert token_strings(tokenizer, [0, 1, 2, 3]) == ["<pad>", "<unk>", "<bos>", "<eos>"]
+    special = tokenizer.special
+    named = {special.pad: "<pad>", special.bos: "<bos>", special.eos: "<eos>"}
+    assert token_strings(tokenizer, [*named]) == [*named.values()]
     (ids,) = tokenizer.encode(["é"])
     assert token_strings(tokenizer, ids)[-1] in ("<unk>", "é", f"<{ids[-1]}>")

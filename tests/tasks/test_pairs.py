@@ -136,6 +136,7 @@ def test_a_pair_for_a_model_of_texts_is_refused() -> None:
     assert (answer.status, answer.error) == (422, "the text is not a string")
 
 
+@pytest.mark.nightly
 def test_a_file_of_onnx_knows_the_segments(tmp_path: Path) -> None:
     from tfzoo.exporting.onnx import Session, export
 

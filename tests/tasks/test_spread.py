@@ -69,7 +69,8 @@ COMPARED = {
 COMPARED["by day"] = [
     case
     for case in COMPARED["all"]
-    if (case.norm == "layer" or case.mixes_tokens) and not (case.sharded and case.task in OTHERS)
+    if (case.norm == "layer" or (case.mixes_tokens and case.task == "translation"))
+    and not (case.sharded and case.task in OTHERS)
 ]
 
 

@@ -197,6 +197,7 @@ OTHER: dict[str, Any] = {
     "first_norm": False,
     "max_length": 30,
     "scale_embeddings": False,
+    "pad": 5,
 }
 """Another value for each option; ``allow`` alone changes nothing by itself, and ``init_std`` and
 ``embedding_std`` only the start.

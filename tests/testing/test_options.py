@@ -68,6 +68,8 @@ OTHER: dict[str, Any] = {
     "source_vocab_size": 15,
     "encoder": {"layers": 1},
     "decoder": {"layers": 1},
+    "head_bias": True,
+    "pad": 5,
 }
 """Another value for each; what is missing here is not an option, see the first test."""
 

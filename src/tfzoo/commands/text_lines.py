@@ -19,7 +19,6 @@ from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
-from tfzoo.exporting.engine import set_engine
 from tfzoo.runs import checkpoints, files
 from tfzoo.training.device import find_device
 
@@ -105,6 +104,8 @@ def task_of(path: Path, device: str | None, name: str | None = None, engine: str
     task: Any = registry("task").entry(checkpoint["tfzoo"]["task"]).cls
     silence_lightning()
     made = task.from_checkpoint(checkpoint).to(place)
+    from tfzoo.exporting.engine import set_engine
+
     set_engine(made, engine)
     return made
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor
 
@@ -38,7 +37,8 @@ class WarmupEMA(WeightAveraging):
     def move(self, averages: Sequence[Tensor], weights: Sequence[Tensor], _: Any) -> None:
         """Move averages towards the weights of this step; whole numbers are taken over."""
         decay = min(self.decay, (1 + self.step) / (START + self.step))
-        if averages[0].is_floating_point():
-            torch._foreach_lerp_(list(averages), list(weights), 1 - decay)
-        else:
-            torch._foreach_copy_(list(averages), list(weights))
+        for average, weight in zip(averages, weights, strict=True):
+            if average.is_floating_point():
+                average.lerp_(weight, 1 - decay)
+            else:
+                average.copy_(weight)
