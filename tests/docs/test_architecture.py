@@ -141,6 +141,7 @@ def test_the_page_and_its_picture_have_the_rooms_that_there_are() -> None:
     assert drawn == rooms, "python -m benchmarks.house draws it again"
 
 
+@pytest.mark.nightly
 def test_a_batch_an_option_and_a_kill_take_the_ways_of_the_page(tmp_path: Path) -> None:
     called = forked.call(training, tmp_path, fresh=True)
     check(OPTION, called)
