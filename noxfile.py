@@ -14,8 +14,8 @@ nox.options.error_on_missing_interpreters = False
 TESTED = ("-c", "constraints.txt")
 """The versions that the figures of the docs were measured with."""
 SUITE = ("pytest", "-q", "-m", "not nightly and not gpu")
-AT_ONCE = ("-n", "4")
-"""Tests at a time, with one thread each: two more than cores, since some wait for processes that
+AT_ONCE = ("-n", "3")
+"""Tests at a time, with one thread each: one more than cores, since some wait for processes that
 they have started. Tests that share threads wait for each other.
 """
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
