@@ -101,7 +101,9 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 @forked.requires_fork
-@pytest.mark.parametrize("page", sampled([page for page in PAGES if blocks(page, "python")], DAILY[::2]))
+@pytest.mark.parametrize(
+    "page", sampled([page for page in PAGES if blocks(page, "python")], DAILY[::2])
+)
 def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
     for command in commands(page):
         if command.words[0] == "export":  # its Python reads what its commands write
