@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tfzoo.data.prepare import Examples, distinct, location
 from tfzoo.errors import BadData, listing
@@ -51,8 +51,26 @@ def _first(splits: Mapping[str, Examples], label: str) -> str:
     )
 
 
-def label_error(rows: Examples, labels: Sequence[str], name: str) -> BadData:
-    """The error for the first row of a split whose label is none of ``labels``."""
-    row, label = next((i, label) for i, (_, label) in enumerate(rows) if label not in labels)
+def one_label(cell: str) -> list[str]:
+    """The label that a cell is."""
+    return [cell]
+
+
+def label_error(
+    rows: Examples,
+    labels: Sequence[str],
+    name: str,
+    labels_of: Callable[[str], list[str]] = one_label,
+) -> BadData:
+    """The error for the first row of a split with a label that is none of ``labels``; ``labels_of``
+    gives those of a cell.
+    """
+    known = set(labels)
+    row, label = next(
+        (row, label)
+        for row, (_, cell) in enumerate(rows)
+        for label in labels_of(cell)
+        if label not in known
+    )
     what = f"the label {label!r} is not one of the labels of training: {listing(labels)}"
     return BadData(f"{location(rows, row, name)}: {what if label.strip() else 'no label'}")

@@ -41,6 +41,10 @@ UNSAID = frozenset({"init_std", "embedding_std", "allow", "pad", "max_length", "
 """Options that a configuration need not say, as they change no output of what fits."""
 
 
+NAMED = ("pad", "bos", "eos", "unk", "mask", "cls")
+"""The special tokens that ``tokenizer_config.json`` names, beside the separator."""
+
+
 def export(task: Task, folder: Path) -> None:
     """Write the folder.
 
@@ -89,17 +93,14 @@ def check_read_back(folder: Path, model: nn.Module) -> None:
 def names_of(tokenizer: Pretrained) -> dict[str, str]:
     """The names of the special tokens."""
     special, library = tokenizer.special, tokenizer.library
-    found = {"sep": special.sep[0], **{key: getattr(special, key) for key in NAMED}}
-    found["sep"] = special.sep[0] if special.cls is not None else None
+    found = {key: getattr(special, key) for key in NAMED}
+    found["sep"] = None if special.cls is None else special.sep[0]
     named = {
         f"{key}_token": library.id_to_token(one)
         for key, one in found.items()
         if one is not None and library is not None
     }
     return {key: one for key, one in named.items() if one is not None}
-
-
-NAMED = ("pad", "bos", "eos", "unk", "mask", "cls")
 
 
 # Weights ------------------------------------------------------------------------------------------

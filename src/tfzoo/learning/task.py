@@ -818,6 +818,11 @@ def parameters_of(optimizer: Any) -> list[nn.Parameter]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
+def scored_first(names: Sequence[str]) -> str:
+    """Of the test sets, the one whose scores have no name of a set: ``test``, or the only one."""
+    return "test" if "test" in names else names[0]
+
+
 def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """The rows of a table, without its empty columns.
 

@@ -26,7 +26,7 @@ class TextTask(Task):
     """A task whose model is a :class:`~tfzoo.TransformerClassifier`, or any module that maps
     ``tokens`` ``(b n)`` to numbers ``(b c)``.
 
-    A subclass writes :meth:`outputs`, :meth:`answers_of` and what a
+    A subclass writes :meth:`answers_of`, :meth:`outputs` where they are no labels, and what a
     :class:`~tfzoo.learning.task.Task` leaves to it: ``training_step``, ``new_scores``, ``score``,
     ``prediction_rows``, ``line_function`` and ``facts``.
     """
@@ -66,8 +66,15 @@ class TextTask(Task):
 
     @classmethod
     def outputs(cls, vocabulary: Vocabulary | None) -> int:
-        """How many numbers the model gives for a text; a possible one without a vocabulary."""
-        raise NotImplementedError
+        """How many numbers the model gives for a text, one for each label; a possible one without a
+        vocabulary.
+        """
+        return 2 if vocabulary is None else len(vocabulary.labels)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels, in the order of the logits; none where a label is no name."""
+        return list(self.tokenizer.labels)
 
     def answers_of(self, batch: ClassificationBatch) -> list[Any]:
         """The ``Answer`` to each text of a batch; ``truncated`` is set later."""

@@ -32,7 +32,7 @@ from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses
 from tfzoo.learning.optim import Optim
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.confusion import confusion_figure
 from tfzoo.plots.loggers import log_figure
@@ -182,17 +182,8 @@ class ClassificationTask(TextTask):
         self.confusion: dict[str, Tensor] = {}
 
     @property
-    def labels(self) -> list[str]:
-        """The label of each class, in the order of the logits."""
-        return list(self.tokenizer.labels)
-
-    @property
     def untrained_loss(self) -> float:
         return math.log(len(self.labels))
-
-    @classmethod
-    def outputs(cls, vocabulary: Vocabulary | None) -> int:
-        return 2 if vocabulary is None else len(vocabulary.labels)
 
     def on_fit_start(self) -> None:
         """Set the class weights, balanced ones from the label counts of the training set.
@@ -253,7 +244,7 @@ class ClassificationTask(TextTask):
         """
         if "test/accuracy" not in scores:
             return ""
-        name = "test" if "test" in data.test_names else data.test_names[0]
+        name = scored_first(data.test_names)
         majority = counts(data.sets["train"], len(self.labels)).argmax()
         accuracies = {"majority": float((data.sets[name].labels == majority).mean())}
         if hasattr(data.built_in, "baselines"):

@@ -17,15 +17,13 @@ from torchmetrics import MeanMetric
 
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
-from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption
-from tfzoo.learning import attention, foreign
-from tfzoo.learning.compute import Compute
+from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
-from tfzoo.learning.optim import Optim
-from tfzoo.learning.task import PLACEHOLDER_SIZE, LineFunction, OnProgress, Task, rows_of
+from tfzoo.learning.document_task import DocumentTask
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.models.generation import check_options, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.plots.pages.attention import AttentionMaps
@@ -102,7 +100,7 @@ class LanguageModelingAnswer:
 
 
 @register("task", "language_modeling")
-class LanguageModelingTask(Task):
+class LanguageModelingTask(DocumentTask):
     """Training, evaluation and inference of a model that gives the probability of the next token.
 
     A batch is a :class:`~tfzoo.data.documents.DocumentBatch`.
@@ -120,15 +118,6 @@ class LanguageModelingTask(Task):
 
     Model: ClassVar[type[nn.Module]] = LanguageModel
     Data = DocumentData
-    example: ClassVar[Mapping[str, Any]] = {
-        "data": {
-            "dataset": {"name": "agreement", "train": 64, "val": 16, "test": 16},
-            "tokenizer": {"name": "word", "cut": "spaces"},
-            "max_length": 64,
-            "max_tokens": 256,
-        },
-    }
-    tokenizer_of_data = "vocabulary"
     command = "generate"
     command_help = "continue each line of text"
     Answer = LanguageModelingAnswer
@@ -139,40 +128,6 @@ class LanguageModelingTask(Task):
         "perplexity": False,
         "bits_per_byte": False,
     }
-    training_names = (*Task.training_names, "perplexity")
-    model: Any
-    tokenizer: Vocabulary
-
-    def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Vocabulary,
-        *,
-        optim: Optim | None = None,
-        compute: Compute | None = None,
-        seed: int = 0,
-    ) -> None:
-        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
-        super().__init__(model, tokenizer, settings, seed)
-
-    @property
-    def untrained_loss(self) -> float:
-        return math.log(len(self.tokenizer.tokenizer))
-
-    @classmethod
-    def model_arguments(
-        cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
-        return {"vocab_size": size, "pad": 0 if tokenizer is None else tokenizer.special.pad}
-
-    @classmethod
-    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
-        return Vocabulary.restore(state)
-
-    def max_positions(self) -> tuple[int | None, int | None]:
-        # Of a document and of a row: a long document is read in parts.
-        return None, getattr(self.model, "max_positions", None)
 
     def check(self, data: Any) -> None:
         """Check that the model can read the data.
@@ -206,9 +161,7 @@ class LanguageModelingTask(Task):
         """The logits of each of ``batch.labels``: ``(t v)``."""
         if not self.foreign:
             return self.model.logits(self.hidden(batch))  # type: ignore[no-any-return]
-        shape = (*batch.tokens.shape, len(self.tokenizer.tokenizer))
-        logits = foreign.check_logits(self.model, self.model(batch.tokens), shape, "b n v")
-        return logits.flatten(0, 1).index_select(0, batch.non_padding)
+        return self.foreign_logits(batch.tokens, batch.non_padding)
 
     def loss(self, batch: DocumentBatch) -> tuple[Tensor, Tensor, int]:
         """The label-smoothed loss and the cross entropy, each summed over tokens, in nats; and the
@@ -245,7 +198,7 @@ class LanguageModelingTask(Task):
         """
         if "test/bits_per_byte" not in scores:
             return ""
-        name = "test" if "test" in data.test_names else data.test_names[0]
+        name = scored_first(data.test_names)
         v, sets = len(self.tokenizer.tokenizer), data.sets
         train, test = (np.bincount(sets[one].sequences.ids, minlength=v) for one in ("train", name))
         eos = self.tokenizer.special.eos

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric
 
 from tfzoo.base.registry import register
-from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.masked_documents import (
     MaskedBatch,
@@ -25,11 +23,10 @@ from tfzoo.data.masked_documents import (
     text_with_masks_batches,
 )
 from tfzoo.data.tokenizer import token_texts
-from tfzoo.learning import attention, foreign
-from tfzoo.learning.compute import Compute
+from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
-from tfzoo.learning.optim import Optim
-from tfzoo.learning.task import PLACEHOLDER_SIZE, LineFunction, OnProgress, Task, rows_of
+from tfzoo.learning.document_task import DocumentTask
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 from tfzoo.plots.pages.attention import AttentionMaps
@@ -83,7 +80,7 @@ class MaskedLanguageModelingAnswer:
 
 
 @register("task", "masked_language_modeling")
-class MaskedLanguageModelingTask(Task):
+class MaskedLanguageModelingTask(DocumentTask):
     """Training, evaluation and inference of a model that finds masked tokens (Devlin et al. 2019).
 
     A batch is a :class:`~tfzoo.data.masked_documents.MaskedBatch`.
@@ -100,15 +97,6 @@ class MaskedLanguageModelingTask(Task):
 
     Model: ClassVar[type[nn.Module]] = MaskedLanguageModel
     Data = MaskedData
-    example: ClassVar[Mapping[str, Any]] = {
-        "data": {
-            "dataset": {"name": "agreement", "train": 64, "val": 16, "test": 16},
-            "tokenizer": {"name": "word", "cut": "spaces"},
-            "max_length": 64,
-            "max_tokens": 256,
-        },
-    }
-    tokenizer_of_data = "vocabulary"
     command = "fill"
     command_help = "fill [MASK] in each line of text"
     Answer = MaskedLanguageModelingAnswer
@@ -119,40 +107,6 @@ class MaskedLanguageModelingTask(Task):
         "perplexity": False,
         "accuracy": True,
     }
-    training_names = (*Task.training_names, "perplexity")
-    model: Any
-    tokenizer: Vocabulary
-
-    def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Vocabulary,
-        *,
-        optim: Optim | None = None,
-        compute: Compute | None = None,
-        seed: int = 0,
-    ) -> None:
-        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
-        super().__init__(model, tokenizer, settings, seed)
-
-    @property
-    def untrained_loss(self) -> float:
-        return math.log(len(self.tokenizer.tokenizer))
-
-    @classmethod
-    def model_arguments(
-        cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
-        return {"vocab_size": size, "pad": 0 if tokenizer is None else tokenizer.special.pad}
-
-    @classmethod
-    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
-        return Vocabulary.restore(state)
-
-    def max_positions(self) -> tuple[int | None, int | None]:
-        # Of a document and of a row: a long document is read in parts.
-        return None, getattr(self.model, "max_positions", None)
 
     def logits(self, batch: MaskedBatch) -> Tensor:
         """The logits of each token to find: ``(t v)``."""
@@ -161,9 +115,7 @@ class MaskedLanguageModelingTask(Task):
             hidden = self.model.hidden(batch.tokens, padding=padding)
             hidden = hidden.flatten(0, 1).index_select(0, batch.places)
             return self.model.logits(hidden)  # type: ignore[no-any-return]
-        shape = (*batch.tokens.shape, len(self.tokenizer.tokenizer))
-        logits = foreign.check_logits(self.model, self.model(batch.tokens), shape, "b n v")
-        return logits.flatten(0, 1).index_select(0, batch.places)
+        return self.foreign_logits(batch.tokens, batch.places)
 
     def loss(self, batch: MaskedBatch) -> tuple[Tensor, Tensor, Tensor, int]:
         """The label-smoothed loss and the cross entropy, in nats, and how often the most probable
@@ -200,7 +152,7 @@ class MaskedLanguageModelingTask(Task):
         """
         if "test/accuracy" not in scores:
             return ""
-        name = "test" if "test" in data.test_names else data.test_names[0]
+        name = scored_first(data.test_names)
         frequent, neighbours = baselines(data.sets["train"], data.sets[name])
         found = {"most frequent": frequent, "between the same neighbours": neighbours}
         found["accuracy"] = scores["test/accuracy"]

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -27,12 +28,13 @@ from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledText, TextKeywords
-from tfzoo.data.prepare import SplitFingerprint, distinct, encode_lines, location
+from tfzoo.data.labels import label_error
+from tfzoo.data.prepare import SplitFingerprint, distinct, encode_lines
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.optim import Optim
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
 
 EPILOG = """\
@@ -92,24 +94,15 @@ class MultilabelData(LabelledText):
         try:
             found = encode_lines(cells, read.target, encoder, "label sets", name, read.examples)
         except KeyError:
-            raise self._unknown(name) from None
+            raise label_error(
+                self.splits[name],
+                self.vocabulary.labels,
+                name,
+                partial(labels_of_cell, delimiter=self.label_delimiter),
+            ) from None
         flags = np.zeros((len(found), len(self.vocabulary.labels)), np.bool_)
         flags[np.repeat(np.arange(len(found)), found.lengths), found.ids] = True
         return flags
-
-    def _unknown(self, name: str) -> BadData:
-        """The error for the first label of a split that training does not have."""
-        known, rows = set(self.vocabulary.labels), self.splits[name]
-        row, label = next(
-            (row, label)
-            for row, (_, cell) in enumerate(rows)
-            for label in labels_of_cell(cell, self.label_delimiter)
-            if label not in known
-        )
-        return BadData(
-            f"{location(rows, row, name)}: the label {label!r} is not one of the labels of "
-            f"training: {listing(self.vocabulary.labels)}"
-        )
 
 
 def labels_of_cell(cell: str, delimiter: str) -> list[str]:
@@ -283,17 +276,8 @@ class MultilabelClassificationTask(TextTask):
         self.register_buffer("threshold", torch.tensor(0.5))
 
     @property
-    def labels(self) -> list[str]:
-        """The labels, in the order of the logits."""
-        return list(self.tokenizer.labels)
-
-    @property
     def untrained_loss(self) -> float:
         return math.log(2)
-
-    @classmethod
-    def outputs(cls, vocabulary: Vocabulary | None) -> int:
-        return 2 if vocabulary is None else len(vocabulary.labels)
 
     def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
         losses = label_losses(self.logits(batch), batch.label)
@@ -322,7 +306,7 @@ class MultilabelClassificationTask(TextTask):
         """
         if "test/micro_f1" not in scores:
             return ""
-        name = "test" if "test" in data.test_names else data.test_names[0]
+        name = scored_first(data.test_names)
         train, test = data.sets["train"], data.sets[name].labels
         counts = train.labels[train.rows].sum(0)
         order = np.argsort(-counts, kind="stable")

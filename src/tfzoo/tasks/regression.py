@@ -22,7 +22,7 @@ from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.optim import Optim
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 
 
@@ -187,7 +187,7 @@ class RegressionTask(TextTask):
         """
         if "test/mse" not in scores:
             return ""
-        name = "test" if "test" in data.test_names else data.test_names[0]
+        name = scored_first(data.test_names)
         numbers = np.asarray(data.sets[name].labels, np.float64)
         mean = float(np.square(numbers - self.mean.item()).mean())
         return f"mean of training {mean:.4g}  mse {scores['test/mse']:.4g}"

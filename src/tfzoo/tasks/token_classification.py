@@ -19,6 +19,7 @@ from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledText, TextKeywords
+from tfzoo.data.labels import label_error
 from tfzoo.data.pairs import Pair
 from tfzoo.data.prepare import SplitFingerprint, distinct, encode_lines, identity, location
 from tfzoo.data.table import Words, words_of
@@ -36,7 +37,7 @@ from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning import foreign
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.optim import Optim
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of
+from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
 
@@ -158,7 +159,7 @@ class TokenData(LabelledText):
                 cells, read.target, encoder, "labels of words", name, read.examples
             )
         except KeyError:
-            raise self._unknown(name) from None
+            raise label_error(rows, self.labels, name, words_of) from None
         wrong = (classes.lengths != lengths.lengths).nonzero()[0]
         if len(wrong):
             row = int(wrong[0])
@@ -170,20 +171,6 @@ class TokenData(LabelledText):
         dropout = TokenDropout(p, self.seed, special) if p else None
         lines = [text for text, _ in held]
         return WordDataset(ids, lengths, classes, self.max_length, special, lines, dropout)
-
-    def _unknown(self, name: str) -> BadData:
-        """The error for the first label of a split that training does not have."""
-        known, rows = set(self.labels), self.splits[name]
-        row, label = next(
-            (row, label)
-            for row, (_, cell) in enumerate(rows)
-            for label in words_of(cell)
-            if label not in known
-        )
-        return BadData(
-            f"{location(rows, row, name)}: the label {label!r} is not one of the labels of "
-            f"training: {listing(self.labels)}"
-        )
 
 
 class LabelCounts(Metric):
@@ -356,17 +343,8 @@ class TokenClassificationTask(TextTask):
         super().__init__(model, tokenizer, settings, seed)
 
     @property
-    def labels(self) -> list[str]:
-        """The labels, in the order of the logits."""
-        return list(self.tokenizer.labels)
-
-    @property
     def untrained_loss(self) -> float:
         return math.log(len(self.labels))
-
-    @classmethod
-    def outputs(cls, vocabulary: Vocabulary | None) -> int:
-        return 2 if vocabulary is None else len(vocabulary.labels)
 
     @classmethod
     def model_arguments(
@@ -444,7 +422,7 @@ class TokenClassificationTask(TextTask):
             for word, label in zip(words_of(text), words_of(cell), strict=True):
                 seen.setdefault(word, Counter())[label] += 1
         best = {word: labels.most_common(1)[0][0] for word, labels in seen.items()}
-        name = "test" if "test" in data.test_names else data.test_names[0]
+        name = scored_first(data.test_names)
         counts = TokenScores(self.labels).counts
         for text, cell in data.splits[name]:
             counts.update([best.get(word, OUTSIDE) for word in words_of(text)], words_of(cell))
