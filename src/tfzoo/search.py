@@ -146,26 +146,58 @@ def search(
         )
     limits = options.limits(source, model.pad, model.max_positions)
     decode = _greedy if options.beam == 1 else _beam
-    return decode(model, source, options, limits, special)
+    log_probabilities = _LogProbabilities(model, special.ends, special.never, source.device)
+    found = decode(log_probabilities, source, options, limits, special.start)
+    return [
+        sorted(one, key=lambda h: (not h.finished, -h.score))[: options.n_best] for one in found
+    ]
+
+
+@torch.no_grad()
+def best_continuations(
+    model: Decodable[K],
+    prompt: Tensor,
+    new_tokens: int,
+    options: Search,
+    *,
+    ends: tuple[int, ...],
+    never: frozenset[int],
+) -> list[Hypothesis]:
+    """The best hypothesis of at most ``new_tokens`` tokens for each row of ``prompt``, finished or
+    not: most continuations reach the limit.
+
+    Args:
+        model: its first step gives the logits after the prompt, whatever token it is called with.
+        options: of the search; ``n_best`` is 1, ``max_length`` has no effect.
+        ends: the ids that end a hypothesis; they are not part of it.
+        never: ids that are not written.
+
+    Raises:
+        NoNextToken: as :func:`search`.
+    """
+    if len(prompt) == 0:
+        return []
+    log_probabilities = _LogProbabilities(model, ends, never, prompt.device)
+    found = _beam(log_probabilities, prompt, options, [new_tokens] * len(prompt), start=0)
+    return [max(one, key=lambda h: h.score) for one in found]
 
 
 def _greedy(
-    model: Decodable[K],
+    log_probabilities: _LogProbabilities[K],
     source: Tensor,
     options: Search,
     limits: list[int],
-    special: SpecialIds,
+    start: int,
 ) -> list[list[Hypothesis]]:
     device, b = source.device, source.shape[0]
-    log_probabilities = _LogProbabilities(model, special, device)
-    cache = model.init_cache(source)
+    cache = log_probabilities.model.init_cache(source)
     alive = torch.arange(b, device=device)  # indices of sentences that are not done
     limit = torch.tensor(limits, device=device)
-    out = torch.full((b, max(limits)), special.eos, device=device)
+    out = torch.zeros((b, max(limits)), dtype=torch.long, device=device)
     finished = torch.zeros(b, dtype=torch.bool, device=device)
     lengths = torch.zeros_like(limit)  # without EOS
     total = torch.zeros(b, device=device)
-    tokens = torch.full((b,), special.start, device=device)
+    tokens = torch.full((b,), start, device=device)
     for t in range(max(limits)):
         log_p, tokens = log_probabilities(tokens, cache).max(-1)
         total = total.to(log_p.dtype).index_add(0, alive, log_p)
@@ -191,21 +223,21 @@ def _greedy(
 
 
 def _beam(
-    model: Decodable[K],
+    log_probabilities: _LogProbabilities[K],
     source: Tensor,
     options: Search,
     limits: list[int],
-    special: SpecialIds,
+    start: int,
 ) -> list[list[Hypothesis]]:
+    """All hypotheses that were found, in no order."""
     device, b, beam = source.device, source.shape[0], options.beam
-    log_probabilities = _LogProbabilities(model, special, device)
-    count = beam * (1 + len(special.ends))
+    count = beam * (1 + len(log_probabilities.ends))
     found: list[list[Hypothesis]] = [[] for _ in range(b)]
-    cache = model.init_cache(source)
+    cache = log_probabilities.model.init_cache(source)
     alive = list(range(b))  # indices of sentences that are not done
     prefixes = torch.empty((b, 1, 0), dtype=torch.long, device=device)
     scores = torch.zeros((b, 1), device=device)
-    tokens = torch.full((b,), special.start, device=device)
+    tokens = torch.full((b,), start, device=device)
     for t in range(max(limits)):
         width = scores.shape[1]
         top, parent, token = _candidates(scores, log_probabilities(tokens, cache), count)
@@ -236,19 +268,23 @@ def _beam(
             alive = [alive[row] for row in keep]
             scores, token, prefixes = scores[rows], token[rows], prefixes[rows]
         tokens = token.flatten()
-    return [
-        sorted(one, key=lambda h: (not h.finished, -h.score))[: options.n_best] for one in found
-    ]
+    return found
 
 
 class _LogProbabilities(Generic[K]):
-    """Log probabilities of the next token, ``(r) -> (r v)``, in fp32 or better. Padding and the id
-    that decoding begins with have probability 0, unless a sentence ends with it.
+    """Log probabilities of the next token, ``(r) -> (r v)``, in fp32 or better. The ids of
+    ``never`` have probability 0; those of ``ends`` end a sentence.
     """
 
-    def __init__(self, model: Decodable[K], special: SpecialIds, device: torch.device) -> None:
-        self.model, self.never = model, special.never
-        self.ends = torch.tensor(special.ends, device=device)
+    def __init__(
+        self,
+        model: Decodable[K],
+        ends: tuple[int, ...],
+        never: frozenset[int],
+        device: torch.device,
+    ) -> None:
+        self.model, self.never = model, never
+        self.ends = torch.tensor(ends, dtype=torch.long, device=device)
 
     def __call__(self, tokens: Tensor, cache: K) -> Tensor:
         logits = self.model.decode_step(tokens, cache)

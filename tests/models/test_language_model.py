@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch.testing import assert_close
 from transformers.generation import logits_process
 
 import tfzoo
+from tests.published_folders import peer_of
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.models.generation import filter_logits
 from tfzoo.testing.samples import randomize
@@ -131,6 +133,42 @@ def test_filters_are_those_of_transformers() -> None:
         assert_close(filter_logits(logits, temperature, k, p), expected, rtol=0, atol=0)
 
 
+def test_beams_find_what_those_of_transformers_do(tmp_path: Path) -> None:
+    sizes = {"vocab_size": 23, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 20}
+    peer = peer_of("GPT2LMHeadModel", {**sizes, "bos_token_id": 3, "eos_token_id": 3})
+    torch.manual_seed(0)
+    for parameter in peer.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    peer.save_pretrained(tmp_path)
+    model = tfzoo.from_pretrained(tmp_path).double().eval()
+    prompt = torch.randint(4, 23, (20, 5))
+    for beam, stop in ((2, None), (3, 2), (5, 2)):
+        # Penalties are of different formulas; 0 is none in both.
+        expected = peer.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            num_beams=beam,
+            max_new_tokens=9,
+            length_penalty=0.0,
+            early_stopping=True,
+            eos_token_id=stop,
+            pad_token_id=stop,
+        )[:, 5:]
+        found = tfzoo.generate(model, prompt, 9, beam=beam, length_penalty=0.0, stop=stop)
+        assert found.tolist() == expected.tolist()
+        if stop is not None:  # some end, some do not
+            assert 0 < sum(stop in row for row in found.tolist()) < 20
+
+
+def test_beams_are_those_of_a_prompt_alone() -> None:
+    model = small()
+    alone = [tfzoo.generate(model, prompt, 6, beam=3) for prompt in (TEXT[:1], TEXT[1:, :3])]
+    for prompt in (TEXT, LEFT):
+        assert tfzoo.generate(model, prompt, 6, beam=3).equal(torch.cat(alone))
+    assert bool((alone[0] != 0).all())
+    assert tfzoo.generate(model, TEXT[:0], 6, beam=3).shape == (0, 0)
+
+
 def test_padding_is_never_generated() -> None:
     model = small(tie=False, head_bias=True)
     with torch.no_grad():
@@ -147,6 +185,11 @@ def test_padding_is_never_generated() -> None:
         ({"temperature": 1.0, "top_p": 0.0}, "top_p=0.0"),
         ({"temperature": 1.0, "top_k": 0}, "top_k=0"),
         ({"top_k": 5}, "set temperature over 0"),
+        ({"beam": 3, "temperature": 1.0}, "beams search .* and temperature samples one"),
+        ({"beam": 3, "top_k": 5}, "set temperature over 0"),
+        ({"beam": 101}, "beam=101 must be at most 100"),
+        ({"beam": 0}, "beam=0 must be a whole number from 1 on"),
+        ({"length_penalty": 1.0}, "set beam over 1"),
         ({"max_new_tokens": 8}, "5 tokens and 8 new ones, but the model has 10 positions"),
         ({"prompt": torch.tensor([[5], [0]])}, "a prompt without tokens"),
     ],

@@ -223,6 +223,21 @@ def test_a_stop_text_ends_a_continuation_and_is_no_part_of_it():
     assert task.continuations(["a"], **{**options, "seed": 6}) != [whole]
 
 
+def test_beams_continue_each_prompt_with_the_best_they_find():
+    vocabulary = tokenizer()
+    task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
+    lines = ["a b c d", "", "g"]
+    found = task.continuations(lines, max_new_tokens=5, beam=4, max_tokens=4)
+    for line, text in zip(lines, found, strict=True):
+        prompt = torch.tensor([[BOS, *vocabulary.tokenizer.encode([line])[0]]])
+        new = generate(task.model, prompt, 5, beam=4, stop=EOS)
+        assert line + text == vocabulary.tokenizer.decode([prompt[0].tolist() + new[0].tolist()])[0]
+    stop = found[0].split()[1]
+    assert task.continuations(lines, max_new_tokens=5, beam=4, stop=stop) == [
+        text.partition(stop)[0] for text in found
+    ]
+
+
 def test_a_prompt_beyond_the_positions_is_continued_from_its_last_tokens():
     vocabulary = tokenizer()
     model = small(len(vocabulary.tokenizer), position="learned", max_length=8)

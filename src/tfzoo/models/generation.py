@@ -9,8 +9,13 @@ from torch import Tensor
 
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, NoNextToken
+from tfzoo.models.cache import DecoderCache
 from tfzoo.models.context import Padding
 from tfzoo.models.language_model import LanguageModel
+from tfzoo.search import Search, best_continuations
+
+MAX_BEAM = 100
+"""The widest beam of a continuation."""
 
 
 @torch.no_grad()
@@ -25,6 +30,8 @@ def generate(
     stop: int | Sequence[int] | None = None,
     prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
+    beam: int = 1,
+    length_penalty: float | None = None,
 ) -> Tensor:
     """Continue each prompt: ``(b n) -> (b m)``, the new tokens alone.
 
@@ -50,12 +57,18 @@ def generate(
         prefix: ``(b)``: the first tokens of each prompt, that many, see each other, as the model
             was trained (:meth:`tfzoo.Decoder.forward`).
         generator: the source of random numbers, on the model's device; the global one by default.
+        beam: number of hypotheses of beam search, without ``temperature``: the continuation with
+            the best score is returned, whether it ends with ``stop`` or not.
+        length_penalty: of the score, as in :class:`tfzoo.Search`, which has its default.
 
     Raises:
-        BadOption: an option out of range, a prompt without tokens, one that is too long for the
-            model's positions, or a prefix that is longer than its prompt.
+        BadOption: an option out of range or without effect, a prompt without tokens, one that is
+            too long for the model's positions, or a prefix that is longer than its prompt.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
+    if beam != 1 or length_penalty is not None:
+        check_options(max_new_tokens, temperature, top_k, top_p, beam, length_penalty)
+        return _by_beams(model, prompt, max_new_tokens, beam, length_penalty, stop, prefix)
     new = next_tokens(
         model,
         prompt,
@@ -83,18 +96,14 @@ def next_tokens(
     prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Iterator[Tensor]:
-    """The columns of :func:`generate` as they come: ``(b)`` for each new token. Arguments and
-    errors are those of :func:`generate`.
+    """The columns of :func:`generate` without beams as they come: ``(b)`` for each new token.
+    Arguments and errors are those of :func:`generate`.
     """
     check_options(max_new_tokens, temperature, top_k, top_p)
-    cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
-    padding: Padding = "none" if bool(_real(model, prompt).all()) else "right"
-    hidden = model.hidden(prompt, padding=padding, prefix=prefix, cache=cache)
-    logits = model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
+    cache, logits = _read(model, prompt, max_new_tokens, prefix)
     finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
-    stops = [stop] if isinstance(stop, int) else list(stop or [])
+    stops, fill = _stops(model, stop)
     ends, pad = torch.tensor(stops, device=prompt.device), model.pad
-    fill = stops[0] if pad is None and stops else pad
     for count in range(1, max_new_tokens + 1):
         if pad is not None and pad not in stops:
             logits[:, pad] = float("-inf")
@@ -129,7 +138,12 @@ def filter_logits(
 
 
 def check_options(
-    max_new_tokens: int, temperature: float, top_k: int | None, top_p: float | None
+    max_new_tokens: int,
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    beam: int = 1,
+    length_penalty: float | None = None,
 ) -> None:
     """Raise BadOption where an option of :func:`generate` is out of range or has no effect."""
     check_range("max_new_tokens", max_new_tokens, ge=1, whole=True)
@@ -138,6 +152,81 @@ def check_options(
     check_range("top_p", top_p, gt=0, le=1, optional=True)
     if temperature == 0 and not (top_k is None and top_p is None):
         raise BadOption("top_k and top_p choose what is sampled from: set temperature over 0")
+    _search_of(beam, length_penalty)
+    if beam > MAX_BEAM:
+        raise BadOption(f"beam={beam} must be at most {MAX_BEAM} in a continuation")
+    if beam > 1 and temperature > 0:
+        raise BadOption(
+            "beams search for the most probable text and temperature samples one: give one of both"
+        )
+    if beam == 1 and length_penalty is not None:
+        raise BadOption("length_penalty compares the hypotheses of a beam: set beam over 1")
+
+
+def _search_of(beam: int, length_penalty: float | None) -> Search:
+    return Search(beam) if length_penalty is None else Search(beam, length_penalty)
+
+
+class _Continued:
+    """A language model that has read the prompts, as search wants it: the first step gives the
+    logits after them, ``(b v)``.
+    """
+
+    def __init__(self, model: LanguageModel, cache: DecoderCache, logits: Tensor) -> None:
+        self.model, self.cache = model, cache
+        self.logits: Tensor | None = logits
+        self.pad, self.max_positions = -1, None  # of a source, which there is none of
+
+    def init_cache(self, source: Tensor) -> DecoderCache:
+        return self.cache
+
+    def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
+        if self.logits is None:
+            return self.model.decode_step(tokens, cache)
+        logits, self.logits = self.logits, None
+        return logits
+
+
+def _by_beams(
+    model: LanguageModel,
+    prompt: Tensor,
+    max_new_tokens: int,
+    beam: int,
+    length_penalty: float | None,
+    stop: int | Sequence[int] | None,
+    prefix: Tensor | None,
+) -> Tensor:
+    stops, fill = _stops(model, stop)
+    pad = frozenset[int]() if model.pad is None else frozenset({model.pad})
+    found = best_continuations(
+        _Continued(model, *_read(model, prompt, max_new_tokens, prefix)),
+        prompt,
+        max_new_tokens,
+        _search_of(beam, length_penalty),
+        ends=tuple(stops),
+        never=pad.difference(stops),
+    )
+    # Search leaves out which of several ids ended a text.
+    rows = [[*one.ids, *([stops[0]] if one.finished else [])] for one in found]
+    n = max(map(len, rows), default=0)
+    padded = [row + [fill or 0] * (n - len(row)) for row in rows]
+    return torch.tensor(padded, dtype=torch.long, device=prompt.device).view(len(rows), n)
+
+
+def _read(
+    model: LanguageModel, prompt: Tensor, max_new_tokens: int, prefix: Tensor | None
+) -> tuple[DecoderCache, Tensor]:
+    """The cache of the prompts, and the logits of the token after each: ``(b v)``."""
+    cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
+    padding: Padding = "none" if bool(_real(model, prompt).all()) else "right"
+    hidden = model.hidden(prompt, padding=padding, prefix=prefix, cache=cache)
+    return cache, model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
+
+
+def _stops(model: LanguageModel, stop: int | Sequence[int] | None) -> tuple[list[int], int | None]:
+    """The ids that end a row, and what follows them in shorter rows; None: no row is shorter."""
+    stops = [stop] if isinstance(stop, int) else list(stop or [])
+    return stops, stops[0] if model.pad is None and stops else model.pad
 
 
 def _last_tokens(model: LanguageModel, prompt: Tensor, max_new_tokens: int) -> Tensor:

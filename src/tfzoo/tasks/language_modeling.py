@@ -24,14 +24,14 @@ from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask
 from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
-from tfzoo.models.generation import check_options, next_tokens
+from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.plots.pages.attention import AttentionMaps
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order: its continuation
-alone, with its first space. Line breaks in it are written as \\n. Without --temperature it is the
-most probable token each time.
+alone, with its first space. Line breaks in it are written as \\n. Without --temperature and --beam
+it is the most probable token each time.
 """
 
 
@@ -43,8 +43,11 @@ class Continue:
         max_new_tokens: the most tokens that are appended.
         temperature: divides the logits; 0: the most probable token.
         top_k, top_p: sample from the most probable tokens alone (:func:`tfzoo.generate`).
-        stop: a text that ends the continuation, and is no part of it.
+        stop: a text that ends the continuation, and is no part of it. With ``beam`` over 1, the
+            continuation that search chose is cut there.
         seed: of sampling.
+        beam: number of hypotheses of beam search.
+        length_penalty: of the score of a hypothesis (:class:`tfzoo.Search`).
 
     Raises:
         BadOption: a number out of its range, or without effect; an empty ``stop``.
@@ -56,9 +59,18 @@ class Continue:
     top_p: float | None = None
     stop: str | None = None
     seed: int = 0
+    beam: int = 1
+    length_penalty: float | None = None
 
     def __post_init__(self) -> None:
-        check_options(self.max_new_tokens, self.temperature, self.top_k, self.top_p)
+        check_options(
+            self.max_new_tokens,
+            self.temperature,
+            self.top_k,
+            self.top_p,
+            self.beam,
+            self.length_penalty,
+        )
         check_range("seed", self.seed, ge=0, lt=2**63, whole=True)
         if self.stop == "":
             raise BadOption("stop is an empty text, which would end every continuation at once")
@@ -240,7 +252,7 @@ class LanguageModelingTask(DocumentTask):
                 a text and its continuation have more tokens than the model's positions, the last
                 tokens of the text are read.
             options: how; ``changes`` replace some of them.
-            max_tokens: maximum number of tokens of prompts in a batch.
+            max_tokens: maximum number of tokens of prompts in a batch, each counted ``beam`` times.
             progress: called with the number of texts of each finished batch.
             on_truncated: called with the indices of truncated texts, if there are any, and the
                 number of tokens that are read of each; None: a ``UserWarning`` counts them.
@@ -258,11 +270,28 @@ class LanguageModelingTask(DocumentTask):
             raise BadOption(
                 f"max_new_tokens {options.max_new_tokens:,}, but the model has {limit:,} positions"
             )
-        batches = prompt_batches(prompts, self.tokenizer, max_tokens, room, on_truncated)
+        tokens = max(1, max_tokens // options.beam)
+        batches = prompt_batches(prompts, self.tokenizer, tokens, room, on_truncated)
         random = torch.Generator(self.device).manual_seed(options.seed)
-        return self.in_order(batches, lambda one: self._continue(one, options, random), progress)
+        continued = self._sampled if options.beam == 1 else self._searched
+        return self.in_order(batches, lambda one: continued(one, options, random), progress)
 
-    def _continue(
+    def _searched(
+        self, batch: DocumentBatch, options: Continue, random: torch.Generator
+    ) -> list[str]:
+        special = self.tokenizer.special
+        new = generate(
+            self.model,
+            batch.tokens,
+            options.max_new_tokens,
+            stop=special.ends,
+            beam=options.beam,
+            length_penalty=options.length_penalty,
+        )
+        read = [[one for one in row if one != special.pad] for row in batch.tokens.tolist()]
+        return self._cut(self._texts(read, new.tolist()), options)
+
+    def _sampled(
         self, batch: DocumentBatch, options: Continue, random: torch.Generator
     ) -> list[str]:
         special = self.tokenizer.special
@@ -292,7 +321,9 @@ class LanguageModelingTask(DocumentTask):
                 }
             if not open_rows:
                 break
-        texts = self._texts(read, new)
+        return self._cut(self._texts(read, new), options)
+
+    def _cut(self, texts: list[str], options: Continue) -> list[str]:
         return texts if options.stop is None else [one.split(options.stop)[0] for one in texts]
 
     def _texts(self, read: list[list[int]], new: list[list[int]]) -> list[str]:
@@ -339,6 +370,8 @@ class LanguageModelingTask(DocumentTask):
             ("top-p", float, "P", "sample from the fewest tokens of probability P together"),
             ("stop", str, "TEXT", "end a continuation before this text"),
             ("seed", int, "N", "of sampling (default: %(default)s)"),
+            ("beam", int, "N", "hypotheses of beam search; 1: none (default: %(default)s)"),
+            ("length-penalty", float, "A", "alpha of the beams' length penalty (default: 0.6)"),
         ):
             value = getattr(default, name.replace("-", "_"))
             parser.add_argument(f"--{name}", type=kind, metavar=metavar, default=value, help=text)
