@@ -121,6 +121,8 @@ class Copies:
 
 
 AVERAGED = ("--optim.average", "0.7", "--trainer.limit_val_batches", "0")
+ADAPTER = ("--adapter.name", "lora", "--adapter.rank", "2", "--adapter.targets", "[query, value]")
+TWO = ("--trainer.devices", "2", "--data.dataset.test", "2", "--data.dataset.long", "2")
 SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
     "plain": (
         [],
@@ -138,16 +140,17 @@ SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
         {"training 5", "training 6", "training 8", "validation 10"},
     ),
     "two processes": (
-        ["--trainer.devices", "2", "--data.dataset.test", "2", "--data.dataset.long", "2"],
+        [*TWO],
         set(),
         {"training 6"},
     ),
-    "workers and averaged weights": (
-        ["--data.workers", "1", "--optim.average", "0.7"],
+    "workers, averaged weights and an adapter": (
+        ["--data.workers", "1", "--optim.average", "0.7", *ADAPTER],
         {"training 6"},
         {"validation 6"},
     ),
     "averaged weights that are never validated": ([*AVERAGED], {"training 7"}, {"training 5"}),
+    "an adapter in two processes": ([*ADAPTER, *TWO], set(), {"training 6"}),
 }
 """Options, and the moments of a kill, in the training or validation after so many batches began:
 those that are tried by day, and those that are tried nightly.

@@ -21,6 +21,7 @@ from torchmetrics import MeanMetric
 from tfzoo.base.registry import REGISTRIES, register
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
+from tfzoo.learning.adapter import Adapter
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import Task
 
@@ -258,7 +259,7 @@ def test_its_mistakes_are_named_as_those_of_others(
 
 
 def test_a_task_builds_itself_from_its_recipe_and_its_settings_are_sections() -> None:
-    assert BigramTask.settings() == {"optim": Optim, "sampling": Sampling}
+    assert BigramTask.settings() == {"optim": Optim, "sampling": Sampling, "adapter": Adapter}
     task = BigramTask(Bigram(5, 3), Letters("abdeg"), sampling=Sampling(4), seed=2)
     again = BigramTask.build(task.recipe, task.tokenizer)
     assert (again.model.config, again.sampling, again.seed) == (task.model.config, task.sampling, 2)

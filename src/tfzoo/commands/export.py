@@ -23,14 +23,17 @@ EPILOG = """\
   --to transformers
                     a folder for Hugging Face's transformers, AutoModel...from_pretrained: a model
                     of a published architecture, with the tokenizer of a published model
+  --to peft         the adapter of such a model alone, which PeftModel.from_pretrained adds to the
+                    model that training began with
 
+An adapter is merged in all other formats but ckpt.
 What is written is read back and compared with the run before it gets its name. A checkpoint that is
 a folder, of a run on several machines or with --trainer.strategy fsdp2, is exported alike.
 """
 KEPT = ("state_dict", "tfzoo", "epoch", "global_step", "pytorch-lightning_version")
-OUTPUTS = {name: name for name in ("safetensors", "onnx", "ctranslate2", "transformers")} | {
-    "ckpt": "export.ckpt"
-}
+OUTPUTS = {
+    name: name for name in ("safetensors", "onnx", "ctranslate2", "transformers", "peft")
+} | {"ckpt": "export.ckpt"}
 """The formats, and the name of what is written to the run's folder if no other place is given."""
 
 
@@ -67,7 +70,7 @@ def run(args: list[str]) -> int:
         write(checkpoints.read(path), output)
     else:
         place = output if files.is_free(output) else files.temporary_name(output.resolve())
-        write_folder(load(path), place, given.to)
+        write_folder(load(path, keep_adapter=given.to == "peft"), place, given.to)
         if place != output:
             files.replace_folder(place, output)
     print_result(str(relative_path(output)))
@@ -91,13 +94,15 @@ def output_path(given: Any, path: Path, folder: Path | None) -> Path:
     return output
 
 
-def load(path: Path) -> Task:
-    """The task of a checkpoint, on the CPU."""
+def load(path: Path, keep_adapter: bool) -> Task:
+    """The task of a checkpoint, on the CPU, with its adapter merged or beside it."""
     from tfzoo.base.terminal import silence_lightning
     from tfzoo.config.sections import task_class
     from tfzoo.runs import checkpoints
 
-    task: Task = task_class(checkpoints.read(path)["tfzoo"]["task"]).load(path)
+    checkpoint = checkpoints.read(path)
+    cls = task_class(checkpoint["tfzoo"]["task"])
+    task: Task = cls.from_checkpoint(checkpoint, None, True) if keep_adapter else cls.load(path)
     silence_lightning()
     return task
 

@@ -104,7 +104,7 @@ def call_constructors(
         "model": task.model_arguments(data=values["data"]),
         "data": {"seed": values["seed"]},
     }
-    made = {}
+    made: dict[str, Any] = {}
     skipped = LIGHTNING if make_data else LIGHTNING | {"data"}
     for name in [name for name in merged.sections if name not in skipped]:
         where = f"{merged.origins.file_of(name)}{name}"
@@ -118,6 +118,8 @@ def call_constructors(
                 )
                 if name == "model":
                     task.check_model(made[name])
+                elif check := getattr(made[name], "check_model", None):
+                    check(made["model"])
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             message = " ".join(str(error).split())[:300]
             raise BadRecipe(f"{where}: {message}") from None

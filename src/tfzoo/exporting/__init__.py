@@ -16,6 +16,7 @@ FORMATS = {
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "ctranslate2": ("ctranslate2",),
     "transformers": ("safetensors",),
+    "peft": ("safetensors",),
 }
 """The formats, each with the packages that it needs."""
 
@@ -24,7 +25,7 @@ def export(task: Task, folder: str | Path, *, to: str) -> None:
     """Write a trained task to a new folder, after comparing what was written with the task.
 
     Args:
-        to: ``onnx``, ``ctranslate2`` or ``transformers``. ``task.save_pretrained`` writes
+        to: ``onnx``, ``ctranslate2``, ``transformers`` or ``peft``. ``task.save_pretrained`` writes
             safetensors.
 
     Raises:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.experts import Experts
+from tfzoo.base.linear import CastLinear
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
@@ -97,7 +98,7 @@ class Mixture(FeedForward):
         self.top_k, self.balance = top_k, balance
         width = hidden or gated_width(dim)
         self.activation = activation
-        self.router = nn.Linear(dim, experts, bias=bias)
+        self.router = CastLinear(dim, experts, bias=bias)
         # Gate and value in one product.
         self.inner = Experts(experts, dim, 2 * width, blocks=2, bias=bias)
         self.outer = Experts(experts, width, dim, bias=bias)
@@ -130,10 +131,8 @@ class Mixture(FeedForward):
 
     def probabilities(self, tokens: Tensor) -> Tensor:
         """``softmax(x R)``: ``(t d) -> (t e)``."""
-        weight = at_least_fp32(self.router.weight)
-        bias = None if self.router.bias is None else at_least_fp32(self.router.bias)
         with torch.autocast(tokens.device.type, enabled=False):
-            logits = F.linear(at_least_fp32(tokens), weight, bias)
+            logits: Tensor = self.router(at_least_fp32(tokens))
         return logits.softmax(-1)
 
     def measure(self, probs: Tensor, chosen: Tensor, padding: Tensor | None) -> None:

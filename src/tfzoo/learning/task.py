@@ -28,6 +28,7 @@ from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption, BadRun, NotFinite, TfzooError
 from tfzoo.learning import settings as task_settings
+from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.foreign import class_path
 from tfzoo.learning.gradient_normalizer import GradientNormalizer
@@ -142,6 +143,8 @@ class Task(L.LightningModule):
     model: Any
     tokenizer: Any
     optim: Optim
+    adapter: Adapter = Adapter()
+    """What training adds to the model, see :class:`~tfzoo.learning.adapter.Adapter`."""
     seed: int
     recipe: dict[str, Any]
     results: dict[str, float]
@@ -313,6 +316,7 @@ class Task(L.LightningModule):
         task's.
         """
         model: nn.Module = copy.deepcopy(self.model)
+        merge(model)
         return model.cpu().float().eval()
 
     # From a recipe or a checkpoint
@@ -320,7 +324,7 @@ class Task(L.LightningModule):
     @classmethod
     def settings(cls) -> dict[str, type]:
         """The dataclass settings by name: recipe sections besides ``model`` and ``data``."""
-        return task_settings.sections(cls, Task)
+        return {**task_settings.sections(cls, Task), "adapter": Adapter}
 
     @classmethod
     def build(
@@ -336,8 +340,9 @@ class Task(L.LightningModule):
         settings = {
             key: setting(**(recipe.get(key) or {})) for key, setting in cls.settings().items()
         }
+        adapter = settings.pop("adapter")
         task = cls(model, tokenizer, seed=seed, **settings, **recipe.get("options", {}))
-        task.recipe = dict(recipe)
+        task.adapter, task.recipe = adapter, dict(recipe)
         task._add_options()
         return task
 
@@ -376,8 +381,15 @@ class Task(L.LightningModule):
         )
 
     @classmethod
-    def from_checkpoint(cls, checkpoint: Mapping[str, Any], model: nn.Module | None = None) -> Self:
-        """Build the task from the contents of a checkpoint file, around ``model`` if given."""
+    def from_checkpoint(
+        cls,
+        checkpoint: Mapping[str, Any],
+        model: nn.Module | None = None,
+        keep_adapter: bool = False,
+    ) -> Self:
+        """Build the task from the contents of a checkpoint file, around ``model`` if given. Its
+        adapter, if it has one, is merged, unless ``keep_adapter``.
+        """
         kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
         if model is None and kept.get("foreign"):
             raise BadRun(
@@ -389,14 +401,20 @@ class Task(L.LightningModule):
             for keys, value in leaves(kept["recipe"]):
                 check_number(keys, value, "the checkpoint's recipe", layers)
             tokenizer = cls.restore_tokenizer(kept["tokenizer"])
+            adapter = Adapter(**(kept["recipe"].get("adapter") or {}))
+            if not holds_adapter(state):
+                adapter = Adapter()
             if model is None:
                 arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
                 # no memory is allocated before the sizes are checked
-                bounds.fitting(
-                    memory.check_model(cls.Model, arguments, memory.here(), BadRun), state
-                )
+                empty = memory.check_model(cls.Model, arguments, memory.here(), BadRun)
+                adapter.apply(empty, 0)
+                bounds.fitting(empty, state)
             task = cls.build(kept["recipe"], tokenizer, model)
+            adapter.apply(task.model, task.seed)
             task.load_state_dict(state)
+            if not keep_adapter:
+                merge(task.model)
             task.batches = int(kept["batches"])
             task.results = {str(key): float(one) for key, one in kept.get("results", {}).items()}
         except TfzooError:
@@ -447,10 +465,18 @@ class Task(L.LightningModule):
             )
 
     def configure_model(self) -> None:
-        """Apply ``compute``; shard the model if the strategy has a device mesh (FSDP)."""
+        """Apply ``compute``, and before a training the adapter; shard the model if the strategy has
+        a device mesh (FSDP).
+        """
+        if getattr(adapters.trainer_of(self), "training", False):
+            self.choose_trained()
         self.compute.apply(self.model)
         if self.device_mesh is not None:
             shard(self.model, self.device_mesh)
+
+    def choose_trained(self) -> None:
+        """Give the model its adapter, beside which nothing else is trained."""
+        self.adapter.apply(self.model, self.seed)
 
     def configure_callbacks(self) -> list[L.Callback]:
         """What averages the weights, if ``optim.average`` is set.
@@ -728,10 +754,11 @@ class Task(L.LightningModule):
         checkpoint["tfzoo"] = self.checkpoint_entry()
 
     def checkpoint_entry(self) -> dict[str, Any]:
+        adapter = {"adapter": asdict(self.adapter)} if self.adapter.name else {}
         return {
             "format": checkpoints.FORMAT,
             "task": self.entry.name,
-            "recipe": self.recipe,
+            "recipe": {**self.recipe, **adapter},
             "tokenizer": self.tokenizer_state(),
             "batches": self.batches,
             "skipped": self.skipped,
@@ -775,9 +802,10 @@ class Task(L.LightningModule):
             TfzooError: the folder exists and is not empty, or cannot be written.
         """
         kept = {**self.checkpoint_entry(), "results": self.results}
-        size = sum(one.numel() for one in self.parameters())
+        task = merged(self)
+        size = sum(one.numel() for one in task.parameters())
         card = model_card(type(self), kept, size, repository)
-        pretrained.write(Path(folder), self.state_dict(), kept, card)
+        pretrained.write(Path(folder), task.state_dict(), kept, card)
 
     def push_to_hub(
         self,

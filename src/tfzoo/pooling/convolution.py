@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.linear import CastLinear
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
@@ -63,7 +64,7 @@ class Convolution(Pooling):
             )
         widths = range(shortest, longest + 1)
         self.filters = nn.ParameterList(torch.empty(filters, dim, width) for width in widths)
-        self.projection = nn.Linear(filters * len(widths), dim, bias=False)
+        self.projection = CastLinear(filters * len(widths), dim, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -79,6 +80,5 @@ class Convolution(Pooling):
             F.conv1d(channels, weight.to(x.dtype), padding=weight.shape[-1] - 1).amax(-1)
             for weight in self.filters
         ]
-        return F.linear(F.relu(torch.cat(matches, -1)), self.projection.weight.to(x.dtype)).to(
-            x.dtype
-        )
+        found: Tensor = self.projection(F.relu(torch.cat(matches, -1)))
+        return found.to(x.dtype)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.linear import CastLinear
 from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
@@ -38,7 +38,7 @@ class Pooler(Pooling):
     def __init__(self, dim: int, *, activation: Literal["tanh", "relu"] = "tanh") -> None:
         super().__init__()
         self.first = First()
-        self.linear = nn.Linear(dim, dim)
+        self.linear = CastLinear(dim, dim)
         self.activation = activation
         self.reset_parameters()
 
@@ -48,8 +48,7 @@ class Pooler(Pooling):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         x, valid = at_least_one(x, valid)
-        first, linear = self.first(x, valid), self.linear
-        dtype = compute_dtype(x, linear.weight)
-        pooled = F.linear(first.to(dtype), linear.weight.to(dtype), linear.bias.to(dtype))
+        dtype = compute_dtype(x, self.linear.weight)
+        pooled: Tensor = self.linear(self.first(x, valid).to(dtype))
         pooled = (pooled.tanh() if self.activation == "tanh" else pooled.relu()).to(x.dtype)
         return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)

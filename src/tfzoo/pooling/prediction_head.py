@@ -7,6 +7,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.linear import CastLinear
 from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
@@ -56,7 +57,7 @@ class PredictionHead(Pooling):
         super().__init__()
         check_range("pooling 'prediction_head': eps", eps, gt=0)
         self.token: Pooling = First() if of == "first" else Mean()
-        self.linear = nn.Linear(dim, dim, bias=bias)
+        self.linear = CastLinear(dim, dim, bias=bias)
         self.norm = nn.LayerNorm(dim, eps=eps, bias=norm_bias)
         self.reset_parameters()
 
@@ -67,10 +68,8 @@ class PredictionHead(Pooling):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         x, valid = at_least_one(x, valid)
-        token, linear, norm = self.token(x, valid), self.linear, self.norm
-        dtype = compute_dtype(x, linear.weight)
-        bias = None if linear.bias is None else linear.bias.to(dtype)
-        hidden = F.gelu(F.linear(token.to(dtype), linear.weight.to(dtype), bias))
+        norm, dtype = self.norm, compute_dtype(x, self.linear.weight)
+        hidden = F.gelu(self.linear(self.token(x, valid).to(dtype)))
         scale, shift = norm.weight.to(dtype), None if norm.bias is None else norm.bias.to(dtype)
         pooled = F.layer_norm(hidden, norm.normalized_shape, scale, shift, norm.eps).to(x.dtype)
         return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)

@@ -7,8 +7,9 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from tfzoo.base.linear import CastLinear
 from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
@@ -57,9 +58,9 @@ class ContinuousBias(Position):
         check_range("position 'continuous_bias': max_distance", max_distance, ge=1, whole=True)
         self.max_distance, self.scale = max_distance, scale
         self.furthest_ahead = 0 if causal else max_distance
-        self.inner = nn.Linear(1, hidden)
+        self.inner = CastLinear(1, hidden)
         # No bias: the softmax cancels what is added to all scores of a query.
-        self.outer = nn.Linear(hidden, heads, bias=False)
+        self.outer = CastLinear(hidden, heads, bias=False)
 
     def table(self) -> Tensor:
         """The bias of each distance from ``-max_distance`` on, ``(distances h)``."""
@@ -72,9 +73,8 @@ class ContinuousBias(Position):
         else:
             distance = distance / self.max_distance
         with torch.autocast(device.type, enabled=False):
-            weight, bias = self.inner.weight.to(dtype), self.inner.bias.to(dtype)
-            hidden = F.relu(F.linear(distance[:, None], weight, bias))
-            return F.linear(hidden, self.outer.weight.to(dtype))
+            found: Tensor = self.outer(F.relu(self.inner(distance[:, None])))
+            return found
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         distance = k_pos[:, None, :] - q_pos[:, :, None]

@@ -167,9 +167,10 @@ def training_size(make: Callable[[], nn.Module], configure: Callable[[nn.Module]
     with adapters.shapes_alone():
         model = make()
         optimizer: torch.optim.Optimizer = configure(model)
-        for parameter in model.parameters():
+        trained = [one for one in model.parameters() if one.requires_grad]
+        for parameter in trained:
             parameter.grad = torch.empty_like(parameter)
-        gradients = sum(one.numel() * one.element_size() for one in model.parameters())
+        gradients = sum(one.numel() * one.element_size() for one in trained)
         optimizer.step()
         kept = [value for state in optimizer.state.values() for value in state.values()]
         tensors = [one for one in kept if isinstance(one, torch.Tensor)]

@@ -82,6 +82,7 @@ def step_of(config: Config, tokenizer: Any, batch: Any, on_gpu: bool) -> int:
 
     def make() -> Any:
         task = config.task.build(config.recipe, tokenizer)
+        task.choose_trained()
         replace(task.compute, compile=False).apply(task.model)
         return task
 
@@ -109,6 +110,11 @@ def kept_between_steps(config: Config, tokenizer: Any, left: float) -> int:
 
 
 def optimizer_of(config: Config) -> Any:
-    """Makes the optimiser of a model."""
-    optim = config.task.settings()["optim"](**config.recipe["optim"])
-    return lambda module: optim.configure(module, 1)["optimizer"]
+    """Makes the optimiser of a model, after its adapter."""
+    made = {key: config.task.settings()[key](**config.recipe[key]) for key in ("optim", "adapter")}
+
+    def configure(model: Any) -> Any:
+        made["adapter"].apply(model, 0)
+        return made["optim"].configure(model, 1)["optimizer"]
+
+    return configure

@@ -24,8 +24,10 @@ from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_score, format_scores
 from tfzoo.base.terminal import notify, print_error, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
+from tfzoo.config.sections import task_class
 from tfzoo.data.pairs import TAB, parts
 from tfzoo.errors import BadRun, TfzooError, did_you_mean, listing
+from tfzoo.learning.adapter import holds_adapter
 from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.runs import checkpoints
@@ -93,6 +95,7 @@ def train(config: Config, run: str | None, args: list[str], source: str | None =
         training = TrainingRun(config, folder, args, resume_from)
         task, data = prepare(config)
         loaded = load_weights(task, source) if source and not resume_from else []
+        task.choose_trained()
         if not rank():
             write_config(folder, config.recipe)
         notify(f"run: {shown}")
@@ -191,7 +194,9 @@ class TrainingRun:
         """
         self.task, self.data = task, data
         self.parameters = sum(parameter.numel() for parameter in task.parameters())
-        notify(f"model: {self.parameters:,} parameters")
+        trained = sum(one.numel() for one in task.parameters() if one.requires_grad)
+        of_them = "" if trained == self.parameters else f", {trained:,} of them trained"
+        notify(f"model: {self.parameters:,} parameters{of_them}")
         started = {"ended": "running", "attempts": self.attempts("running")}
         self._write_summary("fit", {**started, **self.environment})
         tracking.start(self.trainer.loggers)
@@ -392,6 +397,8 @@ def load_weights(task: Any, source: str) -> list[str]:
     path = checkpoints.resolve(source)
     checkpoint, name = checkpoints.read(path), relative_path(path)
     own, given = task.state_dict(), checkpoint["state_dict"]
+    if holds_adapter(given):
+        given = task_class(checkpoint["tfzoo"]["task"]).from_checkpoint(checkpoint).state_dict()
     fits = {
         key: value for key, value in given.items() if key in own and value.shape == own[key].shape
     }

@@ -1,0 +1,147 @@
+"""Adapters: they alone are trained, no path through a model ignores them, and they are merged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from torch.testing import assert_close
+
+import tfzoo
+from tfzoo.base.registry import registry
+from tfzoo.commands.main import main
+from tfzoo.errors import BadOption, TfzooError
+from tfzoo.learning.adapter import METHODS, Adapter, is_adapted, merged
+from tfzoo.tasks.language_modeling import LanguageModelingTask
+from tfzoo.testing.samples import randomize
+
+KINDS = ("attention", "mixer", "feedforward", "pooling", "residual", "norm", "position")
+PARTS = [(kind, name) for kind in KINDS for name in registry(kind).own_names()]
+SIZES: dict[str, Any] = {"dim": 16, "heads": 2, "layers": 2}
+TEXT = torch.randint(1, 20, (2, 7), generator=torch.Generator().manual_seed(0))
+
+
+def adapted(model: nn.Module, *targets: str, name: str = "lora", **options: Any) -> nn.Module:
+    """A model with an adapter whose values are random, in float64."""
+    Adapter(name, targets=[*targets], **options).apply(model.double().eval(), seed=1)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            nn.init.normal_(parameter, std=0.1)
+    return model
+
+
+def built(kind: str, name: str) -> list[nn.Module]:
+    """A classifier and a language model with a part; those that refuse it are left out."""
+    found: list[nn.Module] = []
+    for make in (tfzoo.TransformerClassifier, tfzoo.LanguageModel):
+        extra = {"classes": 3} if make is tfzoo.TransformerClassifier else {}
+        try:
+            model: Any = make(20, **extra, **SIZES, **{kind: name})  # type: ignore[operator]
+        except (TfzooError, TypeError):
+            continue
+        randomize(model)
+        found.append(model)
+    return found
+
+
+@pytest.mark.parametrize(("kind", "name"), PARTS)
+def test_no_part_ignores_an_adapter(kind: str, name: str) -> None:
+    """What it computes beside a linear map is what the merged map computes."""
+    for model in built(kind, name):
+        before = model.double().eval()(TEXT)
+        after = adapted(model, "*")(TEXT)
+        whole = merged(model)
+        assert not torch.allclose(after, before)
+        assert_close(whole(TEXT), after, rtol=0, atol=1e-9)
+
+
+def test_a_translator_decodes_with_its_adapter() -> None:
+    model: Any = adapted(tfzoo.Transformer(20, **SIZES), "*")
+    found, whole = (
+        [one.decode_step(TEXT[:, i], cache) for i in range(3)]
+        for one in (model, merged(model))
+        for cache in [one.init_cache(TEXT)]
+    )
+    assert_close(found, whole, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_merged_exactly(method: str) -> None:
+    options: dict[str, Any] = {"gralora": {"options": {"gralora_k": 2}, "rank": 4}}.get(method, {})
+    model = adapted(tfzoo.LanguageModel(20, **SIZES), "query", "value", name=method, **options)
+    names = {name for name, _ in tfzoo.LanguageModel(20, **SIZES).named_parameters()}
+    whole = merged(model)
+    assert_close(whole(TEXT), model(TEXT), rtol=0, atol=1e-9)
+    assert {name for name, _ in whole.named_parameters()} == names
+    assert is_adapted(model)
+
+
+def test_the_model_begins_as_it_was() -> None:
+    model = tfzoo.LanguageModel(20, **SIZES).double().eval()
+    before = model(TEXT)
+    Adapter("lora", targets=["*"]).apply(model, seed=1)
+    assert torch.equal(model(TEXT), before)
+
+
+def test_only_what_is_named_is_trained() -> None:
+    model = tfzoo.TransformerClassifier(20, classes=2, **SIZES)
+    Adapter("lora", rank=2, targets=["query"], train=["head"]).apply(model, seed=1)
+    trained = {name for name, one in model.named_parameters() if one.requires_grad}
+    layers = [f"encoder.layers.{i}.self_attention.inner.query.lora" for i in range(2)]
+    assert trained == {"head.weight", "head.bias"} | {
+        f"{layer}_{matrix}.default.weight" for layer in layers for matrix in "AB"
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"targets": ["qeury"]}, "no linear map 'qeury'. Did you mean 'query'"),
+        ({"targets": ["embedding"]}, "no linear map 'embedding'"),
+        (
+            {"targets": ["query"], "train": ["haed"]},
+            "adapter.train: no parameter's name has 'haed'",
+        ),
+    ],
+)
+def test_a_name_that_the_model_lacks_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadOption, match=message):
+        Adapter("lora", **options).check_model(tfzoo.LanguageModel(20, **SIZES))
+
+
+FIT = (
+    *("fit", "language_modeling/agreement", "--data.dataset.train", "40", "--model.dim", "16"),
+    *("--data.dataset.val", "8", "--data.dataset.test", "8", "--data.max_tokens", "256"),
+    *("--trainer.max_steps", "3", "--trainer.val_check_interval", "3", "--model.layers", "1"),
+)
+LORA = ("--adapter.name", "lora", "--adapter.rank", "2", "--adapter.targets", "[query, value]")
+
+
+def test_a_run_trains_the_adapter_alone_and_everything_reads_it_merged(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    no_pictures: None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*FIT, "--run", "first"]) == 0
+    assert main([*FIT, "--run", "tuned", "--from", "first", *LORA, "--optim.lr", "0.1"]) == 0
+    assert "128 of them trained" in capsys.readouterr().err
+    before = LanguageModelingTask.load("first").state_dict()
+    task = LanguageModelingTask.load("tuned")
+    for name, value in task.state_dict().items():
+        changed = name.endswith(("query.weight", "value.weight"))
+        assert torch.equal(value, before[name]) != changed, name
+    stored = torch.load(tmp_path / "tuned/checkpoints/last.ckpt", weights_only=True)
+    whole = LanguageModelingTask.from_checkpoint(stored)
+    beside = LanguageModelingTask.from_checkpoint(stored, keep_adapter=True)
+    assert_close(whole.model(TEXT), beside.model(TEXT))
+    assert len(stored["optimizer_states"][0]["state"]) == 4
+    assert main(["export", "tuned", "--to", "safetensors", "--output", "shared"]) == 0
+    assert load_file("shared/model.safetensors").keys() == before.keys()
+    assert main([*FIT, "--run", "again", "--from", "tuned", "--optim.lr", "1e-12"]) == 0
+    assert f"{len(before)} of {len(before)} weights" in capsys.readouterr().err
