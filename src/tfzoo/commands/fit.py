@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result, print_verbatim
@@ -11,9 +13,7 @@ from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import find_task
 from tfzoo.config.sources import (
     FLAGS,
-    Arguments,
     ConfigSource,
-    all_files,
     as_yaml,
     load_recipe,
     parse_arguments,
@@ -62,42 +62,48 @@ def run(args: Sequence[str]) -> int:
         print_result(HELP.rstrip())
         return 0
     recipe = load_recipe(arguments.recipe("fit", (*OWN, "config")))
-    if {"recipe", "axes"} & recipe.values.keys():
+    if {"recipe", "axes"} & recipe[-1].values.keys():
         raise BadRecipe(
-            f"{recipe.origin} varies a recipe, which one training cannot: "
+            f"{recipe[-1].origin} varies a recipe, which one training cannot: "
             f"tfzoo sweep {arguments.positional[0]}"
         )
-    if own.get("from"):
-        recipe = start_from(str(own["from"]), recipe, arguments)
+    task = find_task([*recipe, *arguments.configs], arguments.options)
     if "help" in own:
-        print_result(help_text(find_task(all_files(recipe, arguments), arguments.options)))
+        print_result(help_text(task))
         return 0
+    start = None
+    if own.get("from"):
+        start, published = start_from(own["from"], task)
+        arguments.configs[:0] = published
     trust = "trust" in own
     if "print_config" in own:
         print_verbatim(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
         return 0
     config = resolve(recipe, arguments, trust)
     keep_freed_memory()
+    from tfzoo.training.sizes import check_sizes
+
+    check_sizes(config)
+    command = ["fit", *args]
     if "dry-run" in own:
         from tfzoo.training.dry_run import dry_run
 
-        return dry_run(config, list(args))
+        return dry_run(config, command)
     from tfzoo.training.train import train  # imports lightning, so only after the checks
 
-    return train(config, own.get("run"), list(args), own.get("from"))
+    return train(config, own.get("run"), command, start)
 
 
-def start_from(source: str, recipe: ConfigSource, arguments: Arguments) -> ConfigSource:
-    """The recipe with the model and the tokenizer of a folder of ``transformers``; the recipe as it
-    is where the source is a run of tfzoo.
+def start_from(source: str, task: Any) -> tuple[Path, list[ConfigSource]]:
+    """The checkpoint or folder whose weights a training starts with, and what it gives the recipe:
+    a folder of ``transformers`` its model and tokenizer, a run of tfzoo nothing.
     """
     from tfzoo.runs import checkpoints, pretrained
 
-    folder = checkpoints.resolve(source)
-    if not pretrained.is_published(folder):
-        return recipe
+    start = checkpoints.resolve(source)
+    if not pretrained.is_published(start):
+        return start, []
     from tfzoo.learning.published import starting_values
 
-    task = find_task(all_files(recipe, arguments), arguments.options)
-    values = starting_values(folder.absolute(), task.Model)
-    return ConfigSource(values, f"--from {source}", recipe.path, (*recipe.bases, recipe))
+    values = starting_values(start.absolute(), task.Model)
+    return start, [ConfigSource(values, f"--from {source}")]

@@ -15,7 +15,7 @@ from typing import Any
 from tfzoo.base.values import is_plain
 from tfzoo.config.sections import TOP, Section, sections, union_members
 from tfzoo.config.security import CLASS_KEYS
-from tfzoo.config.sources import ConfigSource, Option
+from tfzoo.config.sources import ConfigSource, Option, nested
 from tfzoo.data.hub import is_saved
 from tfzoo.data.lines import is_folder
 from tfzoo.data.remote import is_address
@@ -124,9 +124,7 @@ class Merged:
                 value = absolute_path(value)
             if option.adds and inner:
                 value = [*as_list(self.values.get(first, {}).get(inner[0])), value]
-            for name in reversed(inner):
-                value = {name: value}
-            self.add({first: value}, f"--{option.key}")
+            self.add(nested(option.key, value), option.origin)
 
     def _value_of(self, option: Option) -> Any:
         """The value of an option: the text as it was typed if the key takes a string, or if YAML

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from tfzoo.base.terminal import notify, silence_lightning
 from tfzoo.config.merge import Merged, merge
 from tfzoo.config.sections import LIGHTNING, find_task
 from tfzoo.config.security import check_values
-from tfzoo.config.sources import Arguments, ConfigSource, all_files
+from tfzoo.config.sources import Arguments, ConfigSource, Option
 from tfzoo.config.validation import check_monitors, check_trainer, validate
 from tfzoo.errors import BadRecipe, within
 
@@ -46,13 +46,13 @@ class Config:
 
 
 def resolve(
-    recipe: ConfigSource,
+    recipe: Sequence[ConfigSource],
     arguments: Arguments,
     trust: bool = False,
     make_data: bool = True,
 ) -> Config:
-    """Merge a recipe, ``--config`` files and command-line options, and validate the result. No data
-    is read.
+    """Merge a recipe (after its bases), ``--config`` files and command-line options, and validate
+    the result. No data is read.
 
     All files and options are checked before anything that they name is imported. With ``trust``,
     the recipe may name classes outside Lightning, also in modules beside its file. The constructors
@@ -62,16 +62,15 @@ def resolve(
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
-    files = all_files(recipe, arguments)
-    for source in files:
+    files = [*recipe, *arguments.configs]
+    sources: list[ConfigSource | Option] = [*files, *arguments.options]
+    for source in sources:
         check_values(source.values, source.origin, trust)
-    for option in arguments.options:
-        check_values(option.value, f"--{option.key}", trust, option.key.split("."))
     if make_data and "lightning" not in sys.modules:  # importing it takes seconds
-        notify(f"loading: PyTorch and Lightning, for {recipe.origin}")
+        notify(f"loading: PyTorch and Lightning, for {recipe[-1].origin}")
     task = find_task(files, arguments.options)
     merged = merge(task, files, arguments.options)
-    path = recipe.path or Path(recipe.origin)
+    path = recipe[-1].path or Path(recipe[-1].origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
     values = validate(merged)

@@ -5,7 +5,7 @@ that they name is imported.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -47,15 +47,14 @@ OUTSIDE = re.compile(r"^[/~\\]|^[A-Za-z]:[/\\]|(?:^|[/\\])\.\.(?:$|[/\\])")
 TRUST = "If you trust whoever wrote it: --trust"
 
 
-def check_values(values: Any, origin: str, trust: bool, within: Sequence[str] = ()) -> None:
-    """Check the nested values of a recipe, or of its key ``within``. Numbers that would need more
-    memory than any machine has are always refused; code, URLs and output folders are refused
-    without ``trust``.
+def check_values(values: Mapping[str, Any], origin: str, trust: bool) -> None:
+    """Check nested values of a recipe. Numbers that would need more memory than any machine has are
+    always refused; code, URLs and output folders are refused without ``trust``.
 
     Raises:
         BadRecipe: naming the key.
     """
-    for keys, value in leaves(values, tuple(within)):
+    for keys, value in leaves(values):
         check_number(keys, value, origin)
         is_lightning = keys[0] in ("trainer", "checkpoint")
         if not trust and value is not None and (is_lightning or isinstance(value, str)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,17 @@ MAX_DIGITS = 40
 
 
 @dataclass(frozen=True)
+class ConfigSource:
+    """A file or a checkpoint with values of a configuration: the nested values, its name for
+    messages, and its path.
+    """
+
+    values: Mapping[str, Any]
+    origin: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True)
 class Option:
     """One option of a command line.
 
@@ -49,6 +60,27 @@ class Option:
     text: str | None
     value: Any
 
+    @property
+    def origin(self) -> str:
+        """The option as messages name it."""
+        return f"--{self.key}"
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The value as a recipe nests it."""
+        return nested(self.key, self.value)
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """A value under its dotted key.
+
+    >>> nested("model.norm.eps", 1)
+    {'model': {'norm': {'eps': 1}}}
+    """
+    for name in reversed(key.split(".")):
+        value = {name: value}
+    return dict(value)
+
 
 @dataclass
 class Arguments:
@@ -57,14 +89,14 @@ class Arguments:
     Args:
         positional: the words that are no options.
         options: the options in their order, except the following.
-        configs: the values of ``--config``, None where there is none.
+        configs: the files of ``--config``.
         own: the last value of each option of the command itself that was given, ``""`` if it was
             given without a value.
     """
 
     positional: list[str] = field(default_factory=list)
     options: list[Option] = field(default_factory=list)
-    configs: list[str | None] = field(default_factory=list)
+    configs: list[ConfigSource] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
 
     def recipe(self, command: str, options: Sequence[str]) -> str:
@@ -88,24 +120,13 @@ class Arguments:
         return name
 
 
-@dataclass(frozen=True)
-class ConfigSource:
-    """A file or a checkpoint with values of a configuration: the nested values, its name for
-    messages, its path, and its bases in the order in which they are merged.
-    """
-
-    values: Mapping[str, Any]
-    origin: str
-    path: Path | None = None
-    bases: tuple[ConfigSource, ...] = ()
-
-
 def parse_arguments(args: Sequence[str], own: Sequence[str] = ()) -> Arguments:
     """Parse ``--key value``, ``--key=value``, and ``--key`` without a value: at the end, before
     another option, or if it is one of :data:`FLAGS`. ``own`` are the options of the command itself.
+    Files of ``--config`` are read.
 
     Raises:
-        BadRecipe: a value that is larger than a recipe may be.
+        BadRecipe: a value that is larger than a recipe may be, or a file that cannot be read.
     """
     result, rest = Arguments(), list(args)
     while rest:
@@ -121,7 +142,7 @@ def parse_arguments(args: Sequence[str], own: Sequence[str] = ()) -> Arguments:
         if name in own:
             result.own[name] = text or ""
         elif name == "config":
-            result.configs.append(text)
+            result.configs.append(read_config(text))
         else:
             result.options.append(Option(name, adds, text, parse_text(name, text)))
     return result
@@ -140,8 +161,8 @@ def parse_text(key: str, text: str | None) -> Any:
     return text if isinstance(value, list | dict) and text[0] not in "[{" else value
 
 
-def load_recipe(name: str) -> ConfigSource:
-    """Load a recipe by its packaged name or its path, and its bases: the recipe that it is based
+def load_recipe(name: str) -> list[ConfigSource]:
+    """Load a recipe by its packaged name or its path, after its bases: the recipe that it is based
     on, the base of that, and so on.
 
     ``base`` is a path, relative to the folder of the file that holds it, or a packaged name.
@@ -159,7 +180,7 @@ def load_recipe(name: str) -> ConfigSource:
         sources.insert(0, ConfigSource(values, origin, path))
         seen.append(path.resolve())
         if base is None:
-            return replace(sources.pop(), bases=tuple(sources))
+            return sources
         path, origin = find_base(base, path, origin)
         if path.resolve() in seen:
             chain = " -> ".join(str(one) for one in [*seen, path.resolve()])
@@ -181,11 +202,6 @@ def find_base(base: Any, path: Path, origin: str) -> tuple[Path, str]:
         f"{origin}: {BASE}: no recipe {base!r}, neither packaged nor a file beside {path.name}."
         f"{did_you_mean(base, known)} Packaged: {listing(known)}"
     )
-
-
-def all_files(recipe: ConfigSource, arguments: Arguments) -> list[ConfigSource]:
-    """A recipe after its bases, and the files of ``--config``, which override it."""
-    return [*recipe.bases, recipe, *map(read_config, arguments.configs)]
 
 
 def read_config(text: str | None) -> ConfigSource:

@@ -165,13 +165,14 @@ def check_config(
     folder: Path,
     recipe: Mapping[str, Any],
     defaults: Mapping[str, Mapping[str, Any]],
-) -> None:
-    """Check that a run can go on with this recipe.
+) -> list[str]:
+    """Check that a run can go on with this recipe, and return the dotted names of what differs from
+    the run's own.
 
     The run may lack keys that came after it: ``defaults`` has their values, by section.
 
     Raises:
-        BadRun: naming what differs from the run's own.
+        BadRun: naming what may not differ.
     """
     before = read_config(folder)
     if not before:
@@ -185,11 +186,8 @@ def check_config(
             for key in values.keys() - kept.keys():
                 kept[key] = plain(values[key])
     old, new = set_values(before), set_values(plain(dict(recipe)))
-    names = [
-        name
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not may_change(name)
-    ]
+    differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+    names = [name for name in differing if not may_change(name)]
     if names:
         changes = [
             f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}"
@@ -200,6 +198,7 @@ def check_config(
             f"{folder} has another configuration: {'; '.join(changes)}{more}. It goes on with its "
             "own alone; for a new run, name a new --run"
         )
+    return differing
 
 
 def plain(value: Any) -> Any:

@@ -81,7 +81,7 @@ def cell_index(plan: Plan, number: int) -> int:
 
 
 def resolve_cell(
-    plan: Plan, recipe: ConfigSource | None, cell: Cell
+    plan: Plan, recipe: Sequence[ConfigSource] | None, cell: Cell
 ) -> tuple[str, dict[str, dict[str, Any]]]:
     """Why a cell is refused (``""`` if it is not), and its resolved recipes by the label of the
     tuned value.
@@ -98,7 +98,9 @@ def resolve_cell(
         return str(clash), {}
 
 
-def resolve_recipe(plan: Plan, recipe: ConfigSource, cell: Cell, tuned: str) -> dict[str, Any]:
+def resolve_recipe(
+    plan: Plan, recipe: Sequence[ConfigSource], cell: Cell, tuned: str
+) -> dict[str, Any]:
     """The configuration, without the seed, with which ``tfzoo fit`` will train a cell."""
     _, *options = plan.fit_arguments(cell, tuned)
     try:
@@ -107,7 +109,7 @@ def resolve_recipe(plan: Plan, recipe: ConfigSource, cell: Cell, tuned: str) -> 
         raise
     except TfzooError as error:
         message = re.sub(r"\.? If you trust .*--trust", "", str(error))
-        where = "" if message.startswith(("--", recipe.origin)) else f"cell {cell.name}: "
+        where = "" if message.startswith(("--", recipe[-1].origin)) else f"cell {cell.name}: "
         error.args = (f"{plan.file}: {where}{message.removeprefix('--')}",)
         raise
 

@@ -20,7 +20,6 @@ from tfzoo.base.terminal import notify, print_error, print_table
 from tfzoo.config.resolve import Config
 from tfzoo.runs.folder import peak_memory
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
-from tfzoo.training.sizes import check_sizes
 from tfzoo.training.train import prepare
 from tfzoo.training.trainer import launching, make_trainer, timers
 
@@ -101,17 +100,16 @@ class Stopwatch(Checkpoint):
             trainer.fit_loop.epoch_loop.max_steps = trainer.global_step
 
 
-def dry_run(config: Config, args: list[str]) -> int:
+def dry_run(config: Config, command: list[str]) -> int:
     """Prepare the data, train a few steps, and print what the whole training will take. Nothing is
     written except to the cache. Returns the exit code.
     """
-    check_sizes(config)
     make_trainer(config.lightning, None, [])  # devices that there are not are refused at once
     task, data = prepare(config)
     notify(data.describe())
     context = OutOfMemoryContext()
     try:
-        with launching(["fit", *args]):
+        with launching(command):
             found = estimate(config, task, data, context)
     except Exception as error:
         if not is_out_of_memory(error):

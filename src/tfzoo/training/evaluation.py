@@ -99,7 +99,7 @@ def open_run(
     check_data(command, path, kept, arguments)
     changed = {option.key for option in arguments.options}
     recipe = ConfigSource({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
-    config = resolve(recipe, arguments, "trust" in arguments.own)
+    config = resolve([recipe], arguments, "trust" in arguments.own)
     for section, key in (
         key.split(".")[:2]
         for key in sorted(changed)

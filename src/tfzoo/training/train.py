@@ -39,8 +39,6 @@ from tfzoo.runs.folder import (
     environment,
     is_complete,
     opened,
-    plain,
-    read_config,
     read_summary,
     versions,
     write_config,
@@ -68,33 +66,31 @@ AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
 
 
-def train(config: Config, run: str | None, args: list[str], source: str | None = None) -> int:
+def train(config: Config, run: str | None, command: list[str], start: Path | None) -> int:
     """Train, validate and test; returns the exit code.
 
     If the folder ``run`` holds a checkpoint of this configuration, training goes on from it.
-    Otherwise it starts, in a new folder if none is named, and with the weights of the run or
-    checkpoint ``source`` if one is given.
+    Otherwise it starts, in a new folder if none is named, and with the weights of the checkpoint or
+    folder ``start`` if one is given. ``command`` are the arguments of ``tfzoo``.
     """
-    check_sizes(config)
     with opened(config.name, run) as folder:
         shown = relative_path(folder)
         resume_from, passed_over = checkpoints.newest(folder)
         for line in passed_over:
             notify(f"passed over: {line}")
         # without a checkpoint only rank 0 may read config.yaml, because it also writes it
-        if resume_from or (not rank() and (folder / CONFIG).is_file()):
-            check_config(folder, config.recipe, config.defaults)
-        as_before = read_config(folder) == plain(config.recipe)
-        if resume_from and as_before and is_complete(folder):
+        goes_on = resume_from or (not rank() and (folder / CONFIG).is_file())
+        changed = check_config(folder, config.recipe, config.defaults) if goes_on else []
+        if resume_from and not changed and is_complete(folder):
             steps = read_summary(folder)["fit"].get("steps", 0)
             print_result(
                 f"{shown} is complete: {steps:,} steps. To train on, raise --trainer.max_steps; to "
                 f"score it again: tfzoo test {shown}"
             )
             return 0
-        training = TrainingRun(config, folder, args, resume_from)
+        training = TrainingRun(config, folder, command, resume_from)
         task, data = prepare(config)
-        loaded = load_weights(task, source) if source and not resume_from else []
+        loaded = load_weights(task, start) if start and not resume_from else []
         task.choose_trained()
         if not rank():
             write_config(folder, config.recipe)
@@ -106,7 +102,7 @@ def train(config: Config, run: str | None, args: list[str], source: str | None =
         notify(data.describe())
         if not rank():
             warn_of_longest_batch(config, task.tokenizer, data)
-        with launching(["fit", *args]):
+        with launching(command):
             code = training.run(task, data)
         training.print_results()
         return code
@@ -132,7 +128,7 @@ class TrainingRun:
     Args:
         config: the resolved configuration.
         folder: the run's folder.
-        args: the arguments of ``tfzoo fit``.
+        command: the arguments of ``tfzoo``.
         resume_from: the checkpoint to resume from, or None to start from step 0.
 
     Raises:
@@ -147,11 +143,11 @@ class TrainingRun:
         self,
         config: Config,
         folder: Path,
-        args: list[str],
+        command: list[str],
         resume_from: Path | None = None,
     ) -> None:
-        self.config, self.folder, self.args = config, folder, args
-        self.environment = environment(["fit", *args])
+        self.config, self.folder, self.command = config, folder, command
+        self.environment = environment(command)
         self.resume_from = resume_from
         self.ended = "not started"
         self.test_scores: dict[str, float] = {}
@@ -381,20 +377,19 @@ class TrainingRun:
             rows.append(("checkpoint", relative_path(self.checkpoint)))
             rows.append((command, f"{written(example_text(self.data))} | tfzoo {command} {folder}"))
         if (self.last.folder / checkpoints.LAST).exists():
-            has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.args)
-            again = ["tfzoo", "fit", *self.args, *([] if has_folder else ["--run", folder])]
+            has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.command)
+            again = ["tfzoo", *self.command, *([] if has_folder else ["--run", folder])]
             rows.append(("go on", shlex.join(again)))
         return rows
 
 
-def load_weights(task: Any, source: str) -> list[str]:
-    """Copy the weights of another run that have the name and shape of one of a new task's. Returns
+def load_weights(task: Any, path: Path) -> list[str]:
+    """Copy the weights of a checkpoint that have the name and shape of one of a new task's. Returns
     what to tell the user about it, one line each.
 
     Raises:
-        BadRun: no such run, or no weight of it fits.
+        BadRun: it is damaged, or no weight of it fits.
     """
-    path = checkpoints.resolve(source)
     checkpoint, name = checkpoints.read(path), relative_path(path)
     own, given = task.state_dict(), checkpoint["state_dict"]
     if holds_adapter(given):
