@@ -32,7 +32,7 @@ from tfzoo.learning.optim import Optim
 from tfzoo.runs import memory
 from tfzoo.runs.memory import Place, size
 from tfzoo.search import Search
-from tfzoo.training.sizes import check_sizes
+from tfzoo.training.sizes import PROCESS, check_processes, check_sizes, demands, training_size
 
 GB = 10**9
 TINY = (
@@ -175,8 +175,8 @@ def test_what_a_machine_has_is_not_refused(name: str) -> None:
     """The check of the sizes and of the beam, as ``tfzoo fit`` does them before data is read."""
     config = resolve(load_recipe(TINY[0]), parse_arguments([*TINY[1:], *FITS[name]]), False)
     check_sizes(config)
-    _, processes, _ = memory.demands(config.recipe["trainer"])
-    memory.check_processes(processes)
+    _, processes, _ = demands(config.recipe["trainer"])
+    check_processes(processes)
     translator().sentences_at_once(Search(**config.recipe["search"]))
 
 
@@ -340,7 +340,7 @@ def test_the_size_of_a_training_is_that_of_its_tensors(optimizer: str) -> None:
     grads = [parameter.grad for parameter in model.parameters()]
     tensors = [one for one in (*kept, *grads) if isinstance(one, torch.Tensor)]
     wanted = size(model) + sum(one.nbytes for one in tensors)
-    assert memory.training_size(make, configure) == wanted
+    assert training_size(make, configure) == wanted
 
 
 def test_the_option_that_decides_is_the_one_that_makes_the_model_small() -> None:
@@ -403,7 +403,7 @@ def test_numbers_that_are_zero_where_models_compute_are_refused(
 
 @pytest.mark.nightly
 def test_a_process_takes_more_than_is_counted_for_it() -> None:
-    assert forked.call(memory_of_a_process) > memory.PROCESS
+    assert forked.call(memory_of_a_process) > PROCESS
 
 
 def memory_of_a_process() -> int:

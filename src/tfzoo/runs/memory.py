@@ -1,22 +1,19 @@
 """How much memory there is, and a refusal in one line of what certainly needs more.
 
-Only what is exact is refused: parameters, their gradients, what an optimiser keeps, tables, the
-cache of a beam, processes. It is compared with all memory that a machine, its control group or a
-GPU has, used or not, swap included: what is free now may be more in a minute. Where a platform does
-not say what it has, the bound is what a process can address.
+Only what is exact is refused, such as parameters, tables and the cache of a beam. It is compared
+with all memory that a machine, its control group or a GPU has, used or not, swap included: what is
+free now may be more in a minute. Where a platform does not say what it has, the bound is what a
+process can address.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tfzoo.base import adapters
 from tfzoo.base.values import leaves, readable
 from tfzoo.errors import BadRecipe, TfzooError
 
@@ -26,12 +23,6 @@ if TYPE_CHECKING:
 
 ADDRESSES = 2**47
 """The bytes that a process can address on a processor of 64 bits: more than any machine has."""
-PROCESS = 200_000_000
-"""The bytes that a process has for itself when it has imported PyTorch and Lightning."""
-PER_CORE = 8
-"""The most processes of a training on the CPU for each of its cores."""
-MOST_STATE = 8
-"""A training whose parameters fit so many times is not counted: no optimiser keeps as much."""
 PATIENCE = 2000
 """Tensors after which the building of a model that is too large ends; more may have come."""
 TRIED = 6
@@ -158,25 +149,6 @@ def size(model: nn.Module) -> int:
     return sum(one.numel() * one.element_size() for one in (*model.parameters(), *model.buffers()))
 
 
-def training_size(make: Callable[[], nn.Module], configure: Callable[[nn.Module], Any]) -> int:
-    """The bytes of parameters, tables, gradients and what the optimiser keeps from step to step.
-    Nothing is allocated.
-    """
-    import torch
-
-    with adapters.shapes_alone():
-        model = make()
-        optimizer: torch.optim.Optimizer = configure(model)
-        trained = [one for one in model.parameters() if one.requires_grad]
-        for parameter in trained:
-            parameter.grad = torch.empty_like(parameter)
-        gradients = sum(one.numel() * one.element_size() for one in trained)
-        optimizer.step()
-        kept = [value for state in optimizer.state.values() for value in state.values()]
-        tensors = [one for one in kept if isinstance(one, torch.Tensor)]
-        return size(model) + gradients + sum(one.numel() * one.element_size() for one in tensors)
-
-
 # What is refused ----------------------------------------------------------------------------------
 
 
@@ -206,84 +178,6 @@ def check_model(
     except TooLarge as found:
         option = deciding(make, options)
         refuse(option, "parameters and tables take", found.need, place, error)
-
-
-def check_training(
-    model: nn.Module,
-    make: Make,
-    options: Mapping[str, Any],
-    trainer: Mapping[str, Any],
-    configure: Callable[[nn.Module], Any],
-    option: str = "",
-) -> None:
-    """Check that parameters, gradients and the optimiser's state of a training fit: on the GPU that
-    it uses, or in the memory of this machine once for each process. A strategy that shards them is
-    not counted.
-
-    Args:
-        model: the model, without data.
-        make: its class, with the arguments that are not in ``options``.
-        options: the section ``model`` of a recipe.
-        trainer: its section ``trainer``.
-        configure: makes the optimiser of a model.
-        option: what to name; "" is the option of the model that decides.
-
-    Raises:
-        BadRecipe: they do not.
-    """
-    on_gpu, copies, narrow = demands(trainer)
-    check_processes(copies)
-    place = gpu() if on_gpu else here()
-    parameters = size(model)
-    if parameters > machine():  # where it is built
-        option = option or deciding(make, options)
-        refuse(option, "parameters and tables take", parameters, here())
-    if not copies or MOST_STATE * copies * parameters <= place.bytes:
-        return
-    try:
-        whole = training_size(partial(make, **options), configure)
-    except Exception:  # of any kind, such as an optimiser that looks at data: a lower bound
-        whole = 2 * parameters
-    need = whole * copies * narrow
-    if need > place.bytes:
-        what = "parameters, gradients and the optimiser's state take"
-        if need <= place.bytes * copies:
-            option, what = f"trainer.devices={copies}", f"that many times {what}"
-        option = option or deciding(make, options)
-        refuse(option, what, need, place)
-
-
-def demands(trainer: Mapping[str, Any]) -> tuple[bool, int, float]:
-    """Whether a training uses GPUs; how often one of them, or this machine, holds the model (0: not
-    known); and the share of bytes that the precision leaves.
-    """
-    import torch
-
-    accelerator, devices = trainer.get("accelerator", "auto"), trainer.get("devices", 1)
-    on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-    strategy = trainer.get("strategy", "auto")
-    known = (on_gpu or accelerator in ("auto", "cpu")) and (
-        isinstance(strategy, str) and strategy.partition("_")[0] in ("auto", "ddp")
-    )
-    several = int(devices) if str(devices).isdecimal() and not on_gpu else 1
-    half = str(trainer.get("precision")) in ("16-true", "bf16-true")
-    return on_gpu, several if known else 0, 0.5 if half else 1.0
-
-
-def check_processes(count: int) -> None:
-    """Check that a training can start so many processes on the CPU.
-
-    Raises:
-        BadRecipe: there are too few cores, or too little memory.
-    """
-    cores = os.cpu_count() or 1
-    if count > PER_CORE * cores:
-        raise BadRecipe(
-            f"trainer.devices={count} on the CPU are as many processes, and this machine has "
-            f"{cores} cores; the most is {PER_CORE * cores}, {PER_CORE} a core"
-        )
-    if count * PROCESS > machine():
-        refuse(f"trainer.devices={count}", "its processes take", count * PROCESS, here())
 
 
 def build(make: Make, options: Mapping[str, Any], most: float, hurry: bool = False) -> nn.Module:

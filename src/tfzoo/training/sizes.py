@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -9,38 +11,118 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from tfzoo.base import adapters
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import readable
 from tfzoo.config.resolve import Config
+from tfzoo.errors import BadRecipe
 from tfzoo.runs import memory
 from tfzoo.training.out_of_memory import shape
 from tfzoo.training.step_peak import KEPT, step_peak
 
+PROCESS = 200_000_000
+"""The bytes that a process has for itself when it has imported PyTorch and Lightning."""
+PER_CORE = 8
+"""The most processes of a training on the CPU for each of its cores."""
+MOST_STATE = 8
+"""A training whose parameters fit so many times is not counted: no optimiser keeps as much."""
 SECONDS = 0.5
 """The most time in which the memory of a step is estimated; beyond, nothing is said of it."""
 MIXED = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 
 
 def check_sizes(config: Config, tokenizer: Any = None) -> None:
-    """Check that the model, its gradients and the optimiser's state fit: before data is read, and
-    with the tokenizer's vocabulary when it is known.
+    """Check that parameters, gradients and the optimiser's state of a training fit: on the GPU that
+    it uses, or in the memory of this machine once for each process. A strategy that shards them is
+    not counted. This is done before data is read, and with the tokenizer's vocabulary when it is
+    known.
 
     Raises:
         BadRecipe: naming the option that decides, what it needs and what there is.
     """
-    recipe = config.recipe
-    supplied = config.task.model_arguments(tokenizer, data=recipe["data"])
+    options = config.recipe["model"]
+    supplied = config.task.model_arguments(tokenizer, data=config.recipe["data"])
     make = partial(config.task.Model, **supplied)
     model, option = config.model, ""
     if tokenizer is not None:
-        model = memory.build(make, recipe["model"], memory.ADDRESSES)
+        model = memory.build(make, options, memory.ADDRESSES)
         most = max((size for size in supplied.values() if size), default=0)
         option = f"data.tokenizer.vocab_size={most}"
-    memory.check_training(
-        model, make, recipe["model"], recipe["trainer"], optimizer_of(config), option
+    on_gpu, copies, narrow = demands(config.recipe["trainer"])
+    check_processes(copies)
+    place = memory.gpu() if on_gpu else memory.here()
+    parameters = memory.size(model)
+    if parameters > memory.machine():  # where it is built
+        option = option or memory.deciding(make, options)
+        memory.refuse(option, "parameters and tables take", parameters, memory.here())
+    if not copies or MOST_STATE * copies * parameters <= place.bytes:
+        return
+    try:
+        whole = training_size(partial(make, **options), optimizer_of(config))
+    except Exception:  # of any kind, such as an optimiser that looks at data: a lower bound
+        whole = 2 * parameters
+    need = whole * copies * narrow
+    if need > place.bytes:
+        what = "parameters, gradients and the optimiser's state take"
+        if need <= place.bytes * copies:
+            option, what = f"trainer.devices={copies}", f"that many times {what}"
+        memory.refuse(option or memory.deciding(make, options), what, need, place)
+
+
+def demands(trainer: Mapping[str, Any]) -> tuple[bool, int, float]:
+    """Whether a training uses GPUs; how often one of them, or this machine, holds the model (0: not
+    known); and the share of bytes that the precision leaves.
+    """
+    accelerator, devices = trainer.get("accelerator", "auto"), trainer.get("devices", 1)
+    on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+    strategy = trainer.get("strategy", "auto")
+    known = (on_gpu or accelerator in ("auto", "cpu")) and (
+        isinstance(strategy, str) and strategy.partition("_")[0] in ("auto", "ddp")
     )
+    several = int(devices) if str(devices).isdecimal() and not on_gpu else 1
+    half = str(trainer.get("precision")) in ("16-true", "bf16-true")
+    return on_gpu, several if known else 0, 0.5 if half else 1.0
+
+
+def check_processes(count: int) -> None:
+    """Check that a training can start so many processes on the CPU.
+
+    Raises:
+        BadRecipe: there are too few cores, or too little memory.
+    """
+    cores = os.cpu_count() or 1
+    if count > PER_CORE * cores:
+        raise BadRecipe(
+            f"trainer.devices={count} on the CPU are as many processes, and this machine has "
+            f"{cores} cores; the most is {PER_CORE * cores}, {PER_CORE} a core"
+        )
+    if count * PROCESS > memory.machine():
+        memory.refuse(
+            f"trainer.devices={count}", "its processes take", count * PROCESS, memory.here()
+        )
+
+
+def training_size(make: Callable[[], nn.Module], configure: Callable[[nn.Module], Any]) -> int:
+    """The bytes of parameters, tables, gradients and what the optimiser keeps from step to step.
+    Nothing is allocated.
+    """
+    with adapters.shapes_alone():
+        model = make()
+        optimizer: torch.optim.Optimizer = configure(model)
+        trained = [one for one in model.parameters() if one.requires_grad]
+        for parameter in trained:
+            parameter.grad = torch.empty_like(parameter)
+        gradients = sum(one.numel() * one.element_size() for one in trained)
+        optimizer.step()
+        kept = [value for state in optimizer.state.values() for value in state.values()]
+        tensors = [one for one in kept if isinstance(one, torch.Tensor)]
+        return (
+            memory.size(model)
+            + gradients
+            + sum(one.numel() * one.element_size() for one in tensors)
+        )
 
 
 def warn_of_longest_batch(config: Config, tokenizer: Any, data: Any) -> None:
@@ -48,7 +130,7 @@ def warn_of_longest_batch(config: Config, tokenizer: Any, data: Any) -> None:
     estimate, so that nothing is refused.
     """
     trainer = config.recipe["trainer"]
-    on_gpu, copies, narrow = memory.demands(trainer)
+    on_gpu, copies, narrow = demands(trainer)
     if not copies:
         return
     place = memory.free_gpu() if on_gpu else memory.Place(memory.free())
@@ -103,9 +185,9 @@ def kept_between_steps(config: Config, tokenizer: Any, left: float) -> int:
     make = partial(config.task.Model, **config.task.model_arguments(tokenizer))
     model = memory.build(make, config.recipe["model"], memory.ADDRESSES)
     parameters = memory.size(model)
-    if (bound := memory.MOST_STATE * parameters) <= left:
+    if (bound := MOST_STATE * parameters) <= left:
         return bound
-    whole = memory.training_size(partial(make, **config.recipe["model"]), optimizer_of(config))
+    whole = training_size(partial(make, **config.recipe["model"]), optimizer_of(config))
     return whole - sum(one.numel() * one.element_size() for one in model.parameters())
 
 

@@ -28,9 +28,9 @@ from tfzoo.base.ranks import rank
 from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
 from tfzoo.config.merge import as_list
 from tfzoo.errors import BadRecipe
-from tfzoo.runs import memory
 from tfzoo.training import fsdp_strategy, tracking
 from tfzoo.training.checkpoint_io import AtomicCheckpointIO
+from tfzoo.training.sizes import check_processes
 
 DISABLED_BY = {
     "enable_progress_bar": lightning_callbacks.ProgressBar,
@@ -137,7 +137,7 @@ def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
     if not name:
         made = L.Trainer(**arguments)
         if isinstance(made.accelerator, CPUAccelerator):
-            memory.check_processes(made.num_devices)
+            check_processes(made.num_devices)
         return made
     found = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
     left_open = {"devices": "auto", "num_nodes": 1}
