@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,11 @@ from tfzoo.models.parallel import Parallel, check_parallel
 from tfzoo.models.traits import has_auxiliary_loss
 
 
+def run_sublayer(sublayer: Residual, *args: Any) -> Tensor:
+    """Call a sublayer."""
+    return sublayer(*args)
+
+
 class TransformerLayer(nn.Module):
     """Self-attention or another mixer, cross-attention if ``cross``, and a feed-forward sublayer.
     It is layer ``layer`` of ``layers``, counted from 0, in an encoder that a decoder of
@@ -32,6 +37,10 @@ class TransformerLayer(nn.Module):
 
     compiled = False
     activation_checkpointing = False
+    run_uncompiled: ClassVar[Callable[..., Tensor]] = staticmethod(run_sublayer)
+    """Call a sublayer outside the compiled graph. For a mixture of experts: the number of tokens of
+    an expert depends on the data, so in a graph every expert would compute every token.
+    """
 
     def __init__(
         self,
@@ -94,21 +103,15 @@ class TransformerLayer(nn.Module):
             if not self.has_auxiliary_loss:
                 x = self.feedforward(x, context.valid, p)
             elif self.compiled:
-                x = run_uncompiled(self.feedforward, x, context.valid, p, context.valid)
+                x = self.run_uncompiled(self.feedforward, x, context.valid, p, context.valid)
             else:
                 x = self.feedforward(x, context.valid, p, context.valid)
         return x
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def run_uncompiled(sublayer: Residual, *args: Any) -> Tensor:
-    """Call a sublayer outside the compiled graph. For a mixture of experts: the number of tokens of
-    an expert depends on the data, so in a graph every expert would compute every token.
-    """
-    return sublayer(*args)
-
-
 @cache
 def compiled() -> Callable[[TransformerLayer, Tensor, Context, int], Tensor]:
     """The compiled forward function, one for all layers and lengths."""
+    # Here and not where it is written: importing the compiler takes a second.
+    TransformerLayer.run_uncompiled = staticmethod(torch.compiler.disable(run_sublayer))
     return torch.compile(TransformerLayer.sublayers, dynamic=True)
