@@ -27,13 +27,15 @@ TOGETHER = (
     "tests/tasks/test_spread.py",
     "tests/norm/test_norm.py",
     "tests/docs/test_pages.py",
+    "tests/docs/test_architecture.py",
     "tests/commands/test_imports.py",
     "tests/plugin/test_plugin.py",
     "tests/test_allocator.py",
     "tests/test_platforms.py",
-    "tests/serving/test_connections.py",
-    "tests/serving/test_serving.py",
-    "tests/serving/test_stopping.py",
+    "tests/runs/test_memory.py",
+    "tests/serving/",
+    "tests/strangers/",
+    "tests/sweep/test_processes.py",
 )
 """Files whose processes are forked from one (see tests/forked.py), which is loaded once."""
 FIRST = (

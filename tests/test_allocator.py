@@ -129,8 +129,10 @@ def test_batches_of_all_lengths_take_no_more_than_a_tenth_more_memory() -> None:
     "chosen",
     [
         {"TFZOO_KEEP_FREED_MEMORY": "0"},
-        {"MALLOC_TRIM_THRESHOLD_": "131072"},
-        {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=65536"},
+        pytest.param({"MALLOC_TRIM_THRESHOLD_": "131072"}, marks=pytest.mark.nightly),
+        pytest.param(
+            {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=65536"}, marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_what_the_user_has_chosen_stays(

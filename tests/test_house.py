@@ -35,9 +35,12 @@ def inside(path: Path) -> str:
 
 
 @cache
+def source() -> Source:
+    return Source(ROOT)
+
+
 def tree(path: Path) -> ast.Module:
-    """Parsed once for all rules."""
-    return ast.parse(path.read_text("utf-8"))
+    return source().trees[inside(path)]
 
 
 def floor(module: str) -> int:
@@ -150,11 +153,6 @@ def test_everything_public_says_what_it_is() -> None:
             if public and not ast.get_docstring(node):
                 wrong.append(f"{inside(path)}:{node.lineno}: {node.name}")
     assert wrong == [], "no docstring"
-
-
-@cache
-def source() -> Source:
-    return Source(ROOT)
 
 
 def test_no_two_rooms_import_each_other() -> None:

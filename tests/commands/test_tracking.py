@@ -76,7 +76,9 @@ def host(
 @pytest.mark.parametrize(
     ("host", "says"),
     [
-        ("refuses", "Connection refused); its data is kept offline"),
+        pytest.param(
+            "refuses", "Connection refused); its data is kept offline", marks=pytest.mark.nightly
+        ),
         pytest.param(
             "silent",
             "did not answer in 5 seconds; its data is kept offline",

@@ -74,8 +74,9 @@ def scores_of(probability: Array, label: Array, threshold: float) -> MultilabelS
     return scores
 
 
-def test_scores_are_those_of_their_formulas_on_1000_random_cases() -> None:
-    for probability, label, threshold in cases(1000):
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_scores_are_those_of_their_formulas(count: int) -> None:
+    for probability, label, threshold in cases(count):
         found = scores_of(probability, label, threshold).compute()
         wanted = reference(probability, label, threshold)
         assert {name: float(value) for name, value in found.items()} == pytest.approx(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.daily import sampled
 from tests.testing.bugs import BUGS, Bug
 from tests.testing.changes import changed, find, names_of, returns
 from tests.testing.seeded import passes
@@ -111,14 +112,12 @@ def test_every_kind_has_a_defining_method() -> None:
     assert DEFINING.keys() == KINDS.keys()
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), components(), ids=["-".join(pair) for pair in components()]
-)
-def test_a_component_that_does_nothing_is_caught(kind: str, name: str) -> None:
+@pytest.mark.parametrize("part", sampled(components(), components()[::3]), ids="-".join)
+def test_a_component_that_does_nothing_is_caught(part: tuple[str, str]) -> None:
     """One bug for every component: its defining method does nothing; one that does nothing already
     does something.
     """
-    still_green, said = passes(f"{kind} {name} *", made_idle(kind, name))
+    still_green, said = passes(f"{' '.join(part)} *", made_idle(*part))
     assert not still_green
     assert said, "the contract that noticed it, or the example in the docstring"
 
