@@ -113,5 +113,6 @@ class TransformerLayer(nn.Module):
 def compiled() -> Callable[[TransformerLayer, Tensor, Context, int], Tensor]:
     """The compiled forward function, one for all layers and lengths."""
     # Here and not where it is written: importing the compiler takes a second.
-    TransformerLayer.run_uncompiled = staticmethod(torch.compiler.disable(run_sublayer))
+    uncompiled: Any = torch.compiler.disable  # which is not typed
+    TransformerLayer.run_uncompiled = staticmethod(uncompiled(run_sublayer))
     return torch.compile(TransformerLayer.sublayers, dynamic=True)
