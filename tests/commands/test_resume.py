@@ -122,6 +122,8 @@ class Copies:
 
 AVERAGED = ("--optim.average", "0.7", "--trainer.limit_val_batches", "0")
 ADAPTER = ("--adapter.name", "lora", "--adapter.rank", "2", "--adapter.targets", "[query, value]")
+FALLING = ("--optim.layer_decay", "0.5")
+FROZEN = ("--optim.freeze", "[encoder]", "--optim.freeze_steps", "3")
 TWO = ("--trainer.devices", "2", "--data.dataset.test", "2", "--data.dataset.long", "2")
 SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
     "plain": (
@@ -130,7 +132,7 @@ SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
         {"training 3", "validation 6", "training 7"},
     ),
     "accumulation": (
-        ["--trainer.accumulate_grad_batches", "2"],
+        ["--trainer.accumulate_grad_batches", "2", *FROZEN],
         set(),
         {"training 4", "training 6", "validation 9", "validation 14"},
     ),
@@ -145,7 +147,7 @@ SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
         {"training 6"},
     ),
     "workers, averaged weights and an adapter": (
-        ["--data.workers", "1", "--optim.average", "0.7", *ADAPTER],
+        ["--data.workers", "1", "--optim.average", "0.7", *ADAPTER, *FALLING],
         {"training 6"},
         {"validation 6"},
     ),

@@ -17,8 +17,10 @@ from torch.utils.data import DataLoader
 
 import tfzoo
 from tfzoo import list_components
+from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, UnknownName
 from tfzoo.learning.optimizers.muon import matrices
+from tfzoo.tasks.language_modeling import LanguageModelingTask
 
 BETAS, EPS = (0.8, 0.9), 1e-3
 MODEL = {"dim": 8, "heads": 2, "layers": 1}
@@ -190,3 +192,60 @@ class Broken(L.Callback):
     def on_before_backward(self, trainer: L.Trainer, pl_module: Any, loss: torch.Tensor) -> None:
         if trainer.global_step == self.at:
             pl_module.normalizer.total = pl_module.normalizer.total * float("nan")
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
+def test_the_rate_falls_from_layer_to_layer(optimizer: str) -> None:
+    made = tfzoo.TransformerClassifier(12, 3, dim=8, heads=2, layers=3, position="learned")
+    optim = tfzoo.Optim(lr=1.0, layer_decay=0.5, optimizer=optimizer)
+    found = optim.configure(made, max_steps=10)["optimizer"]
+    rates = {one: group["initial_lr"] for group in found.param_groups for one in group["params"]}
+    for name, parameter in made.named_parameters():
+        words = name.split(".")
+        deep = 3 - int(words[2]) if words[1] == "layers" else 4 * (name[:4] != "head")
+        assert rates[parameter] == (0.5**deep if "final_norm" not in name else 1.0), name
+        parameter.grad = torch.ones_like(parameter)
+    before = [one.clone() for one in made.parameters()]
+    found.step()
+    assert all(map(lambda old, new: not torch.equal(old, new), before, made.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"freeze": ["encodr"]}, "optim.freeze: no parameter's name has 'encodr'. Did you mean"),
+        ({"freeze": ["*"]}, "leaves nothing to train"),
+    ],
+)
+def test_what_cannot_be_frozen_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadOption, match=message):
+        tfzoo.Optim(**options).check_model(model())
+    with pytest.raises(BadOption, match="names of what waits"):
+        tfzoo.Optim(freeze_steps=3)
+    with pytest.raises(BadOption, match="ModuleList of layers"):
+        tfzoo.Optim(layer_decay=0.5).check_model(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("steps", [None, 2])
+def test_what_is_frozen_stays_as_it_is(
+    steps: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
+) -> None:
+    """For ever, or for two of three steps."""
+    monkeypatch.chdir(tmp_path)
+    saved: dict[int, dict[str, torch.Tensor]] = {}
+
+    def keep(task: Any, *_: Any) -> None:
+        state = task.model.state_dict().items()
+        saved[task.trainer.global_step] = {name: one.clone() for name, one in state}
+
+    monkeypatch.setattr(LanguageModelingTask, "on_train_batch_start", keep)
+    monkeypatch.setattr(LanguageModelingTask, "on_train_end", keep)
+    small = "--model.dim 16 --model.layers 2 --data.dataset.train 40 --data.max_tokens 256"
+    few = "--data.dataset.val 8 --data.dataset.test 8 --trainer.max_steps 3 --optim.freeze"
+    last = [] if steps is None else ["--optim.freeze_steps", str(steps)]
+    recipe = "language_modeling/agreement"
+    assert main(["fit", recipe, *small.split(), *few.split(), "[layers.0]", *last]) == 0
+    for name, first in saved[0].items():
+        assert torch.equal(saved[2][name], first) == (".layers.0." in name), name
+        is_kept = steps is None and ".layers.0." in name
+        assert torch.equal(saved[3][name], first) == is_kept, name

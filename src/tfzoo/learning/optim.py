@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from tfzoo.base import adapters
 from tfzoo.base.registry import OptimizerSpec, ScheduleSpec, create, registry
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, listing
+from tfzoo.learning import patterns
+from tfzoo.learning.layer_rates import depths, split
 from tfzoo.learning.optimizer import Optimizer
 from tfzoo.learning.schedule import Schedule
 
@@ -37,10 +40,18 @@ class Optim:
         average: validate, test and save the average of the weights of about ``1 / (1 - average)``
             recent steps, 0.995: 200, over 0 and under 1; None: the weights of the last step. See
             :class:`tfzoo.learning.weight_averaging.WarmupEMA`.
+        freeze: parameters that are not trained, by name or pattern: ``[embedding]``,
+            ``["layers.[0-3]"]``. A name is a word of the parameter's, or several with dots.
+        freeze_steps: trains them from this step on, at least 1, when a head that started anew has
+            found its way; None: never.
+        layer_decay: multiplies the learning rate once for each layer from the top, in ``(0, 1]``:
+            the last layer has ``lr * layer_decay``, the one before that times ``layer_decay``
+            again, and so on to the embeddings; what follows the layers, such as a head, has ``lr``
+            (ELECTRA, arXiv:2003.10555).
 
     Raises:
         BadOption: a number outside its range; or ``betas`` or ``eps`` is set, and the optimiser
-            does not have it.
+            does not have it; or ``freeze_steps`` without ``freeze``.
     """
 
     lr: float = 5e-4
@@ -52,6 +63,9 @@ class Optim:
     max_skipped: int = 10
     optimizer: OptimizerSpec = "adamw"
     average: float | None = None
+    freeze: list[str] | None = None
+    freeze_steps: int | None = None
+    layer_decay: float | None = None
 
     def __post_init__(self) -> None:
         check_range("optim.lr", self.lr, gt=0)
@@ -65,6 +79,10 @@ class Optim:
         check_range("optim.label_smoothing", self.label_smoothing, ge=0, lt=1)
         check_range("optim.max_skipped", self.max_skipped, ge=1, whole=True)
         check_range("optim.average", self.average, gt=0, lt=1, optional=True)
+        check_range("optim.freeze_steps", self.freeze_steps, ge=1, whole=True, optional=True)
+        check_range("optim.layer_decay", self.layer_decay, gt=0, le=1, optional=True)
+        if self.freeze_steps and not self.freeze:
+            raise BadOption("optim.freeze_steps needs optim.freeze, the names of what waits")
         # Checks the names and options of schedule and optimiser before data is read.
         create("schedule", self.schedule, max_steps=1)
         self._create_optimizer()
@@ -76,11 +94,34 @@ class Optim:
                     f"Its options: {listing(entry.options)}"
                 )
 
+    def check_model(self, model: nn.Module) -> None:
+        """Check that the options fit a model, which may be without memory.
+
+        Raises:
+            BadOption: a pattern of ``freeze`` names no parameter, or all of them; or there are no
+                layers in which the rate could fall.
+        """
+        names = [name for name, _ in model.named_parameters()]
+        patterns.check("optim.freeze", self.freeze, names)
+        if not self.freeze_steps and len([*self.frozen(model)]) == len(names):
+            raise BadOption(f"optim.freeze={self.freeze} leaves nothing to train")
+        if self.layer_decay is not None and not depths(model):
+            raise BadOption("optim.layer_decay: the model has no nn.ModuleList of layers")
+
+    def frozen(self, model: nn.Module) -> Iterator[nn.Parameter]:
+        """The parameters that ``freeze`` names."""
+        for name, parameter in model.named_parameters():
+            if patterns.matches(name, self.freeze or ()):
+                yield parameter
+
     def configure(self, module: nn.Module, max_steps: int) -> dict[str, Any]:
         """Return what ``configure_optimizers`` returns: the optimiser of a module's parameters, and
         the scheduler, which steps after each optimiser step.
         """
         optimizer = self._create_optimizer().configure(module, self.lr, self.weight_decay)
+        if self.layer_decay is not None:
+            rates = {one: self.layer_decay**depth for one, depth in depths(module).items()}
+            split(optimizer, rates)
         # Lightning refuses to clip the gradients of optimisers that say they unscale gradients.
         adapters.allow_clipping_of_fused(optimizer)
         schedule: Schedule = create("schedule", self.schedule, max_steps=max_steps)

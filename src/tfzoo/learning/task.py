@@ -475,8 +475,14 @@ class Task(L.LightningModule):
             shard(self.model, self.device_mesh)
 
     def choose_trained(self) -> None:
-        """Give the model its adapter, beside which nothing else is trained."""
+        """Give the model its adapter, beside which nothing else is trained, and freeze what
+        ``optim.freeze`` names.
+        """
         self.adapter.apply(self.model, self.seed)
+        self.optim.check_model(self.model)
+        if self.optim.freeze_steps is None:
+            for parameter in self.optim.frozen(self.model):
+                parameter.requires_grad_(False)
 
     def configure_callbacks(self) -> list[L.Callback]:
         """What averages the weights, if ``optim.average`` is set.
@@ -542,6 +548,9 @@ class Task(L.LightningModule):
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         self._check_skipped()
         trainer, normalizer = self.trainer, self.normalizer
+        if trainer.global_step < (self.optim.freeze_steps or 0):
+            for parameter in self.optim.frozen(self.model):
+                parameter.grad = None
         log_loss = normalizer.total is not None
         clips = trainer.gradient_clip_algorithm in CLIP_BY_NORM
         finite = normalizer.normalize_(

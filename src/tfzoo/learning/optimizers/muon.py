@@ -87,6 +87,8 @@ class CombinedOptimizer(torch.optim.Optimizer):
     def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
         super().__init__([*first.param_groups, *second.param_groups], {})
         self.parts = first, second
+        groups = first.param_groups, second.param_groups
+        self.owned = [{one for group in part for one in group["params"]} for part in groups]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of both."""
@@ -94,12 +96,13 @@ class CombinedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        begin = 0
-        for part in self.parts:  # load_state_dict replaces groups and state
-            end = begin + len(part.param_groups)
-            part.param_groups, part.state = self.param_groups[begin:end], self.state
+        # load_state_dict replaces groups and state, and a group may have become several
+        for part, owned in zip(self.parts, self.owned, strict=True):
+            part.param_groups = [
+                one for one in self.param_groups if owned.issuperset(one["params"])
+            ]
+            part.state = self.state
             part.step()
-            begin = end
         return loss
 
 
