@@ -243,6 +243,7 @@ def pictures_of(folder: Path) -> set[str]:
     return {name for run in shown.Runs().values() for name in run["images"]}
 
 
+@pytest.mark.nightly
 def test_weights_and_biases_is_offline_without_an_account(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

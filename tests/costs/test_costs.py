@@ -48,7 +48,11 @@ def test_products_are_those_of_torchs_counter(options: dict[str, Any]) -> None:
     assert sum(cost.products for cost in found.values()) == (counter.get_total_flops() + in_place)
 
 
-@pytest.mark.parametrize("options", [{}, *MODELS.values()], ids=["default", *MODELS])
+@pytest.mark.parametrize(
+    "options",
+    sampled([{}, *MODELS.values()], [{}, MODELS["additive"]]),
+    ids=["default", *MODELS],
+)
 def test_saved_bytes_are_those_that_the_allocator_holds(options: dict[str, Any]) -> None:
     sizes = Sizes(16, 24)
     saved = sum(cost.saved for cost in count(lambda: small(**options), sizes).values())

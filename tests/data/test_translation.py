@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.daily import sampled
 from tfzoo.base import cache
 from tfzoo.data.inference_batches import translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
@@ -311,7 +312,7 @@ def test_a_trainer_gets_each_epoch_in_its_own_order(
     assert recorder.seen[0] != recorder.seen[1] != recorder.seen[2]
 
 
-@pytest.mark.parametrize("how", ["fork", "spawn"])
+@pytest.mark.parametrize("how", sampled(["fork", "spawn"], ["fork"]))
 def test_workers_give_the_batches_of_the_main_process(how: str) -> None:
     if how == "fork" and not hasattr(os, "fork"):
         pytest.skip("no fork here")

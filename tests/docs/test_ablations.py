@@ -25,6 +25,7 @@ from tfzoo.sweep.runs_csv import read_csv, write_csv
 FILES = sorted(SWEEPS.glob("*.yaml"))
 
 
+@pytest.mark.nightly
 def test_the_page_is_made_from_the_runs() -> None:
     assert PAGE.read_text("utf-8") == page()
 

@@ -136,6 +136,7 @@ def test_it_holds_every_contract(tfzoo: Tfzoo) -> None:
     assert "contracts hold, 0 rules of style broken" in checked
 
 
+@pytest.mark.nightly
 def test_it_trains_through_a_recipe_and_translates(tfzoo: Tfzoo) -> None:
     chosen = (
         "--model.attention",

@@ -83,6 +83,7 @@ def test_a_metric_that_no_run_logs_ends_all_jobs(
     assert sweep.did("begin").count("metricless") == 1, "it is not tried again"
 
 
+@pytest.mark.nightly
 def test_jobs_outlive_the_sweep_which_finds_them_again(
     cluster: Path,
     tmp_path: Path,
@@ -119,6 +120,7 @@ def test_what_a_person_cancels_is_not_submitted_again(
     assert not (sweep.runs[0].folder / state.FAILED).exists()
 
 
+@pytest.mark.nightly
 def test_a_job_whose_machine_was_lost_is_submitted_again(
     cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +132,7 @@ def test_a_job_whose_machine_was_lost_is_submitted_again(
     assert json.loads((sweep.folder / slurm.FILE).read_text()) == {"norm=layer/seed-1": "41"}
 
 
+@pytest.mark.nightly
 def test_submitits_own_executor_runs_them_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
