@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -134,9 +135,11 @@ def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(
     (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
     trained = ["fit", "mine.yaml", "--from", "bert"]
     assert main([*trained, "--run", "same"]) == 0
-    err = capsys.readouterr().err
-    assert "not in this model: model.head_norm" in err
-    assert "another one" not in err
+    table = capsys.readouterr().out
+    assert re.search(r"kept +\d+ of \d+ tensors", table)
+    assert re.search(r"started anew .*: head.*pooling.linear.weight", table)
+    assert re.search(r"dropped .*: .*head_norm.weight", table)
+    assert "another one" not in table
     task = tfzoo.ClassificationTask.load("same")
     assert task.recipe["model"]["pooling"] == "pooler"
     theirs = peer.get_input_embeddings().weight
@@ -144,3 +147,27 @@ def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(
     assert main([*trained, "--run", "rms", "--model.norm", "rms"]) == 0
     assert tfzoo.ClassificationTask.load("rms").recipe["model"]["norm"] == "rms"
     assert main(["fit", "mine.yaml", "--from", "same", "--run", "again", "--model.dim", "8"]) == 0
+
+
+def test_a_recipe_says_the_same_under_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It replaces model and tokenizer of its bases, and its own keys are on top."""
+    monkeypatch.chdir(tmp_path)
+    config = {**SMALL, "max_position_embeddings": 256}
+    save("bert", "BertForMaskedLM", config, tmp_path / "bert")
+    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    ours = "base: mine.yaml\nfrom: bert\nmodel: {norm: rms}\n"
+    (tmp_path / "ours.yaml").write_text(ours, "utf-8")
+    assert main(["fit", "ours.yaml", "--print_config"]) == 0
+    said = capsys.readouterr().out
+    given = ["fit", "mine.yaml", "--from", "bert", "--model.norm", "rms", "--print_config"]
+    assert main(given) == 0
+    assert capsys.readouterr().out == said
+    assert "norm: rms" in said
+    assert "pooling: pooler" in said
+    assert main(["fit", "ours.yaml", "--print_config", "--from", "null"]) == 0
+    assert "pooling: pooler" not in capsys.readouterr().out
+    for wrong, message in (("[bert]", "names a run, folder or repository"), ("brt", "no run at")):
+        assert main(["fit", "mine.yaml", "--print_config", "--from", wrong]) == 2
+        assert message in capsys.readouterr().err

@@ -138,6 +138,7 @@ RECIPES = {
         "trainer: {callbacks: [{class_path: EarlyStopping, class_path: beside.Mine}]}",
         "occurs twice",
     ),
+    "weights of an address": ("from: 'https://example.com/bert'", "https://example.com/bert"),
     "an address as data": ("data: {root: 'https://example.com/text'}", "https://example.com/text"),
     "an address of this machine": (
         "data: {train: 'file:///etc/passwd'}",
@@ -208,6 +209,7 @@ OPTIONS = {
     "layers of one side": ("--model.encoder={layers: 1000000000}", "the most is 1,000"),
     "bomb": (f"--model.encoder={nested(1000)}", "nested deeper"),
     "address": ("--config=https://example.com/mine.yaml", "reads files only"),
+    "address of weights": ("--from=https://example.com/bert", "https://example.com"),
     "address as data": ("--data.root=https://example.com/mine", "https://example.com"),
     "outside": ("--checkpoint.filename=../../evil", "--run FOLDER"),
 }

@@ -144,4 +144,4 @@ def test_a_run_trains_the_adapter_alone_and_everything_reads_it_merged(
     assert main(["export", "tuned", "--to", "safetensors", "--output", "shared"]) == 0
     assert load_file("shared/model.safetensors").keys() == before.keys()
     assert main([*FIT, "--run", "again", "--from", "tuned", "--optim.lr", "1e-12"]) == 0
-    assert f"{len(before)} of {len(before)} weights" in capsys.readouterr().err
+    assert f"{len(before)} of {len(before)} tensors" in capsys.readouterr().out

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result, print_verbatim
@@ -13,14 +11,13 @@ from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import find_task
 from tfzoo.config.sources import (
     FLAGS,
-    ConfigSource,
     as_yaml,
     load_recipe,
     parse_arguments,
 )
 from tfzoo.errors import BadRecipe
 
-OWN = (*FLAGS, "run", "from")
+OWN = (*FLAGS, "run")
 """The options that are not of a recipe."""
 
 HELP = """\
@@ -67,14 +64,10 @@ def run(args: Sequence[str]) -> int:
             f"{recipe[-1].origin} varies a recipe, which one training cannot: "
             f"tfzoo sweep {arguments.positional[0]}"
         )
-    task = find_task([*recipe, *arguments.configs], arguments.options)
     if "help" in own:
+        task = find_task([*recipe, *arguments.configs], arguments.options)
         print_result(help_text(task))
         return 0
-    start = None
-    if own.get("from"):
-        start, published = start_from(own["from"], task)
-        arguments.configs[:0] = published
     trust = "trust" in own
     if "print_config" in own:
         print_verbatim(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
@@ -91,19 +84,4 @@ def run(args: Sequence[str]) -> int:
         return dry_run(config, command)
     from tfzoo.training.train import train  # imports lightning, so only after the checks
 
-    return train(config, own.get("run"), command, start)
-
-
-def start_from(source: str, task: Any) -> tuple[Path, list[ConfigSource]]:
-    """The checkpoint or folder whose weights a training starts with, and what it gives the recipe:
-    a folder of ``transformers`` its model and tokenizer, a run of tfzoo nothing.
-    """
-    from tfzoo.runs import checkpoints, pretrained
-
-    start = checkpoints.resolve(source)
-    if not pretrained.is_published(start):
-        return start, []
-    from tfzoo.learning.published import starting_values
-
-    values = starting_values(start.absolute(), task.Model)
-    return start, [ConfigSource(values, f"--from {source}")]
+    return train(config, own.get("run"), command, config.start)

@@ -14,6 +14,7 @@ from tfzoo.config.merge import Merged, merge
 from tfzoo.config.sections import LIGHTNING, find_task
 from tfzoo.config.security import check_values
 from tfzoo.config.sources import Arguments, ConfigSource, Option
+from tfzoo.config.start import begin
 from tfzoo.config.validation import check_monitors, check_trainer, validate
 from tfzoo.errors import BadRecipe, within
 
@@ -34,6 +35,7 @@ class Config:
         lightning: the sections ``trainer`` and ``checkpoint``, parsed by jsonargparse.
         data: the data module of the section ``data``; None if it was not made.
         model: the model on the device ``meta``, with placeholders for what follows from the data.
+        start: the checkpoint or folder whose weights training starts with.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Config:
     lightning: LightningConfig
     data: Any = None
     model: Any = None
+    start: Path | None = None
 
 
 def resolve(
@@ -69,6 +72,7 @@ def resolve(
     if make_data and "lightning" not in sys.modules:  # importing it takes seconds
         notify(f"loading: PyTorch and Lightning, for {recipe[-1].origin}")
     task = find_task(files, arguments.options)
+    files, start = begin(files, arguments.options, len(recipe), task)
     merged = merge(task, files, arguments.options)
     path = recipe[-1].path or Path(recipe[-1].origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
@@ -87,7 +91,7 @@ def resolve(
     recipe_values = {**values, **parsed.recipe}
     parts = made.get("data"), made["model"]
     own = {key: one.defaults for key, one in merged.sections.items() if key not in LIGHTNING}
-    return Config(path.stem, task, own, recipe_values, parsed, *parts)
+    return Config(path.stem, task, own, recipe_values, parsed, *parts, start)
 
 
 def call_constructors(

@@ -17,6 +17,7 @@ from tfzoo.errors import BadRecipe, listing, within
 
 TOP: dict[str, Any] = {
     "task": str,
+    "from": str | None,
     "seed": int,
     "timeout": float,
     "explain": bool,
@@ -26,6 +27,7 @@ TOP: dict[str, Any] = {
 """The keys that belong to no section, with their types."""
 DESCRIPTIONS = {
     "task": "what is trained; see tfzoo list task",
+    "from": "what training starts with: a run, a folder of transformers, or hf://owner/name",
     "seed": "the seed of parameters, batches and dropout",
     "timeout": "seconds without progress after which one of several processes counts as hung",
     "explain": "log diagnostics of attention and gradients",

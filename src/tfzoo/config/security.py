@@ -85,6 +85,8 @@ def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:
         if reason := refusal(value, trusted=False):
             raise BadRecipe(f"{where}: {reason}")
         return
+    if path == "from" and is_repository(value):
+        return
     if URL.match(value):
         raise BadRecipe(
             f"{where}: names the address {value!r}, and a recipe fetches nothing. {TRUST}"
@@ -98,6 +100,13 @@ def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:
             "callbacks, loggers, strategies, profilers and plugins, nothing else. "
             "If you trust whoever wrote it and the code it names: --trust"
         )
+
+
+def is_repository(value: str) -> bool:
+    """Whether a value is the address of a repository of the Hugging Face Hub."""
+    from tfzoo.runs import hub  # imports torch, which a recipe without such an address need not
+
+    return hub.ADDRESS.fullmatch(value) is not None
 
 
 def is_allowed(name: str) -> bool:

@@ -49,11 +49,12 @@ FREE = {
         "trainer.strategy",
         "trainer.accumulate_grad_batches",
     ),
-    *("data.workers", "timeout", "explain", "train_tokens", "samples"),
+    *("data.workers", "timeout", "explain", "train_tokens", "samples", "from"),
 }
-"""Values that may change when a run goes on: how long training lasts, what is logged, and on how
-many processes it runs. A step must keep its number of batches, which is checked when all processes
-have started. ``limit_train_batches`` may not change: it decides which batches an epoch has.
+"""Values that may change when a run goes on: how long training lasts, what is logged, on how many
+processes it runs, and where it once began. A step must keep its number of batches, which is checked
+when all processes have started. ``limit_train_batches`` may not change: it decides which batches an
+epoch has.
 """
 
 SHOWN = 4

@@ -11,7 +11,6 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -24,10 +23,8 @@ from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_score, format_scores
 from tfzoo.base.terminal import notify, print_error, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
-from tfzoo.config.sections import task_class
 from tfzoo.data.pairs import TAB, parts
-from tfzoo.errors import BadRun, TfzooError, did_you_mean, listing
-from tfzoo.learning.adapter import holds_adapter
+from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.runs import checkpoints
@@ -45,6 +42,7 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.training import tracking
+from tfzoo.training.begin import load_weights
 from tfzoo.training.checks import Checks
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
@@ -90,15 +88,16 @@ def train(config: Config, run: str | None, command: list[str], start: Path | Non
             return 0
         training = TrainingRun(config, folder, command, resume_from)
         task, data = prepare(config)
-        loaded = load_weights(task, start) if start and not resume_from else []
+        loaded = load_weights(task, start) if start and not resume_from else None
         task.choose_trained()
         if not rank():
             write_config(folder, config.recipe)
         notify(f"run: {shown}")
         if resume_from:
             notify(f"goes on from {relative_path(resume_from)}")
-        for line in loaded:
-            notify(f"from: {line}")
+        if loaded:
+            title, rows = loaded
+            print_table(rows, title)
         notify(data.describe())
         if not rank():
             warn_of_longest_batch(config, task.tokenizer, data)
@@ -381,48 +380,6 @@ class TrainingRun:
             again = ["tfzoo", *self.command, *([] if has_folder else ["--run", folder])]
             rows.append(("go on", shlex.join(again)))
         return rows
-
-
-def load_weights(task: Any, path: Path) -> list[str]:
-    """Copy the weights of a checkpoint that have the name and shape of one of a new task's. Returns
-    what to tell the user about it, one line each.
-
-    Raises:
-        BadRun: it is damaged, or no weight of it fits.
-    """
-    checkpoint, name = checkpoints.read(path), relative_path(path)
-    own, given = task.state_dict(), checkpoint["state_dict"]
-    if holds_adapter(given):
-        given = task_class(checkpoint["tfzoo"]["task"]).from_checkpoint(checkpoint).state_dict()
-    fits = {
-        key: value for key, value in given.items() if key in own and value.shape == own[key].shape
-    }
-    if not fits:
-        raise BadRun(
-            f"{name}: none of its {len(given)} weights has the name and shape of one of this "
-            "model's"
-        )
-    task.load_state_dict({**own, **fits})
-    shapes = [
-        f"{key} {tuple(given[key].shape)} -> {tuple(own[key].shape)}"
-        for key in given.keys() & own.keys() - fits.keys()
-    ]
-    lines = [f"{len(fits)} of {len(own)} weights are those of {name}"]
-    for what, names in (
-        ("other shapes", shapes),
-        ("new here", own.keys() - given.keys()),
-        ("not in this model", given.keys() - own.keys()),
-    ):
-        if names:
-            lines.append(f"{what}: {listing(names, 6)}")
-    if texts_of(checkpoint["tfzoo"]["tokenizer"]) != texts_of(task.tokenizer_state()):
-        lines.append("its tokenizer is another one: a row of its embeddings stood for another word")
-    return lines
-
-
-def texts_of(tokenizer: Mapping[str, Any]) -> Any:
-    """The vocabularies in the state of one or two tokenizers, without labels and languages."""
-    return tokenizer.get("states", tokenizer.get("state"))
 
 
 def example_text(data: Any) -> str:

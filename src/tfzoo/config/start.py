@@ -1,0 +1,47 @@
+"""The trained weights that a training begins with: ``from`` in a recipe, ``--from``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tfzoo.config.sources import ConfigSource, Option
+from tfzoo.errors import BadRecipe
+
+FROM = "from"
+"""The key of a recipe that names them: a run, a checkpoint, a folder or a repository."""
+
+
+def begin(
+    files: Sequence[ConfigSource], options: Sequence[Option], recipes: int, task: Any
+) -> tuple[list[ConfigSource], Path | None]:
+    """The files of a configuration with what the last ``from`` gives it, and the checkpoint or
+    folder whose weights are read; None where there is no ``from``.
+
+    A run of tfzoo gives nothing but weights. A folder of ``transformers`` gives model and tokenizer
+    as well: they override what stands before the file that says ``from``, and its own keys override
+    them. ``--from`` stands after the first ``recipes`` files, the recipe and its bases.
+
+    Raises:
+        BadRecipe: it is no name.
+        BadRun: there is nothing at that place, or nothing that tfzoo can read.
+    """
+    places: list[tuple[int, Any, ConfigSource | Option]] = [
+        (at, one.values[FROM], one) for at, one in enumerate(files) if FROM in one.values
+    ]
+    places += [(recipes, one.value, one) for one in options if one.key == FROM]
+    if not places or places[-1][1] is None:
+        return [*files], None
+    at, source, where = places[-1]
+    if not isinstance(source, str):
+        raise BadRecipe(f"{where.origin}: {FROM} names a run, folder or repository, not {source!r}")
+    from tfzoo.runs import checkpoints, pretrained
+
+    start = checkpoints.resolve(source)
+    if not pretrained.is_published(start):
+        return [*files], start
+    from tfzoo.learning.published import starting_values
+
+    values = starting_values(start.absolute(), task.Model)
+    return [*files[:at], ConfigSource(values, f"{FROM} {source}"), *files[at:]], start
