@@ -4,16 +4,16 @@ is checked in the constructor.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator
 from math import inf, nan
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 
 from tfzoo.base.registry import create, registry
 from tfzoo.base.values import members
+from tfzoo.config.sections import make_section
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
@@ -28,8 +28,7 @@ IMPOSSIBLE = (nan, inf, -inf, -1, -0.5, 1.5, 10**12, 10**400, True, "a")
 def numbers_of_data() -> Iterator[Any]:
     """Every argument of the data modules whose type is a number."""
     for cls in TEXT:
-        hints = get_type_hints(inspect.unwrap(cls.__init__))  # type: ignore[misc]
-        for name, hint in hints.items():
+        for name, hint in make_section(cls, frozenset()).hints.items():
             if {int, float} & set(members(hint)):
                 yield pytest.param(cls, name, id=f"{cls.__name__}-{name}")
 

@@ -155,9 +155,8 @@ class BigramTask(Task):
         sampling: Sampling | None = None,
         seed: int = 0,
     ) -> None:
-        how = sampling or Sampling()
-        super().__init__(model, tokenizer, {"optim": optim or Optim(), "sampling": how}, seed)
-        self.sampling = how
+        super().__init__(model, tokenizer, optim=optim, seed=seed)
+        self.sampling = sampling or Sampling()
 
     @classmethod
     def model_arguments(

@@ -10,7 +10,7 @@ from tfzoo.data.classification_batch import ClassificationBatch, LabelEncoder, V
 from tfzoo.data.encoded import Integers
 from tfzoo.data.labelled_text import LabelledText
 from tfzoo.data.labels import label_error, labels_of
-from tfzoo.data.prepare import SplitFingerprint, encode_lines
+from tfzoo.data.prepare import Examples, SplitFingerprint, encode_lines
 from tfzoo.errors import listing
 
 __all__ = ["ClassificationBatch", "ClassificationData", "Vocabulary"]
@@ -38,11 +38,9 @@ class ClassificationData(LabelledText):
         """The size of each split, and the labels."""
         return f"{super().describe()}\n{len(self.labels):,} labels: {listing(self.labels)}"
 
-    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+    def labels_in(self, splits: Mapping[str, Examples], content: str) -> list[str]:
         """The labels of training, with those that only the held-out part has."""
-        parts = ("train", "val") if self.holds_out else ("train",)
-        contents = " ".join(read[part].target for part in parts)
-        return labels_of({part: self.splits[part] for part in parts}, contents)
+        return labels_of(splits, content)
 
     def encode_labels(self, name: str, read: SplitFingerprint) -> Integers:
         """The class of each example of a split."""

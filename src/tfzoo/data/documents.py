@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tfzoo.base.registry import DatasetSpec, TokenizerSpec
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data.batch import Batch
@@ -24,23 +23,17 @@ from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.inference_batches import OnTruncated, encoded, warn_truncated
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.lines import LIMITS, Limits
-from tfzoo.data.module import TextData
 from tfzoo.data.parallel_batch import checked_lines, epoch_of
 from tfzoo.data.prepare import (
-    Examples,
     SplitFingerprint,
     encode_lines,
     fingerprint_split,
-    generated,
     identity,
     train_tokenizer,
 )
-from tfzoo.data.rows import Split
-from tfzoo.data.text_source import TextSource
+from tfzoo.data.single_texts import SingleTexts, TextKeywords
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.data.validation_split import Division, ValidationSplit
-from tfzoo.errors import BadData, BadOption
+from tfzoo.errors import BadData
 from tfzoo.masks import Mask
 
 Numbers = NDArray[np.int64]
@@ -256,28 +249,13 @@ def prompt_batches(
             yield dataset[[*same]]
 
 
-class DocumentKeywords(TypedDict, total=False):
+class DocumentKeywords(TextKeywords, total=False):
     """The options of :class:`DocumentText`, for the constructor of a subclass that has more."""
 
-    dataset: DatasetSpec | None
-    name: str | None
-    root: str | None
-    train: Split | None
-    val: Split | None
-    test: Split | dict[str, Split] | None
-    delimiter: str
     text_column: str
-    tokenizer: TokenizerSpec
-    max_tokens: int
-    max_length: int
-    val_fraction: float
-    seed: int
-    workers: int
-    max_line: int
-    max_ratio: int
 
 
-class DocumentText(TextData):
+class DocumentText(SingleTexts):
     """Documents without labels. A document is a line of a file, or a cell of a table; a
     blank one holds no token and is left out.
 
@@ -301,16 +279,7 @@ class DocumentText(TextData):
 
     Args:
         text_column: the column of a table, or key of rows.
-        delimiter: what separates the columns of a ``.csv``.
-        tokenizer: name and options of the tokenizer.
-        max_tokens: maximum number of tokens of a batch, with padding.
         max_length: the tokens of a row.
-        val_fraction: fraction of training that is held out if there is no ``val``.
-        seed: determines the order of batches, what is held out, and the texts of a built-in data
-            set.
-        workers: processes that make batches; 0: the main process does.
-        max_line: the most characters of a line or a cell in a file.
-        max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
 
     Raises:
         BadOption: a number out of its range, or options that exclude each other.
@@ -320,81 +289,17 @@ class DocumentText(TextData):
 
     unit = "row"
 
-    def __init__(
-        self,
-        *,
-        dataset: DatasetSpec | None = None,
-        name: str | None = None,
-        root: str | None = None,
-        train: Split | None = None,
-        val: Split | None = None,
-        test: Split | dict[str, Split] | None = None,
-        delimiter: str = ",",
-        text_column: str = "text",
-        tokenizer: TokenizerSpec = "bpe",
-        max_tokens: int = 4096,
-        max_length: int = 256,
-        val_fraction: float = 0.1,
-        seed: int = 0,
-        workers: int = 0,
-        max_line: int = LIMITS.line,
-        max_ratio: int = LIMITS.ratio,
-    ) -> None:
-        super().__init__(
-            tokenizer=tokenizer,
-            max_tokens=max_tokens,
-            max_length=max_length,
-            token_dropout=0.0,
-            seed=seed,
-            workers=workers,
-        )
-        check_range("data.val_fraction", val_fraction, gt=0, lt=1)
-        limits = Limits(max_line, max_ratio)
-        self.text = TextSource(
-            dataset,
-            name,
-            root,
-            train,
-            val,
-            test,
-            delimiter,
-            limits,
-            header=True,
-            val_required=False,
-        )
-        self.dataset, self.built_in = dataset or "", self.text.built_in
-        self.text_column, self.val_fraction = text_column, val_fraction
-        self._vocabulary: Vocabulary | None = None
-        self.sets: dict[str, Any] = {}
+    def __init__(self, *, text_column: str = "text", **text: Unpack[TextKeywords]) -> None:
+        super().__init__(**text)
+        self.text_column = text_column
 
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokenizer, after ``prepare_data`` or ``setup``. That of a trained model can be set
-        before, and is then used.
-
-        Raises:
-            BadOption: there is none yet.
-        """
-        if self._vocabulary is None:
-            raise BadOption("data.vocabulary is known after data.prepare_data()")
-        return self._vocabulary
-
-    @vocabulary.setter
-    def vocabulary(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self.sets = {}  # the ids of another tokenizer
-
-    def describe(self) -> str:
-        """The size of each split."""
+    def _about_training(self) -> list[str]:
         train = self.sets["train"]
-        tokens = int(train.size.sum())
-        lines = [super().describe(), f"train has {train.documents:,} documents, {tokens:,} tokens"]
-        if isinstance(self.splits["val"], ValidationSplit):
-            lines.append(f"val is held out of training (data.val_fraction {self.val_fraction:g})")
-        return "\n".join(lines)
+        return [f"train has {train.documents:,} documents, {int(train.size.sum()):,} tokens"]
 
     def _prepare(self) -> None:
-        self.splits = self._documents()
+        column = (self.text_column, self.text_column)
+        self.splits = self._examples(("text", "label"), column, ("txt", "txt"))
         held = {
             name: [text for text, _ in rows]
             for name, rows in self.splits.items()
@@ -438,20 +343,6 @@ class DocumentText(TextData):
 
     def _remarks(self) -> list[str]:
         return super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
-
-    def _documents(self) -> dict[str, Examples]:
-        """The rows of each split, with the document first. Finds files, or copies those at an
-        address; reads none.
-        """
-        if self.built_in is not None:
-            return dict(generated(self.dataset, self.seed, ("text", "label")))
-        splits = self.text.external((self.text_column, self.text_column), ("txt", "txt"))
-        if "val" in splits:
-            return splits
-        division = Division(splits["train"], self.val_fraction, self.seed)
-        return splits | {
-            name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
-        }
 
 
 class DocumentData(DocumentText):

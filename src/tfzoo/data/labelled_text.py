@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfzoo.base.registry import DatasetSpec, TokenizerSpec
 from tfzoo.base.values import Single, check_range
 from tfzoo.data.classification_batch import (
     ClassificationDataset,
     Vocabulary,
 )
-from tfzoo.data.lines import LIMITS, Limits
-from tfzoo.data.module import TextData
 from tfzoo.data.pairs import TAB, Pair, names_of, parts
 from tfzoo.data.prepare import (
     Examples,
     SplitFingerprint,
     encode_lines,
     fingerprint_split,
-    generated,
     identity,
     train_tokenizer,
 )
-from tfzoo.data.rows import Split
-from tfzoo.data.text_source import TextSource
+from tfzoo.data.single_texts import SingleTexts, TextKeywords
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.data.validation_split import Division, ValidationSplit
 from tfzoo.errors import BadData, BadOption
 
 ONE_LABEL = Single(
@@ -39,30 +33,15 @@ UNSEEN = "_unseen"
 """Appended to the name of a test set: the part of it whose sequences are not in training."""
 
 
-class TextKeywords(TypedDict, total=False):
+class LabelledKeywords(TextKeywords, total=False):
     """The options of :class:`LabelledText`, for the constructor of a subclass that has more."""
 
-    dataset: DatasetSpec | None
-    name: str | None
-    root: str | None
-    train: Split | None
-    val: Split | None
-    test: Split | dict[str, Split] | None
-    delimiter: str
     text_column: str | list[str]
     label_column: str
-    tokenizer: TokenizerSpec
-    max_tokens: int
-    max_length: int
     token_dropout: float
-    val_fraction: float
-    seed: int
-    workers: int
-    max_line: int
-    max_ratio: int
 
 
-class LabelledText(TextData):
+class LabelledText(SingleTexts):
     """Batches of texts, each with a label. A subclass says what a label is: :meth:`labels_in`,
     :meth:`encode_labels`.
 
@@ -93,17 +72,8 @@ class LabelledText(TextData):
             lines. Other columns are ignored. Two text columns, ``["premise", "hypothesis"]``, hold
             pairs of texts, which are read from tables and rows: a text is then
             ``first<TAB>second``, and its tokens are those of both, with EOS between them.
-        delimiter: what separates the columns of a ``.csv``.
-        tokenizer: name and options of the tokenizer.
-        max_tokens: maximum number of tokens of a batch, with padding.
         max_length: number of tokens of a sequence that are used, without EOS.
         token_dropout: fraction of the tokens that training replaces by the unknown token.
-        val_fraction: fraction of training that is held out if there is no ``val``.
-        seed: determines the order of batches, what is held out, and the examples of a built-in
-            data set.
-        workers: processes that make batches; 0: the main process does.
-        max_line: the most characters of a line or a cell in a file.
-        max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
 
     Raises:
         BadOption: a number out of its range, or options that exclude each other.
@@ -118,90 +88,26 @@ class LabelledText(TextData):
     def __init__(
         self,
         *,
-        dataset: DatasetSpec | None = None,
-        name: str | None = None,
-        root: str | None = None,
-        train: Split | None = None,
-        val: Split | None = None,
-        test: Split | dict[str, Split] | None = None,
-        delimiter: str = ",",
         text_column: str | list[str] = "text",
         label_column: Annotated[str, ONE_LABEL] = "label",
-        tokenizer: TokenizerSpec = "bpe",
-        max_tokens: int = 4096,
-        max_length: int = 256,
         token_dropout: float = 0.0,
-        val_fraction: float = 0.1,
-        seed: int = 0,
-        workers: int = 0,
-        max_line: int = LIMITS.line,
-        max_ratio: int = LIMITS.ratio,
+        **text: Unpack[TextKeywords],
     ) -> None:
-        super().__init__(
-            tokenizer=tokenizer,
-            max_tokens=max_tokens,
-            max_length=max_length,
-            token_dropout=token_dropout,
-            seed=seed,
-            workers=workers,
-        )
-        check_range("data.val_fraction", val_fraction, gt=0, lt=1)
+        super().__init__(**text)
+        check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         if not isinstance(label_column, str):
             raise BadOption(f"data.label_column {ONE_LABEL.why}")
-        self.text = TextSource(
-            dataset,
-            name,
-            root,
-            train,
-            val,
-            test,
-            delimiter,
-            Limits(max_line, max_ratio),
-            header=True,
-            val_required=False,
-        )
-        self.dataset, self.built_in = dataset or "", self.text.built_in
+        self.token_dropout = token_dropout
         if self.built_in is not None and not hasattr(self.built_in, "labels"):
             raise BadOption(f"dataset {self.built_in.entry.name!r} is for translation; no labels")
         names = getattr(self.built_in, "text_columns", text_column)
         self.columns = column_of(names, label_column), self.label_cells(label_column)
-        self.val_fraction = val_fraction
-        self._vocabulary: Vocabulary | None = None
         self.sets: dict[str, ClassificationDataset] = {}
         self.cut: dict[str, int] = {}
         """By split, the sequences of which only the first ``max_length`` tokens are used."""
 
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokenizer and the labels, after ``prepare_data`` or ``setup``. Those of a trained
-        model can be set before, and are then used.
-
-        Raises:
-            BadOption: there is none yet.
-        """
-        if self._vocabulary is None:
-            raise BadOption("data.vocabulary is known after data.prepare_data()")
-        return self._vocabulary
-
-    @vocabulary.setter
-    def vocabulary(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self.sets = {}  # the ids of another tokenizer
-
-    def describe(self) -> str:
-        """The size of each split."""
-        lines = [super().describe()]
-        if self.holds_out:
-            lines.append(f"val is held out of training (data.val_fraction {self.val_fraction:g})")
-        return "\n".join(lines)
-
-    @property
-    def holds_out(self) -> bool:
-        """Whether ``val`` is a part of the training text."""
-        return isinstance(self.splits["val"], ValidationSplit)
-
     def _prepare(self) -> None:
-        self.splits = self._examples()
+        self.splits = self._examples(self.columns, self.columns, self.columns)
         for name in self.test_names:
             if name + UNSEEN in self.splits:
                 raise BadData(
@@ -240,7 +146,12 @@ class LabelledText(TextData):
             content, count = f"{content} pairs", 2 * count
             lines = (text for pair in lines for text in parts(pair))
         tokenizer = train_tokenizer(lines, content, self.tokenizer, count)
-        return Vocabulary(tokenizer, self.labels_in(read), self.tokenizer, names)
+        named = ("train", "val") if self.holds_out else ("train",)
+        labels = self.labels_in(
+            {name: self.splits[name] for name in named},
+            " ".join(read[name].target for name in named),
+        )
+        return Vocabulary(tokenizer, labels, self.tokenizer, names)
 
     def _separate_unseen(
         self,
@@ -278,8 +189,11 @@ class LabelledText(TextData):
             pairs=vocabulary.pairs,
         )
 
-    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
-        """The labels to which the vocabulary gives numbers; [] where labels are no names."""
+    def labels_in(self, splits: Mapping[str, Examples], content: str) -> list[str]:
+        """The labels to which the vocabulary gives numbers; [] where labels are no names.
+        ``splits`` are training and the part of it that is held out, whose labels have the hash
+        ``content``.
+        """
         return []
 
     def encode_labels(self, name: str, read: SplitFingerprint) -> NDArray[Any]:
@@ -309,18 +223,6 @@ class LabelledText(TextData):
                 f"(data.max_length): {cut}"
             )
         return remarks
-
-    def _examples(self) -> dict[str, Examples]:
-        """The rows of each split. Finds files, or copies those at an address; reads none."""
-        if self.built_in is not None:
-            return dict(generated(self.dataset, self.seed, self.columns))
-        splits = self.text.external(self.columns, self.columns)
-        if "val" in splits:
-            return splits
-        division = Division(splits["train"], self.val_fraction, self.seed)
-        return splits | {
-            name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
-        }
 
 
 def column_of(names: str | Sequence[str], label: str) -> str:

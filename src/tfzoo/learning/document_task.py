@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.learning import foreign
-from tfzoo.learning.compute import Compute
-from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Task
 
 
@@ -32,18 +30,6 @@ class DocumentTask(Task):
     training_names = (*Task.training_names, "perplexity")
     model: Any
     tokenizer: Vocabulary
-
-    def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Vocabulary,
-        *,
-        optim: Optim | None = None,
-        compute: Compute | None = None,
-        seed: int = 0,
-    ) -> None:
-        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
-        super().__init__(model, tokenizer, settings, seed)
 
     @property
     def untrained_loss(self) -> float:

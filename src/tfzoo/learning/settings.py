@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from typing import Any, get_args, get_type_hints
 
@@ -12,18 +13,15 @@ from tfzoo.errors import BadOption
 NOT_SETTINGS = ("self", "model", "tokenizer", "seed")
 
 
-def parameters(task: type, stop: type) -> dict[str, tuple[Any, Any]]:
+def parameters(task: type) -> dict[str, tuple[Any, Any]]:
     """Annotation and default of each setting of a task, by name. The settings of its parent classes
-    are included if its constructor has ``**kwargs``. ``stop`` is the base class at which the search
-    ends; its own arguments are not included.
+    are included if its constructor has ``**kwargs``.
 
     Raises:
         BadOption: an annotation that cannot be resolved.
     """
     found: dict[str, tuple[Any, Any]] = {}
     for owner in task.__mro__:
-        if owner is stop:
-            break
         init = vars(owner).get("__init__")
         if init is None:
             continue
@@ -43,21 +41,21 @@ def parameters(task: type, stop: type) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def sections(task: type, stop: type) -> dict[str, type]:
+def sections(task: type) -> dict[str, type]:
     """The settings whose type is a dataclass, by name: each is a section of a recipe."""
     return {
         name: part
-        for name, (annotation, _) in parameters(task, stop).items()
+        for name, (annotation, _) in parameters(task).items()
         for part in (get_args(annotation) or (annotation,))
         if isinstance(part, type) and is_dataclass(part)
     }
 
 
 def check(
-    task: type, stop: type, given: tuple[tuple[Any, ...], Mapping[str, Any]]
+    task: type, given: tuple[tuple[Any, ...], Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings that a task was built with, as a checkpoint stores them: the dataclass
-    settings as dicts, and all others.
+    settings as dicts, also those that are left to their defaults, and all others.
 
     Raises:
         BadOption: a setting that a checkpoint could not restore.
@@ -67,9 +65,12 @@ def check(
         raise BadOption(
             f"{task.__name__}: settings are keyword arguments, after model and tokenizer"
         )
-    known = parameters(task, stop)
-    classes = sections(task, stop)
+    known = parameters(task)
+    classes = sections(task)
     kept: dict[str, Any] = {}
+    for name, cls in classes.items():
+        with suppress(TypeError):  # one without defaults, which has to be given
+            kept[name] = asdict(cls())
     options = {
         name: default
         for name, (_, default) in known.items()

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Literal, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypedDict, TypeVar
 
 import lightning.pytorch as L
 import torch
@@ -57,6 +57,14 @@ LineFunction = Callable[[Sequence[str], OnProgress | None], Iterable[str]]
 """Takes input lines and returns output lines in the same order."""
 
 T = TypeVar("T")
+
+
+class Settings(TypedDict, total=False):
+    """The settings that :class:`Task` itself takes, for a constructor that passes them on."""
+
+    optim: Optim | None
+    compute: Compute | None
+    seed: int
 
 
 class Task(L.LightningModule):
@@ -161,13 +169,19 @@ class Task(L.LightningModule):
         return task
 
     def __init__(
-        self, model: nn.Module, tokenizer: Any, settings: Mapping[str, Any], seed: int
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        optim: Optim | None = None,
+        compute: Compute | None = None,
+        seed: int = 0,
     ) -> None:
         arguments = self.__dict__.pop("_arguments")
         if not hasattr(self, "entry"):
             cls = type(self).__name__
             raise BadOption(f'{cls} has no name: write @tfzoo.register("task", "NAME") before it')
-        sections, options = task_settings.check(type(self), Task, arguments)
+        sections, options = task_settings.check(type(self), arguments)
         super().__init__()
         self.batches = 0
         """Batches that this process has trained on."""
@@ -185,8 +199,7 @@ class Task(L.LightningModule):
         self.options = options
         self.model = model
         self.tokenizer = tokenizer
-        self.optim = settings["optim"]
-        self.compute: Compute = settings.get("compute", Compute())
+        self.optim, self.compute = optim or Optim(), compute or Compute()
         self.seed = seed
         try:
             derived = self.model_arguments(tokenizer)
@@ -203,7 +216,6 @@ class Task(L.LightningModule):
         task_settings.check_sizes(sizes, derived)
         config = {key: value for key, value in given.items() if key not in derived}
         self.recipe = {"task": self.entry.name, "seed": seed, "model": config, **sections}
-        self.recipe |= {section: asdict(value) for section, value in settings.items()}
         self._add_options()
 
     # What a task writes
@@ -324,7 +336,7 @@ class Task(L.LightningModule):
     @classmethod
     def settings(cls) -> dict[str, type]:
         """The dataclass settings by name: recipe sections besides ``model`` and ``data``."""
-        return {**task_settings.sections(cls, Task), "adapter": Adapter}
+        return {**task_settings.sections(cls), "adapter": Adapter}
 
     @classmethod
     def build(

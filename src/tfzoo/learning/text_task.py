@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, Unpack
 
 from torch import Tensor, nn
 
@@ -12,7 +12,7 @@ from tfzoo.data.inference_batches import OnTruncated, text_batches
 from tfzoo.data.pairs import pair_lines, parts, title
 from tfzoo.errors import BadOption
 from tfzoo.learning import attention, foreign
-from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Task
+from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Settings, Task
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.plots.pages.attention import AttentionMaps
 
@@ -39,9 +39,9 @@ class TextTask(Task):
     tokenizer: Vocabulary
 
     def __init__(
-        self, model: nn.Module, tokenizer: Vocabulary, settings: Mapping[str, Any], seed: int
+        self, model: nn.Module, tokenizer: Vocabulary, **settings: Unpack[Settings]
     ) -> None:
-        super().__init__(model, tokenizer, settings, seed)
+        super().__init__(model, tokenizer, **settings)
         if tokenizer.pairs and not self.foreign:
             self.model.separator = tokenizer.special.sep[0]
 

@@ -167,12 +167,7 @@ class ClassificationTask(TextTask):
         seed: int = 0,
     ) -> None:
         loss = loss or Loss()
-        super().__init__(
-            model,
-            tokenizer,
-            {"optim": optim or Optim(), "loss": loss, "compute": compute or Compute()},
-            seed,
-        )
+        super().__init__(model, tokenizer, optim=optim, compute=compute, seed=seed)
         self.loss_settings = loss
         weights = loss.weights(self.labels)
         # A buffer, so that a checkpoint stores the balanced weights of its training set.

@@ -27,14 +27,12 @@ from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
-from tfzoo.data.labelled_text import LabelledText, TextKeywords
+from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.labels import label_error
-from tfzoo.data.prepare import SplitFingerprint, distinct, encode_lines
+from tfzoo.data.prepare import Examples, SplitFingerprint, distinct, encode_lines
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption, listing
-from tfzoo.learning.compute import Compute
-from tfzoo.learning.optim import Optim
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
+from tfzoo.learning.task import LineFunction, OnProgress, Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
 
 EPILOG = """\
@@ -64,7 +62,7 @@ class MultilabelData(LabelledText):
 
     label_cells = Lists
 
-    def __init__(self, *, label_delimiter: str = ",", **text: Unpack[TextKeywords]) -> None:
+    def __init__(self, *, label_delimiter: str = ",", **text: Unpack[LabelledKeywords]) -> None:
         super().__init__(**text)
         if not label_delimiter:
             raise BadOption("data.label_delimiter is empty; give what separates two labels")
@@ -76,13 +74,11 @@ class MultilabelData(LabelledText):
         labels, each = self.vocabulary.labels, train.labels[train.rows].sum(1).mean()
         return f"{super().describe()}\n{len(labels):,} labels, {each:.2g} a text: {listing(labels)}"
 
-    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+    def labels_in(self, splits: Mapping[str, Examples], content: str) -> list[str]:
         """The labels of training, with those that only the held-out part has."""
-        parts = ("train", "val") if self.holds_out else ("train",)
-        cells = (cell for part in parts for _, cell in self.splits[part])
-        contents = " ".join(read[part].target for part in parts)
+        cells = (cell for rows in splits.values() for _, cell in rows)
         every = (label for cell in cells for label in labels_of_cell(cell, self.label_delimiter))
-        found = distinct(every, f"{contents} labels by {self.label_delimiter!r}")
+        found = distinct(every, f"{content} labels by {self.label_delimiter!r}")
         if not found:
             raise BadData("train: no example has a label")
         return found
@@ -263,16 +259,9 @@ class MultilabelClassificationTask(TextTask):
     threshold: Tensor
 
     def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Vocabulary,
-        *,
-        optim: Optim | None = None,
-        compute: Compute | None = None,
-        seed: int = 0,
+        self, model: nn.Module, tokenizer: Vocabulary, **settings: Unpack[Settings]
     ) -> None:
-        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
-        super().__init__(model, tokenizer, settings, seed)
+        super().__init__(model, tokenizer, **settings)
         self.register_buffer("threshold", torch.tensor(0.5))
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import torch
@@ -20,9 +20,7 @@ from tfzoo.data.labelled_text import LabelledText
 from tfzoo.data.prepare import SplitFingerprint
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData
-from tfzoo.learning.compute import Compute
-from tfzoo.learning.optim import Optim
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
+from tfzoo.learning.task import LineFunction, OnProgress, Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 
 
@@ -128,16 +126,9 @@ class RegressionTask(TextTask):
     std: Tensor
 
     def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Vocabulary,
-        *,
-        optim: Optim | None = None,
-        compute: Compute | None = None,
-        seed: int = 0,
+        self, model: nn.Module, tokenizer: Vocabulary, **settings: Unpack[Settings]
     ) -> None:
-        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
-        super().__init__(model, tokenizer, settings, seed)
+        super().__init__(model, tokenizer, **settings)
         # Buffers, so that a checkpoint has those of its training set.
         self.register_buffer("mean", torch.tensor(0.0))
         self.register_buffer("std", torch.tensor(1.0))

@@ -18,10 +18,17 @@ from torchmetrics import MeanMetric, Metric
 from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
-from tfzoo.data.labelled_text import LabelledText, TextKeywords
+from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.labels import label_error
 from tfzoo.data.pairs import Pair
-from tfzoo.data.prepare import SplitFingerprint, distinct, encode_lines, identity, location
+from tfzoo.data.prepare import (
+    Examples,
+    SplitFingerprint,
+    distinct,
+    encode_lines,
+    identity,
+    location,
+)
 from tfzoo.data.table import Words, words_of
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.words import (
@@ -35,8 +42,6 @@ from tfzoo.data.words import (
 )
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning import foreign
-from tfzoo.learning.compute import Compute
-from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
@@ -114,7 +119,7 @@ class TokenData(LabelledText):
 
     label_cells = Words
 
-    def __init__(self, **text: Unpack[TextKeywords]) -> None:
+    def __init__(self, **text: Unpack[LabelledKeywords]) -> None:
         super().__init__(**text)
         words, labels = self.columns
         if isinstance(words, Pair):
@@ -130,13 +135,11 @@ class TokenData(LabelledText):
         """The size of each split, and the labels."""
         return f"{super().describe()}\n{len(self.labels):,} labels: {listing(self.labels)}"
 
-    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+    def labels_in(self, splits: Mapping[str, Examples], content: str) -> list[str]:
         """The labels of training, with those that only the held-out part has."""
-        parts = ("train", "val") if self.holds_out else ("train",)
-        contents = " ".join(read[part].target for part in parts)
-        cells = (cell for part in parts for _, cell in self.splits[part])
+        cells = (cell for rows in splits.values() for _, cell in rows)
         every = (label for cell in cells for label in words_of(cell))
-        found = distinct(every, f"{contents} labels of words")
+        found = distinct(every, f"{content} labels of words")
         if len(found) < 2:
             raise BadData("train: fewer than two labels; each word needs one")
         return found
@@ -329,18 +332,6 @@ class TokenClassificationTask(TextTask):
         "loss": False,
         **dict.fromkeys(("accuracy", "precision", "recall", "f1", "macro_f1"), True),
     }
-
-    def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Vocabulary,
-        *,
-        optim: Optim | None = None,
-        compute: Compute | None = None,
-        seed: int = 0,
-    ) -> None:
-        settings = {"optim": optim or Optim(), "compute": compute or Compute()}
-        super().__init__(model, tokenizer, settings, seed)
 
     @property
     def untrained_loss(self) -> float:

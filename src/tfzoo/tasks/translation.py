@@ -116,18 +116,12 @@ class TranslationTask(Task):
         compute: Compute | None = None,
         seed: int = 0,
     ) -> None:
-        search = search or Search()
-        super().__init__(
-            model,
-            tokenizer,
-            {"optim": optim or Optim(), "search": search, "compute": compute or Compute()},
-            seed,
-        )
-        self.search = search
+        super().__init__(model, tokenizer, optim=optim, compute=compute, seed=seed)
+        self.search = search or Search()
         self.samples = 4
         """How many sentences each validation prints with their translations."""
         self.decodes = foreign.can_decode(model)
-        self.sentences_at_once(search)
+        self.sentences_at_once(self.search)
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @property
