@@ -18,19 +18,28 @@ PERCENT = {
 """The scores that are printed as a percentage, and the factor that makes them one."""
 
 
-def format_score(name: str, value: float) -> str:
-    """Format a score: a share in percent, any other number with four digits.
+def format_score(name: str, value: float, interval: tuple[float, float] | None = None) -> str:
+    """Format a score: a share in percent, any other number with four digits; then its interval, in
+    the same unit.
 
     >>> format_score("accuracy", 0.98765), format_score("val/exact_match", 98.765)
     ('98.77 %', '98.77 %')
+    >>> format_score("accuracy", 0.9, (0.85, 0.93))
+    '90 % (85 to 93)'
     """
     factor = PERCENT.get(name.rpartition("/")[2])
-    return format_number(value) if factor is None else f"{factor * value:.4g} %"
+    said = format_number(value) if factor is None else f"{factor * value:.4g} %"
+    if interval is None:
+        return said
+    low, high = (f"{one * (factor or 1):.3g}" for one in interval)
+    return f"{said} ({low} to {high})"
 
 
-def format_scores(scores: Mapping[str, float]) -> list[tuple[str, str]]:
-    """One row for each data set: its name, and its scores in one line. The number of its items is
-    left out.
+def format_scores(
+    scores: Mapping[str, float], intervals: Mapping[str, tuple[float, float]] | None = None
+) -> list[tuple[str, str]]:
+    """One row for each data set: its name, and its scores in one line, with the intervals that
+    there are. The number of its items is left out.
 
     >>> format_scores({"test/loss": 1.5, "test/long/loss": 2.25, "test/items": 200.0})
     [('test', 'loss 1.5'), ('test/long', 'loss 2.25')]
@@ -39,5 +48,7 @@ def format_scores(scores: Mapping[str, float]) -> list[tuple[str, str]]:
     for key in sorted(scores):
         name, _, score = key.rpartition("/")
         if score != "items":
-            sets.setdefault(name, []).append(f"{score} {format_score(score, scores[key])}")
+            interval = (intervals or {}).get(key)
+            said = format_score(score, scores[key], interval)
+            sets.setdefault(name, []).append(f"{score} {said}")
     return [(name, "  ".join(texts)) for name, texts in sorted(sets.items())]

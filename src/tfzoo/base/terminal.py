@@ -161,6 +161,7 @@ def silence_lightning() -> None:
         ".*found .* module\\(s\\) in eval mode.*",
         ".*your dataloader is not resumable.*",
         ".*using the WeightAveraging callback with a model that overrides.*",
+        ".*will save all targets and predictions in the buffer.*",
     ):
         warnings.filterwarnings("ignore", message)
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch|lightning|jsonargparse")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tfzoo.training.evaluation import evaluate
 
 TEXT = """\
-Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe;
+Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe,
+with intervals of 95 % over its texts;
 a classifier's confusion matrix is saved as an image in the run's folder.
 
   --device D                          cpu, cuda, cuda:N or mps; default: that of the training

@@ -107,6 +107,8 @@ class DocumentDataset(Dataset[DocumentBatch]):
         rows = np.flatnonzero(sequences.lengths >= (0 if empty else 1))
         self.documents = len(rows)
         tokens = sequences.lengths[rows] + 1
+        if items == "packed":  # shorter rows hold as much, and attention grows with their square
+            max_length = min(max_length, int(tokens.max(initial=1)))
         counts = -(-tokens // max_length)
         number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         # Of each part: its document, its place in it, and its number of tokens.

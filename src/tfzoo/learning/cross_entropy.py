@@ -11,15 +11,15 @@ from torch import Tensor
 def cross_entropy(
     hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float = 0.0, pad: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Sums over tokens of ``-sum_j q_j log p_j`` and of ``-log p_y``, in nats: ``(t d), (v d), (t)
-    -> (), ()``.
+    """The sum over tokens of ``-sum_j q_j log p_j``, and ``-log p_y`` of each token, in nats: ``(t
+    d), (v d), (t) -> (), (t)``.
 
     ``p = softmax(hidden weight^T)``; ``q`` is ``1 - smoothing`` at the target ``y``, 0 at ``pad``
     and ``smoothing / (v - 2)`` elsewhere, as in OpenNMT-py and JoeyNMT; without ``pad``,
     ``smoothing / (v - 1)``. Szegedy et al. 2016
     (section 7), whose idea it is, give ``smoothing / v`` to every class, the target too: over the
     ``v - 1`` that are no padding, they have with ``smoothing`` what this has with ``smoothing (v -
-    2) / (v - 1)``. Only the first sum has gradients.
+    2) / (v - 1)``. Only the sum has gradients.
 
     The gradients are computed together with the loss, one chunk of tokens at a time, so that the
     memory for logits does not grow with ``t``. Losses and gradients are accumulated in fp32, or in
@@ -40,14 +40,14 @@ def cross_entropy(
 def cross_entropy_of_logits(
     logits: Tensor, target: Tensor, smoothing: float = 0.0, pad: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The sums of :func:`cross_entropy`, from logits: ``(t v), (t) -> (), ()``."""
+    """What :func:`cross_entropy` gives, from logits: ``(t v), (t) -> (), (t)``."""
     log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
     nll = -log_p.gather(-1, target[:, None])[:, 0]
     others = -log_p.sum(-1) - nll
     if pad is not None:
         others = others + log_p[:, pad]
     smoothed = (1 - smoothing) * nll + share(smoothing, logits.shape[-1], pad) * others
-    return smoothed.sum(), nll.detach().sum()
+    return smoothed.sum(), nll.detach()
 
 
 def share(smoothing: float, v: int, pad: int | None) -> float:
@@ -81,7 +81,7 @@ class CrossEntropy(torch.autograd.Function):
         q_other = share(smoothing, v, pad)
         weight_sum = weight.sum(0, dtype=acc_dtype)
         loss = torch.zeros((), dtype=acc_dtype, device=device)
-        nll = torch.zeros_like(loss)
+        nll = torch.empty(len(target), dtype=acc_dtype, device=device)
         d_hidden = torch.empty(hidden.shape, dtype=acc_dtype, device=device) if train else None
         d_weight = torch.zeros(weight.shape, dtype=acc_dtype, device=device) if train else None
         rows = chunk_rows(device, v)
@@ -93,7 +93,7 @@ class CrossEntropy(torch.autograd.Function):
                 logits = matmul(h, weight.mT, logits_buffer[: len(y)])
                 log_p = torch.log_softmax(logits, 1, out=log_p_buffer[: len(y)])
                 log_p_y, logit_y = log_p.gather(1, y), logits.gather(1, y)
-                nll -= log_p_y.sum()
+                nll[start : start + rows] = -log_p_y[:, 0]
                 # - sum_j q_j log p_j = log Z - sum_j q_j logit_j, and log Z = logit_y - log p_y
                 others = (h.to(acc_dtype) @ weight_sum).sum() - logit_y.sum()
                 if pad is not None:

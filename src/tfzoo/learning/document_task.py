@@ -57,3 +57,8 @@ class DocumentTask(Task):
         shape = (*tokens.shape, len(self.tokenizer.tokenizer))
         logits = foreign.check_logits(self.model, self.model(tokens), shape, "b n v")
         return logits.flatten(0, 1).index_select(0, places)
+
+
+def sums_by(owner: Tensor, documents: int, *values: Tensor) -> list[Tensor]:
+    """Sums over the tokens of each document, ``owner`` ``(t)``: ``(t) -> (b)`` each."""
+    return [one.new_zeros(documents).index_add_(0, owner, one) for one in values]

@@ -36,6 +36,7 @@ from tfzoo.learning.inference_throughput import InferenceThroughput
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.nan_detection import first_non_finite
 from tfzoo.learning.optim import Optim
+from tfzoo.learning.resampling import RowScores, intervals
 from tfzoo.learning.skipped_steps import SkippedSteps, skip_unless
 from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
@@ -694,17 +695,19 @@ class Task(L.LightningModule):
         self._restart_clock()  # training throughput excludes validation
 
     def on_test_start(self) -> None:
-        self._start_scoring(max(len(self.test_names()), 1))
+        self._start_scoring(max(len(self.test_names()), 1), keep_rows=True)
 
     def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         self._score(batch, dataloader_idx)
 
     def on_test_epoch_end(self) -> None:
-        names = self.test_names()
         for index in range(len(self.scores)):
-            # The only test set, and one that is called "test", are logged as test/NAME.
-            prefix = "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
-            self._log_results(prefix, index)
+            self._log_results(self._test_prefix(index), index)
+
+    def _test_prefix(self, index: int) -> str:
+        """The only test set, and one that is called "test", are logged as test/NAME."""
+        names = self.test_names()
+        return "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
 
     def test_names(self) -> list[str]:
         """The names of the test sets; empty if the data module has no ``test_names``."""
@@ -745,14 +748,32 @@ class Task(L.LightningModule):
             self.train(training)
         return [found[index] for index in sorted(found)]
 
-    def _start_scoring(self, sets: int) -> None:
+    def _start_scoring(self, sets: int, keep_rows: bool = False) -> None:
+        self._keeps_rows = keep_rows  # for intervals
         self.scores, self.items = nn.ModuleList(), nn.ModuleList()
         self.throughput = InferenceThroughput()
         for _ in range(sets):
             self._add_set()
 
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """The intervals of 95 % of the scores of the last test, by the names under which they are
+        logged, as far as its scores are :class:`~tfzoo.learning.resampling.RowScores`. A process
+        knows its own texts alone: there are none of a test over several.
+        """
+        if self.trainer.world_size > 1:
+            return {}
+        return {
+            f"{self._test_prefix(index)}/{name}": interval
+            for index, scores in enumerate(self.scores)
+            for name, interval in intervals(scores).items()
+        }
+
     def _add_set(self) -> None:
-        self.scores.append(self.new_scores().to(self.device))
+        scores = self.new_scores().to(self.device)
+        for part in scores.modules() if self._keeps_rows else ():
+            if isinstance(part, RowScores):
+                part.kept = []
+        self.scores.append(scores)
         self.items.append(SumMetric().to(self.device))
 
     def _score(self, batch: Any, dataloader: int) -> None:

@@ -12,6 +12,7 @@ from torchmetrics import MeanMetric, Metric
 
 from tfzoo.base import adapters
 from tfzoo.data.languages import base_language
+from tfzoo.learning.resampling import RowScores
 
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 """sacreBLEU's tokenizer by target language; ``13a`` for all others."""
@@ -20,7 +21,7 @@ MIN_WORDS = 4
 """The minimum mean length of references for BLEU: the length of its longest n-grams."""
 
 
-class CorpusScores(Metric):
+class CorpusScores(Metric, RowScores):
     """BLEU and chrF of detokenised text (Papineni et al. 2002; Popovic 2015), and the percentage of
     lines that equal their reference.
 
@@ -66,11 +67,19 @@ class CorpusScores(Metric):
         """Add lines, with one reference for each."""
         if not hypotheses:
             return
-        for scorer, sums in zip(self._scorers, (self.bleu_sums, self.chrf_sums), strict=True):
-            statistics = adapters.line_statistics(scorer, hypotheses, references)
-            sums += torch.tensor(statistics, dtype=torch.int64, device=self.device).sum(0)
-        self.exact_matches += sum(h == r for h, r in zip(hypotheses, references, strict=True))
-        self.lines += len(hypotheses)
+        statistics = [
+            adapters.line_statistics(scorer, hypotheses, references) for scorer in self._scorers
+        ]
+        exact = [h == r for h, r in zip(hypotheses, references, strict=True)]
+        columns = [torch.tensor(one, dtype=torch.int64) for one in (*statistics, exact)]
+        self.record(*(one.to(self.device) for one in columns))
+
+    def add(self, *columns: Tensor) -> None:
+        bleu, chrf, exact = columns
+        self.bleu_sums += bleu.sum(0)
+        self.chrf_sums += chrf.sum(0)
+        self.exact_matches += exact.sum()
+        self.lines += len(exact)
 
     def compute(self) -> dict[str, Tensor]:
         """``chrf``, ``exact_match`` and, for references of 4 words or more on average, ``bleu``:

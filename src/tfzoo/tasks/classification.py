@@ -32,6 +32,7 @@ from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses
 from tfzoo.learning.optim import Optim
+from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.confusion import confusion_figure
@@ -46,7 +47,7 @@ after it the probabilities of an input line, in the same order, separated by tab
 """
 
 
-class ClassificationScores(nn.Module):
+class ClassificationScores(nn.Module, RowScores):
     """The scores of one data set, all but ``loss`` from 0 to 1.
 
     ``loss`` is the weighted mean of the label-smoothed cross entropy; ``accuracy`` the share of
@@ -76,6 +77,10 @@ class ClassificationScores(nn.Module):
 
     def update(self, logits: Tensor, label: Tensor, loss: Tensor, weight: Tensor) -> None:
         """Add a batch: logits ``(b c)``, and label, loss and class weight of each text, ``(b)``."""
+        self.record(logits, label, loss, weight)
+
+    def add(self, *columns: Tensor) -> None:
+        logits, label, loss, weight = columns
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         for metric in (self.accuracy, self.f1, self.matrix):
             metric.update(logits, label)

@@ -22,7 +22,8 @@ from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption
 from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
-from tfzoo.learning.document_task import DocumentTask
+from tfzoo.learning.document_task import DocumentTask, sums_by
+from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
@@ -76,7 +77,7 @@ class Continue:
             raise BadOption("stop is an empty text, which would end every continuation at once")
 
 
-class LanguageModelingScores(nn.Module):
+class LanguageModelingScores(nn.Module, RowScores):
     """The scores of one data set: the mean ``loss`` of a token in nats; ``perplexity``, ``exp`` of
     the mean cross entropy; and ``bits_per_byte``, the sum of all cross entropies in bits over the
     bytes of the documents in UTF-8, each with its line end, which EOS stands for.
@@ -86,9 +87,15 @@ class LanguageModelingScores(nn.Module):
         super().__init__()
         self.loss, self.nll, self.bits = MeanMetric(), MeanMetric(), MeanMetric()
 
-    def update(self, loss: Tensor, nll: Tensor, tokens: int, size: int) -> None:
-        """Add a batch: sums over tokens, the number of tokens and that of bytes."""
-        self.loss.update(loss / tokens, weight=tokens)
+    def update(self, loss: Tensor, nll: Tensor, tokens: Tensor, size: Tensor) -> None:
+        """Add a batch: the sum of losses; and of each document the sum of cross entropies, the
+        number of tokens and that of bytes, ``(b)`` each.
+        """
+        self.loss.update(loss / tokens.sum(), weight=tokens.sum())
+        self.record(nll, tokens, size)
+
+    def add(self, *columns: Tensor) -> None:
+        nll, tokens, size = (column.sum() for column in columns)
         self.nll.update(nll / tokens, weight=tokens)
         self.bits.update(nll / math.log(2) / size, weight=size)
 
@@ -176,8 +183,8 @@ class LanguageModelingTask(DocumentTask):
         return self.foreign_logits(batch.tokens, batch.non_padding)
 
     def loss(self, batch: DocumentBatch) -> tuple[Tensor, Tensor, int]:
-        """The label-smoothed loss and the cross entropy, each summed over tokens, in nats; and the
-        number of tokens.
+        """The label-smoothed loss, summed over tokens; the cross entropy of each token ``(t)``, in
+        nats; and their number.
         """
         labels, smoothing, model = batch.labels, self.optim.label_smoothing, self.model
         pad = self.tokenizer.special.pad
@@ -192,7 +199,7 @@ class LanguageModelingTask(DocumentTask):
 
     def training_step(self, batch: DocumentBatch, batch_idx: int) -> Tensor:
         loss, nll, tokens = self.loss(batch)
-        self.log_training({"train/perplexity": (nll / tokens).exp()}, tokens)
+        self.log_training({"train/perplexity": nll.mean().exp()}, tokens)
         return self.summed(loss, tokens)
 
     def new_scores(self) -> LanguageModelingScores:
@@ -202,7 +209,9 @@ class LanguageModelingTask(DocumentTask):
         with self.throughput.timed(self.device):
             loss, nll, tokens = self.loss(batch)
         self.throughput.items += tokens
-        scores.update(loss, nll, tokens, sum(map(size_of, batch.source_text)))
+        size = torch.tensor([*map(size_of, batch.source_text)], device=nll.device)
+        nll, count = sums_by(batch.owner, len(batch.index), nll, torch.ones_like(nll))
+        scores.update(loss, nll, count, size)
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
         """Bits per byte of the test set in a line: of the frequencies of tokens in training, of the
@@ -227,7 +236,7 @@ class LanguageModelingTask(DocumentTask):
         logits = self.logits(batch)
         dtype = torch.promote_types(logits.dtype, torch.float32)
         nll = F.cross_entropy(logits.to(dtype), batch.labels, reduction="none")
-        each = nll.new_zeros(len(batch.index)).index_add_(0, batch.owner, nll) / math.log(2)
+        (each,) = sums_by(batch.owner, len(batch.index), nll / math.log(2))
         bits = [
             one / size_of(text) for one, text in zip(each.tolist(), batch.source_text, strict=True)
         ]

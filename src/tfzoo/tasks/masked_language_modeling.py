@@ -25,7 +25,8 @@ from tfzoo.data.masked_documents import (
 from tfzoo.data.tokenizer import token_texts
 from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
-from tfzoo.learning.document_task import DocumentTask
+from tfzoo.learning.document_task import DocumentTask, sums_by
+from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
@@ -41,7 +42,7 @@ COUNTED = 2_000_000
 """The tokens of training, from the first on, that baselines are counted in."""
 
 
-class MaskedLanguageModelingScores(nn.Module):
+class MaskedLanguageModelingScores(nn.Module, RowScores):
     """The scores of one data set, over the tokens to find: the mean ``loss`` in nats;
     ``perplexity``, ``exp`` of the mean cross entropy; and ``accuracy``, the share of tokens that
     are the most probable one.
@@ -51,12 +52,18 @@ class MaskedLanguageModelingScores(nn.Module):
         super().__init__()
         self.loss, self.nll, self.accuracy = MeanMetric(), MeanMetric(), MeanMetric()
 
-    def update(self, loss: Tensor, nll: Tensor, right: Tensor, tokens: int) -> None:
-        """Add a batch: sums over tokens, and the number of tokens."""
-        if tokens:
-            self.loss.update(loss / tokens, weight=tokens)
-            self.nll.update(nll / tokens, weight=tokens)
-            self.accuracy.update(right / tokens, weight=tokens)
+    def update(self, loss: Tensor, nll: Tensor, right: Tensor, tokens: Tensor) -> None:
+        """Add a batch: the sum of losses; and of each document the sum of cross entropies, the
+        number of tokens that are right and that of all, ``(b)`` each.
+        """
+        if tokens.any():
+            self.loss.update(loss / tokens.sum(), weight=tokens.sum())
+            self.record(nll, right, tokens)
+
+    def add(self, *columns: Tensor) -> None:
+        nll, right, tokens = (column.sum() for column in columns)
+        self.nll.update(nll / tokens, weight=tokens)
+        self.accuracy.update(right / tokens, weight=tokens)
 
     def compute(self) -> dict[str, Tensor]:
         """The scores, over all processes."""
@@ -118,13 +125,13 @@ class MaskedLanguageModelingTask(DocumentTask):
         return self.foreign_logits(batch.tokens, batch.places)
 
     def loss(self, batch: MaskedBatch) -> tuple[Tensor, Tensor, Tensor, int]:
-        """The label-smoothed loss and the cross entropy, in nats, and how often the most probable
-        token is right, each summed over the tokens to find; and their number.
+        """The label-smoothed loss, summed over the tokens to find; the cross entropy of each, in
+        nats, and whether the most probable token is right, ``(t)``; and their number.
         """
         logits, smoothing = self.logits(batch), self.optim.label_smoothing
         pad = self.tokenizer.special.pad
         loss, nll = cross_entropy_of_logits(logits, batch.labels, smoothing, pad)
-        return loss, nll, (logits.argmax(-1) == batch.labels).sum(), len(batch.labels)
+        return loss, nll, logits.argmax(-1) == batch.labels, len(batch.labels)
 
     def forward_batch(self, batch: MaskedBatch) -> object:
         return self.loss(batch)
@@ -134,7 +141,7 @@ class MaskedLanguageModelingTask(DocumentTask):
         read = batch.tokens.numel()
         if batch.padding:
             read = int((batch.tokens != self.tokenizer.special.fill).sum())
-        self.log_training({"train/perplexity": (nll / max(tokens, 1)).exp()}, read)
+        self.log_training({"train/perplexity": (nll.sum() / max(tokens, 1)).exp()}, read)
         return self.summed(loss, tokens)
 
     def new_scores(self) -> MaskedLanguageModelingScores:
@@ -142,9 +149,10 @@ class MaskedLanguageModelingTask(DocumentTask):
 
     def score(self, batch: MaskedBatch, scores: MaskedLanguageModelingScores) -> None:
         with self.throughput.timed(self.device):
-            found = self.loss(batch)
+            loss, nll, right, _ = self.loss(batch)
         self.throughput.items += len(batch)
-        scores.update(*found)
+        columns = nll, right.to(nll.dtype), torch.ones_like(nll)
+        scores.update(loss, *sums_by(batch.owner, len(batch.index), *columns))
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
         """The accuracy on the test set in a line: of the most frequent token of training, of the

@@ -32,6 +32,7 @@ from tfzoo.data.labels import label_error
 from tfzoo.data.prepare import Examples, SplitFingerprint, distinct, encode_lines
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption, listing
+from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import LineFunction, OnProgress, Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
 
@@ -133,7 +134,7 @@ class LabelSetEncoder:
         return "\n".join([self.delimiter, *self.number])
 
 
-class MultilabelScores(nn.Module):
+class MultilabelScores(nn.Module, RowScores):
     """The scores of one data set. A label is predicted where its probability is over ``threshold``.
 
     ``loss`` is the mean binary cross entropy over texts and labels. With the true positives TP,
@@ -160,6 +161,10 @@ class MultilabelScores(nn.Module):
 
     def update(self, logits: Tensor, label: Tensor) -> None:
         """Add a batch: logits, and labels as 0 and 1, ``(b labels)``."""
+        self.record(logits, label)
+
+    def add(self, *columns: Tensor) -> None:
+        logits, label = columns
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         self.loss.update(label_losses(logits, label))
         self.probability.update(logits.sigmoid())

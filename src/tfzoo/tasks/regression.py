@@ -11,7 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torchmetrics import MeanAbsoluteError, MeanMetric, MeanSquaredError, PearsonCorrCoef
+from torchmetrics import (
+    MeanAbsoluteError,
+    MeanMetric,
+    MeanSquaredError,
+    PearsonCorrCoef,
+    SpearmanCorrCoef,
+)
 
 from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
@@ -20,6 +26,7 @@ from tfzoo.data.labelled_text import LabelledText
 from tfzoo.data.prepare import SplitFingerprint
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData
+from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import LineFunction, OnProgress, Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 
@@ -47,24 +54,28 @@ class RegressionData(LabelledText):
         return numbers
 
 
-class RegressionScores(nn.Module):
+class RegressionScores(nn.Module, RowScores):
     """The scores of one data set.
 
     ``loss`` is the mean squared error in units of the training labels' variance; ``mse`` the mean
     squared error, ``mae`` the mean absolute error; ``pearson`` the correlation of predictions and
-    labels.
+    labels, ``spearman`` that of their ranks.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.loss = MeanMetric()
         self.mse, self.mae = MeanSquaredError(), MeanAbsoluteError()
-        self.pearson = PearsonCorrCoef()
+        self.pearson, self.spearman = PearsonCorrCoef(), SpearmanCorrCoef()
 
     def update(self, predicted: Tensor, label: Tensor, loss: Tensor) -> None:
         """Add a batch: predictions, labels and losses, ``(b)`` each."""
+        self.record(predicted, label, loss)
+
+    def add(self, *columns: Tensor) -> None:
+        predicted, label, loss = columns
         self.loss.update(loss)
-        for metric in (self.mse, self.mae, self.pearson):
+        for metric in (self.mse, self.mae, self.pearson, self.spearman):
             metric.update(predicted, label)
 
     def compute(self) -> dict[str, Tensor]:
@@ -74,6 +85,7 @@ class RegressionScores(nn.Module):
             "mse": self.mse.compute(),
             "mae": self.mae.compute(),
             "pearson": self.pearson.compute(),
+            "spearman": self.spearman.compute(),
         }
 
 
@@ -121,6 +133,7 @@ class RegressionTask(TextTask):
         "mse": False,
         "mae": False,
         "pearson": True,
+        "spearman": True,
     }
     mean: Tensor
     std: Tensor

@@ -42,6 +42,7 @@ from tfzoo.data.words import (
 )
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning import foreign
+from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
@@ -192,23 +193,29 @@ class LabelCounts(Metric):
         for name, shape in shapes.items():
             self.add_state(name, torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
 
-    def update(self, predicted: Sequence[str], true: Sequence[str]) -> None:
-        """Add the labels of the words of a text."""
+    def update(self, spans: Tensor, words: Tensor) -> None:
+        """Add the counts of texts, ``(b kinds 3), (b 2)``."""
+        self.spans += spans.sum(0)
+        self.words += words.sum(0)
+
+    def of(
+        self, predicted: Sequence[str], true: Sequence[str]
+    ) -> tuple[list[list[int]], list[int]]:
+        """The counts of a text by the labels of its words."""
         found, wanted = spans_of(predicted), spans_of(true)
         counts = [[0, 0, 0] for _ in self.number]
         for column, spans in enumerate(({*found} & {*wanted}, found, wanted)):
             for span in spans:
                 counts[self.number[span.label]][column] += 1
         right = sum(one == other for one, other in zip(predicted, true, strict=True))
-        self.spans += self.spans.new_tensor(counts).reshape(-1, 3)
-        self.words += self.words.new_tensor([right, len(true)])
+        return counts, [right, len(true)]
 
     def compute(self) -> tuple[Tensor, Tensor]:
         """``(kinds 3), (2)``"""
         return self.spans, self.words
 
 
-class TokenScores(nn.Module):
+class TokenScores(nn.Module, RowScores):
     """The scores of one data set, all but ``loss`` from 0 to 1.
 
     ``loss`` is the mean cross entropy of the words; ``accuracy`` the share of words whose label is
@@ -225,8 +232,14 @@ class TokenScores(nn.Module):
 
     def update(self, predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> None:
         """Add the labels of the words of each text."""
-        for one, other in zip(predicted, true, strict=True):
-            self.counts.update(one, other)
+        if not predicted:
+            return
+        counts = map(self.counts.of, predicted, true)
+        spans, words = map(self.counts.words.new_tensor, zip(*counts, strict=True))
+        self.record(spans.reshape(len(words), -1, 3), words)
+
+    def add(self, *columns: Tensor) -> None:
+        self.counts.update(*columns)
 
     def compute(self) -> dict[str, Tensor]:
         """The scores, over all processes."""
@@ -414,10 +427,10 @@ class TokenClassificationTask(TextTask):
                 seen.setdefault(word, Counter())[label] += 1
         best = {word: labels.most_common(1)[0][0] for word, labels in seen.items()}
         name = scored_first(data.test_names)
-        counts = TokenScores(self.labels).counts
+        found = TokenScores(self.labels)
         for text, cell in data.splits[name]:
-            counts.update([best.get(word, OUTSIDE) for word in words_of(text)], words_of(cell))
-        lookup = float(f1(*counts.compute()[0].sum(0)))
+            found.update([[best.get(word, OUTSIDE) for word in words_of(text)]], [words_of(cell)])
+        lookup = float(f1(*found.counts.compute()[0].sum(0)))
         return f"most frequent label of a word {lookup:.3f}  F1 {scores['test/f1']:.3f}"
 
     def prediction_rows(self, batch: WordBatch) -> list[dict[str, Any]]:

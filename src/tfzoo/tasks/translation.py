@@ -164,17 +164,18 @@ class TranslationTask(Task):
             size = len(self.tokenizer.target)
             logits = foreign.token_logits(self.model, batch.source, inputs, size)
             logits = logits.flatten(0, 1).index_select(0, batch.non_padding)
-            return *cross_entropy_of_logits(logits, labels, smoothing, pad), len(labels)
+            loss, nll = cross_entropy_of_logits(logits, labels, smoothing, pad)
+            return loss, nll.sum(), len(labels)
         hidden = self.model.hidden(
             batch.source, inputs, source_padding=source_padding, target_padding=target_padding
         )
         # Logits are computed at non-padding tokens only.
         hidden = hidden.flatten(0, 1).index_select(0, batch.non_padding)
         if self.model.output_bias is not None:
-            loss = cross_entropy_of_logits(self.model.logits(hidden), labels, smoothing, pad)
+            loss, nll = cross_entropy_of_logits(self.model.logits(hidden), labels, smoothing, pad)
         else:
-            loss = cross_entropy(hidden, self.model.output_weight, labels, smoothing, pad)
-        return *loss, len(labels)
+            loss, nll = cross_entropy(hidden, self.model.output_weight, labels, smoothing, pad)
+        return loss, nll.sum(), len(labels)
 
     def forward_batch(self, batch: ParallelBatch) -> object:
         return self.loss(batch)

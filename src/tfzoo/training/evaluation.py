@@ -165,8 +165,9 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     found = {key: float(value) for key, value in trainer.callback_metrics.items()}
     if not found:
         raise TfzooError(f"{command}: the run's data has nothing to score")
-    trained.record(command, {"scores": found})
-    rows = format_scores(found)
+    intervals = trained.task.intervals() if command == "test" and not rank() else {}
+    trained.record(command, {"scores": found, **({"intervals": intervals} if intervals else {})})
+    rows = format_scores(found, intervals)
     if folder := checkpoints.folder_of(trained.path):
         rows += [
             ("picture", relative_path(path))

@@ -1,0 +1,30 @@
+"""Scores of numbers beside those of scipy and of numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import pearsonr, spearmanr
+
+from tfzoo.tasks.regression import RegressionScores
+
+
+@pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_scores_are_those_of_scipy_on_random_cases(cases: int) -> None:
+    random = np.random.default_rng(0)
+    for case in range(cases):
+        n = int(random.integers(3, 40))
+        label = random.normal(size=n) if case % 2 else random.integers(0, 6, n).astype(float)
+        label[:2] = 0.0, 1.0
+        predicted = label * random.uniform(-1, 1) + random.normal(size=n)
+        scores = RegressionScores()
+        for part in (slice(0, n // 2), slice(n // 2, n)):
+            columns = torch.from_numpy(predicted[part]), torch.from_numpy(label[part])
+            scores.update(*columns, torch.zeros(len(columns[0])))
+        found = {name: float(value) for name, value in scores.compute().items()}
+        error = predicted - label
+        assert found["mse"] == pytest.approx(np.square(error).mean(), rel=1e-4, abs=1e-5)
+        assert found["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-4, abs=1e-5)
+        assert found["pearson"] == pytest.approx(pearsonr(predicted, label)[0], rel=1e-4, abs=1e-5)
+        assert found["spearman"] == pytest.approx(spearmanr(predicted, label)[0], abs=1e-4)
