@@ -348,6 +348,7 @@ def test_confusion_matrices_are_drawn_after_a_test(
     assert {path.name for path in task.save_figures(tmp_path)} >= {
         "confusion.png",
         "confusion_test_odd.png",
+        "calibration.png",
     }
     assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
     rows = task.predictions(data, "test_odd")

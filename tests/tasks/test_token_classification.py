@@ -284,3 +284,13 @@ def test_a_recipe_names_no_pooling(capsys: pytest.CaptureFixture[str]) -> None:
     assert "pooling" in capsys.readouterr().err
     assert main(["fit", "classification/trec6", "--model.pooling", "null", "--data.root", "."]) == 2
     assert "set task: token_classification" in capsys.readouterr().err
+
+
+def test_errors_say_what_became_of_each_span() -> None:
+    scores = TokenScores(["O", "B-A", "I-A", "B-B", "I-B"])
+    true = ["B-A", "I-A", "O", "B-A", "O", "B-B", "I-B", "O", "B-A", "O", "O"]
+    predicted = ["B-A", "I-A", "O", "B-B", "O", "B-B", "O", "O", "O", "O", "B-A"]
+    scores.update([predicted], [true])
+    # A: one right, one as B, one missed; B: one with other words; one A invented
+    assert scores.counts.compute()[2].tolist() == [[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 0]]
+    assert scores.counts.compute()[2][:2].sum() == scores.counts.compute()[0][:, 2].sum()

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Literal, NoReturn, Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypedDict, TypeVar
 
 import lightning.pytorch as L
 import torch
@@ -42,9 +42,14 @@ from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import initialise, seed_of
+from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.pages.attention import AttentionMaps
+from tfzoo.plots.style import save
 from tfzoo.runs import bounds, checkpoints, hub, memory, pretrained
 from tfzoo.runs.folder import recorded_scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PLACEHOLDER_SIZE = 16
 """The vocabulary size with which a model is built before the tokenizer is known."""
@@ -56,6 +61,9 @@ OnProgress = Callable[[int], object]
 """Called with the number of lines finished since the last call."""
 LineFunction = Callable[[Sequence[str], OnProgress | None], Iterable[str]]
 """Takes input lines and returns output lines in the same order."""
+
+Figures = dict[str, Callable[[], "Figure"]]
+"""What draws pictures, by name."""
 
 T = TypeVar("T")
 
@@ -196,6 +204,7 @@ class Task(L.LightningModule):
         self._last_step: tuple[int, list[Any]] = (0, [])
         self._logged_tokens, self._logged_at = 0.0, time.perf_counter()
         self.throughput = InferenceThroughput()  # of the last evaluation
+        self._figures: dict[str, Figures] = {}  # of the last test
         self.results = {}
         self.options = options
         self.model = model
@@ -320,9 +329,9 @@ class Task(L.LightningModule):
         """Whether a score is computed on this split of a built-in data set."""
         return score in cls.higher_is_better
 
-    def save_figures(self, folder: Path) -> list[Path]:
-        """Save plots of the last test's results in a folder, and return their paths."""
-        return []
+    def figures(self, scores: Any, title: str) -> Figures:
+        """What draws the pictures of the metrics of a test set, by name. Every process calls it."""
+        return {}
 
     def model_to_export(self) -> nn.Module:
         """A copy of the model on the CPU, in fp32 and evaluation mode, whose outputs are the
@@ -701,8 +710,26 @@ class Task(L.LightningModule):
         self._score(batch, dataloader_idx)
 
     def on_test_epoch_end(self) -> None:
-        for index in range(len(self.scores)):
+        names, self._figures = self.test_names(), {}
+        for index, scores in enumerate(self.scores):
             self._log_results(self._test_prefix(index), index)
+            name = names[index] if index < len(names) else "test"
+            self._figures[name] = self.figures(scores, name)
+        for name, figures in self._figures.items() if self.trainer.is_global_zero else ():
+            for kind, draw in figures.items():
+                log_figure(self.trainer.loggers, f"{name}/{kind}", draw, self.trainer.global_step)
+
+    def save_figures(self, folder: Path) -> list[Path]:
+        """Save the pictures of the last test in a folder, and return their paths: ``KIND.png``, or
+        ``KIND_SET.png`` if there are several test sets.
+        """
+        paths = []
+        for name, figures in self._figures.items():
+            only = name == "test" or len(self._figures) == 1
+            for kind, draw in figures.items():
+                paths.append(folder / (f"{kind}.png" if only else f"{kind}_{name}.png"))
+                save(draw(), paths[-1])
+        return paths
 
     def _test_prefix(self, index: int) -> str:
         """The only test set, and one that is called "test", are logged as test/NAME."""

@@ -20,14 +20,15 @@ MAX_LABEL = 24
 """The maximum number of characters of a label; longer ones are shortened."""
 
 
-def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figure:
-    """Draw a confusion matrix ``(c c)``: rows are true classes, columns predicted ones, the colour
-    is the share of the texts of the true class.
+def confusion_figure(
+    matrix: Tensor, labels: Sequence[str], title: str, *, predicted: Sequence[str] | None = None
+) -> Figure:
+    """Draw a confusion matrix ``(c p)``: rows are true classes, columns predicted ones, the colour
+    is the share of the row. ``predicted`` are the names of columns, if they are not ``labels``.
     """
     counts = matrix.cpu()
     shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
-    names = [label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…" for label in labels]
-    names = [escape_dollars(name) for name in names]
+    names, columns = shortened(labels), shortened(labels if predicted is None else predicted)
     size = 2.5 + 0.45 * min(len(names), 40)
     with styled():
         figure = new_figure(size + 1, size)
@@ -35,12 +36,18 @@ def confusion_figure(matrix: Tensor, labels: Sequence[str], title: str) -> Figur
         axes.grid(False)
         image = axes.imshow(shares.numpy(), cmap=SHARES, vmin=0.0, vmax=1.0)
         figure.colorbar(image, ax=axes, label="share of the row")
-        axes.set_xticks(range(len(names)), names, rotation=90)
+        axes.set_xticks(range(len(columns)), columns, rotation=90)
         axes.set_yticks(range(len(names)), names)
         axes.set(xlabel="classified as", ylabel="is", title=escape_dollars(title))
-        for row, column in product(range(len(names)), repeat=2):
+        for row, column in product(range(len(names)), range(len(columns))):
             if len(names) <= MAX_NUMBERED:
                 colour = "white" if shares[row, column] > 0.5 else INK
                 count = str(int(counts[row, column]))
                 axes.text(column, row, count, ha="center", va="center", color=colour, size=8)
     return figure
+
+
+def shortened(labels: Sequence[str]) -> list[str]:
+    """Labels as they are written beside an axis."""
+    names = [label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…" for label in labels]
+    return [escape_dollars(name) for name in names]

@@ -7,7 +7,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from torchmetrics.classification import (
     MulticlassConfusionMatrix,
     MulticlassF1Score,
 )
+from torchmetrics.utilities import dim_zero_cat
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
@@ -33,11 +33,10 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
+from tfzoo.learning.task import Figures, LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
+from tfzoo.plots.calibration import calibration_figure
 from tfzoo.plots.confusion import confusion_figure
-from tfzoo.plots.loggers import log_figure
-from tfzoo.plots.style import save
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order: the label as in the
@@ -45,6 +44,10 @@ training data, a tab, and its probability. With --top-k N this repeats for N lab
 line, the most probable first. With --probabilities the first line has all labels, and each line
 after it the probabilities of an input line, in the same order, separated by tabs.
 """
+
+
+BINS = 15
+"""Intervals of probability in which confidence and accuracy are compared."""
 
 
 class ClassificationScores(nn.Module, RowScores):
@@ -71,7 +74,7 @@ class ClassificationScores(nn.Module, RowScores):
         self.accuracy = MulticlassAccuracy(classes, average="micro", validate_args=False)
         self.f1 = MulticlassF1Score(classes, average="macro", validate_args=False)
         self.calibration = MulticlassCalibrationError(
-            classes, n_bins=15, norm="l1", validate_args=False
+            classes, n_bins=BINS, norm="l1", validate_args=False
         )
         self.matrix = MulticlassConfusionMatrix(classes, validate_args=False)
 
@@ -100,6 +103,19 @@ class ClassificationScores(nn.Module, RowScores):
         """The confusion matrix ``(c c)``: rows are true classes, columns predicted ones."""
         matrix: Tensor = self.matrix.compute()
         return matrix.to(torch.int64)
+
+    def reliability(self) -> Tensor:
+        """The number of texts, mean probability of the predicted class and accuracy, in each of 15
+        equal intervals of that probability: ``(15 3)``, over all processes.
+        """
+        with self.calibration.sync_context():
+            confidence = dim_zero_cat(self.calibration.confidences)
+            right = dim_zero_cat(self.calibration.accuracies)
+        bins: Tensor = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
+        columns = torch.stack([torch.ones_like(confidence), confidence, right], 1).double()
+        sums = columns.new_zeros(BINS, 3).index_add_(0, bins, columns)
+        sums[:, 1:] /= sums[:, :1].clamp(min=1)
+        return sums
 
 
 class Prediction(NamedTuple):
@@ -225,18 +241,13 @@ class ClassificationTask(TextTask):
         super().on_test_start()
         self.confusion = {}
 
-    def on_test_epoch_end(self) -> None:
-        """Log the scores and, to loggers that accept images, the confusion matrices."""
-        super().on_test_epoch_end()
-        names = self.test_names()
-        for index, scores in enumerate(self.scores):
-            name = names[index] if index < len(names) else "test"
-            self.confusion[name] = scores.confusion()  # type: ignore[operator]  # ClassificationScores; a collective call
-        if self.trainer.is_global_zero:
-            step = self.trainer.global_step
-            for name, matrix in self.confusion.items():
-                draw = partial(confusion_figure, matrix, self.labels, name)
-                log_figure(self.trainer.loggers, f"{name}/confusion", draw, step)
+    def figures(self, scores: ClassificationScores, title: str) -> Figures:
+        """The confusion matrix, and the accuracy by the model's confidence."""
+        self.confusion[title] = matrix = scores.confusion()
+        return {
+            "confusion": partial(confusion_figure, matrix, self.labels, title),
+            "calibration": partial(calibration_figure, scores.reliability(), title),
+        }
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
         """Test accuracies in a line, ``majority 12.0 %  root operator 25.0 %  accuracy 61.0 %``: of
@@ -253,17 +264,6 @@ class ClassificationTask(TextTask):
             f"{who} {share:.1%}".replace("%", " %")
             for who, share in {**accuracies, "accuracy": scores["test/accuracy"]}.items()
         )
-
-    def save_figures(self, folder: Path) -> list[Path]:
-        """Draw the confusion matrix of each test set: ``confusion.png``, or ``confusion_<set>.png``
-        if there are several.
-        """
-        paths = []
-        for name, matrix in self.confusion.items():
-            only = name == "test" or len(self.confusion) == 1
-            paths.append(folder / ("confusion.png" if only else f"confusion_{name}.png"))
-            save(confusion_figure(matrix, self.labels, name), paths[-1])
-        return paths
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         found = self.predict_batch(batch)

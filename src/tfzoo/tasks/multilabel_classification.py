@@ -33,8 +33,9 @@ from tfzoo.data.prepare import Examples, SplitFingerprint, distinct, encode_line
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import LineFunction, OnProgress, Settings, rows_of, scored_first
+from tfzoo.learning.task import Figures, LineFunction, OnProgress, Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
+from tfzoo.plots.threshold import threshold_figure
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order: its labels as in the
@@ -293,6 +294,11 @@ class MultilabelClassificationTask(TextTask):
         if self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
             self.threshold.fill_(scores.best_threshold())
         super().on_validation_epoch_end()
+
+    def figures(self, scores: MultilabelScores, title: str) -> Figures:
+        """Precision, recall and F1 by the threshold."""
+        threshold = float(self.threshold)
+        return {"threshold": partial(threshold_figure, *scores.found(), threshold, title)}
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
         """Micro F1 on the test set in a line: of always predicting the training set's most frequent

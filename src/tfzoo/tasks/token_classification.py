@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
 
 import torch
@@ -43,9 +44,10 @@ from tfzoo.data.words import (
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning import foreign
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
+from tfzoo.learning.task import Figures, LineFunction, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
+from tfzoo.plots.confusion import confusion_figure
 
 OUTSIDE = "O"
 """The label of a word that belongs to no span."""
@@ -178,29 +180,36 @@ class TokenData(LabelledText):
 
 
 class LabelCounts(Metric):
-    """The number of right, predicted and true spans of each kind, and of right words and all words,
-    over all processes.
+    """The number of right, predicted and true spans of each kind, of right words and all words, and
+    what became of spans, over all processes.
+
+    Of ``errors`` ``(kinds + 1, kinds + 2)``, a row is what true spans of a kind are: by the kind of
+    the predicted span of the same words; overlapped by predicted spans of other words; missed. The
+    last row is predicted spans that overlap no true one, by kind.
     """
 
     full_state_update = False
     spans: Tensor
     words: Tensor
+    errors: Tensor
 
     def __init__(self, kinds: Sequence[str]) -> None:
         super().__init__()
         self.number = {kind: k for k, kind in enumerate(kinds)}
-        shapes = {"spans": (len(kinds), 3), "words": (2,)}
+        c = len(kinds)
+        shapes = {"spans": (c, 3), "words": (2,), "errors": (c + 1, c + 2)}
         for name, shape in shapes.items():
             self.add_state(name, torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
 
-    def update(self, spans: Tensor, words: Tensor) -> None:
-        """Add the counts of texts, ``(b kinds 3), (b 2)``."""
+    def update(self, spans: Tensor, words: Tensor, errors: Tensor) -> None:
+        """Add the counts of texts, each with a first axis of texts."""
         self.spans += spans.sum(0)
         self.words += words.sum(0)
+        self.errors += errors.sum(0)
 
     def of(
         self, predicted: Sequence[str], true: Sequence[str]
-    ) -> tuple[list[list[int]], list[int]]:
+    ) -> tuple[list[list[int]], list[int], list[list[int]]]:
         """The counts of a text by the labels of its words."""
         found, wanted = spans_of(predicted), spans_of(true)
         counts = [[0, 0, 0] for _ in self.number]
@@ -208,11 +217,27 @@ class LabelCounts(Metric):
             for span in spans:
                 counts[self.number[span.label]][column] += 1
         right = sum(one == other for one, other in zip(predicted, true, strict=True))
-        return counts, [right, len(true)]
+        return counts, [right, len(true)], self._errors(found, wanted)
 
-    def compute(self) -> tuple[Tensor, Tensor]:
-        """``(kinds 3), (2)``"""
-        return self.spans, self.words
+    def _errors(self, found: Sequence[Span], wanted: Sequence[Span]) -> list[list[int]]:
+        c = len(self.number)
+        errors = [[0] * (c + 2) for _ in range(c + 1)]
+        by_place = {(span.start, span.end): span for span in found}
+        for span in wanted:
+            same = by_place.get((span.start, span.end))
+            if same is not None:
+                column = self.number[same.label]
+            else:
+                column = c if overlaps(span, found) else c + 1
+            errors[self.number[span.label]][column] += 1
+        for span in found:
+            if not overlaps(span, wanted):
+                errors[c][self.number[span.label]] += 1
+        return errors
+
+    def compute(self) -> tuple[Tensor, Tensor, Tensor]:
+        """``(kinds 3), (2), (kinds+1 kinds+2)``"""
+        return self.spans, self.words, self.errors
 
 
 class TokenScores(nn.Module, RowScores):
@@ -235,15 +260,15 @@ class TokenScores(nn.Module, RowScores):
         if not predicted:
             return
         counts = map(self.counts.of, predicted, true)
-        spans, words = map(self.counts.words.new_tensor, zip(*counts, strict=True))
-        self.record(spans.reshape(len(words), -1, 3), words)
+        spans, words, errors = map(self.counts.words.new_tensor, zip(*counts, strict=True))
+        self.record(spans.reshape(len(words), -1, 3), words, errors)
 
     def add(self, *columns: Tensor) -> None:
         self.counts.update(*columns)
 
     def compute(self) -> dict[str, Tensor]:
         """The scores, over all processes."""
-        spans, words = (counts.double() for counts in self.counts.compute())
+        spans, words, _ = (counts.double() for counts in self.counts.compute())
         right, predicted, true = spans.sum(0)
         kinds = spans[spans.sum(1) > 0]
         return {
@@ -254,6 +279,11 @@ class TokenScores(nn.Module, RowScores):
             "f1": f1(right, predicted, true),
             "macro_f1": f1(*kinds.T).mean() if len(kinds) else torch.zeros_like(right),
         }
+
+
+def overlaps(span: Span, others: Sequence[Span]) -> bool:
+    """Whether a span has a word of another one."""
+    return any(span.start < other.end and other.start < span.end for other in others)
 
 
 def f1(right: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
@@ -414,6 +444,13 @@ class TokenClassificationTask(TextTask):
         else:
             counts = [sum(k != NO_LABEL for k in row) for row in texts]
         return [[names[k] for k in row[:count]] for row, count in zip(best, counts, strict=True)]
+
+    def figures(self, scores: TokenScores, title: str) -> Figures:
+        """What became of the spans of each kind."""
+        kinds = [*scores.counts.number]
+        rows, columns = [*kinds, "(invented)"], [*kinds, "(other words)", "(missed)"]
+        errors = scores.counts.compute()[2]
+        return {"spans": partial(confusion_figure, errors, rows, title, predicted=columns)}
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
         """F1 on the test set in a line: of giving each word the label that it has most often in
