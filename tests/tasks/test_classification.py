@@ -406,7 +406,8 @@ def test_a_logger_that_takes_pictures_gets_them(
 
     monkeypatch.setattr(tfzoo.ClassificationTask, "on_test_epoch_end", with_album)
     trainer.test(task, datamodule=data, verbose=False)
-    assert album.pictures.keys() == {f"{name}/confusion" for name in data.test_names}
+    kinds = ("confusion", "calibration")
+    assert album.pictures.keys() == {f"{name}/{k}" for name in data.test_names for k in kinds}
     assert album.pictures["test/confusion"].ndim == 3
 
 
