@@ -3,25 +3,30 @@
     python -m benchmarks.architectures --write
 
 builds both from a small random configuration, copies the weights by the architecture's table, and
-writes the largest differences of logits, of gradients and of cached steps into
-docs/architectures.md, each divided by the largest value that was compared.
+writes the largest differences of logits, of gradients, of cached steps, and of the logits of what
+transformers loads of an imported model's export into docs/architectures.md, each divided by the
+largest value that was compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.func import functional_call
 
 import tfzoo
 from tfzoo.base.special_ids import OWN
+from tfzoo.exporting.transformers import config_of, tensors_of
 from tfzoo.models.architectures import architecture
 from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.testing.samples import randomize
@@ -192,6 +197,7 @@ class Differences:
     outputs: float
     gradients: float
     cached: float | None
+    exported: float
 
 
 def build(name: str) -> tuple[Any, Any]:
@@ -285,7 +291,27 @@ def compare(name: str) -> Differences:
         model.load_state_dict(convert_weights(name, model, peer.state_dict()))
         given = batch(model, padded=False)
         cached = difference(step_by_step(model, given), peer_outputs(peer, given))
-    return Differences(max(outputs), max(gradients), cached)
+    with TemporaryDirectory() as place:
+        peer.save_pretrained(place)
+        imported: Any = tfzoo.from_pretrained(place)
+    given = batch(imported, padded=False)
+    exported = difference(peer_outputs(loaded_export(imported), given), peer_outputs(peer, given))
+    return Differences(max(outputs), max(gradients), cached, exported)
+
+
+def loaded_export(model: Any) -> Any:
+    """What transformers loads of an exported model."""
+    name, config = config_of(model, [])
+    cls = getattr(transformers, config["architectures"][0])
+    with TemporaryDirectory() as place:
+        save_file(tensors_of(name, model), Path(place, "model.safetensors"), {"format": "pt"})
+        Path(place, "config.json").write_text(json.dumps(config), "utf-8")
+        eager = {"attn_implementation": "eager", "experts_implementation": "eager"}
+        peer, info = cls.from_pretrained(place, output_loading_info=True, **eager)
+    left = {key for one in info.values() for key in one if "pooler" not in key}  # FNet's is unused
+    if left:
+        raise ValueError(f"transformers did not load {left} of {name}")
+    return peer.eval()
 
 
 def flat(grads: tuple[Tensor | None, ...], parameters: Mapping[str, Tensor]) -> Tensor:
@@ -309,15 +335,15 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
 def table(measured: Mapping[str, Differences]) -> str:
     """Of Markdown."""
     rows = [
-        "| architecture | model | paper | outputs | gradients | cached |",
-        "|---|---|---|---|---|---|",
+        "| architecture | model | paper | outputs | gradients | cached | exported |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, one in measured.items():
         found = architecture(name)
         cached = "-" if one.cached is None else f"{one.cached:.0e}"
         rows.append(
             f"| `{name}` | `{found.model}` | {link(found.paper)} "
-            f"| {one.outputs:.0e} | {one.gradients:.0e} | {cached} |"
+            f"| {one.outputs:.0e} | {one.gradients:.0e} | {cached} | {one.exported:.0e} |"
         )
     return "\n".join(rows)
 

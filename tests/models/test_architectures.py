@@ -38,13 +38,14 @@ def test_every_architecture_is_compared_with_a_peer() -> None:
 
 @pytest.mark.parametrize("name", sorted(PEERS))
 def test_an_architecture_is_hugging_faces(name: str) -> None:
-    """Outputs and gradients with respect to the peer's parameters, padded and not; and one token at
-    a time with the cache.
+    """Outputs and gradients with respect to the peer's parameters, padded and not; one token at a
+    time with the cache; and what it loads of an export.
     """
     found, bound = compare(name), PEERS[name].bound
     assert found.outputs <= bound
     assert found.gradients <= bound
     assert found.cached is None or found.cached <= bound
+    assert found.exported <= bound
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])

@@ -8,6 +8,7 @@ a tensor that it would change, is refused.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -131,7 +132,8 @@ def tensors_of(name: str, model: Any) -> dict[str, Tensor]:
     for key, (said, parts) in taken.items():
         stacked = torch.stack([parts[index] for index in sorted(parts)])
         found[key] = undone(said, stacked, model).detach().cpu().contiguous().clone()
-    return found
+    saved_as = architecture(name).saved_as
+    return {saved_as.get(key, key): value for key, value in found.items()}
 
 
 def sizes(said: Mapping[str, Any], model: Any) -> dict[str, int]:
@@ -289,7 +291,9 @@ def local_and_global(options: Mapping[str, Any]) -> dict[str, Any]:
 def query_scale(options: Mapping[str, Any]) -> dict[str, Any]:
     """Gemma 2's divisor of scores."""
     width = options.get("head_dim") or options["dim"] // options["heads"]
-    return {"query_pre_attn_scalar": options["temperature"] ** 2 * width}
+    squared = options["temperature"] ** 2 * width
+    whole = round(squared)  # as theirs is; another temperature is refused when it is read back
+    return {"query_pre_attn_scalar": whole if math.isclose(squared, whole) else squared}
 
 
 def rotary_dim(options: Mapping[str, Any]) -> dict[str, Any]:

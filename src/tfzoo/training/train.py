@@ -150,6 +150,8 @@ class TrainingRun:
         self.resume_from = resume_from
         self.ended = "not started"
         self.test_scores: dict[str, float] = {}
+        self.at_start: dict[str, float] = {}
+        """Scores of the weights that training begins with, before its first step."""
         self.earlier = attempts(folder) if resume_from else []
         before = read_summary(folder).get("fit", {}) if resume_from else {}
         self.earlier_decoding_speed = before.get("decoded_per_second")
@@ -227,6 +229,10 @@ class TrainingRun:
             logger.log_hyperparams({**self.task.recipe, "versions": versions()})
         self.watchdog.start(self.trainer)
         try:
+            if self.config.start and not self.resume_from and self.trainer.limit_val_batches:
+                self.trainer.validate(self.task, datamodule=self.data, verbose=False)
+                found = self.trainer.callback_metrics.items()
+                self.at_start = {name: float(one) for name, one in found}
             self.trainer.fit(
                 self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
             )
@@ -329,6 +335,7 @@ class TrainingRun:
             "ended": self.ended,
             "attempts": self.attempts(self.ended),
             "scores": self.resume.scores,
+            **({"at_start": self.at_start} if self.at_start else {}),
             "untrained_loss": self.task.untrained_loss,
             "best": {str(self.best.monitor): float(best)} if best is not None else {},
             **self.throughput.counts(),
@@ -363,6 +370,11 @@ class TrainingRun:
         if "tokens_per_second" in section:
             rows.append(("tokens per second", f"{section['tokens_per_second']:,}"))
         best = section["best"].items()
+        rows += [
+            (f"{name} at the start", format_score(name, self.at_start[name]))
+            for name, _ in best
+            if name in self.at_start
+        ]
         rows += [(f"best {name}", format_score(name, value)) for name, value in best]
         if not section["scores"]:
             rows.append(

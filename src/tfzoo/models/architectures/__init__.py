@@ -10,7 +10,7 @@ A file has
   parameters each parameter of ``model`` is (:mod:`tfzoo.models.architectures.weights`);
 - ``config`` and ``classifier``: what a ``config.json`` of it says
   (:mod:`tfzoo.models.architectures.config`);
-- ``prefix``, ``copies``, ``zero``, ``unused``: what else is in a file of its weights
+- ``prefix``, ``copies``, ``saved_as``, ``zero``, ``unused``: what else is in a file of its weights
   (:mod:`tfzoo.models.architectures.tensors`).
 
 Sizes are left out: depth and widths are the user's.
@@ -46,6 +46,7 @@ class Architecture:
     classifier: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
+    saved_as: Mapping[str, str] = field(default_factory=dict)
     zero: Sequence[str] = ()
     unused: Sequence[str] = ()
     weights: Mapping[str, Any] | None = None

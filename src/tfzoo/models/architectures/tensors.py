@@ -7,6 +7,7 @@ bias of a norm. An architecture's file has, beside ``prefix``,
 
 - ``copies``: names under which a file may hold a tensor a second time, which is then equal, or
   alone;
+- ``saved_as``: names that ``save_pretrained`` writes in place of others;
 - ``zero``: tensors that tfzoo's model has no place for, and that are added: they must be 0;
 - ``unused``: patterns of tensors that change no output.
 """
@@ -50,7 +51,8 @@ class Tensors(Mapping[str, Tensor]):
     def in_file(self, name: str) -> str | None:
         """The name in the file of what the architecture calls ``name``; None: it has none."""
         copies = [one for one, original in self.architecture.copies.items() if original == name]
-        return next((other for one in (name, *copies) for other in self.others(one)), None)
+        saved = self.architecture.saved_as.get(name, name)
+        return next((other for one in (name, saved, *copies) for other in self.others(one)), None)
 
     def others(self, name: str) -> list[str]:
         """The names in the file by which one name may be meant."""
