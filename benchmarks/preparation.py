@@ -4,7 +4,9 @@
     python benchmarks/preparation.py --rows 1000000
 
 A row is a label and a sentence of 5 to 45 words, drawn by Zipf's law from a vocabulary of made-up
-ones, in a `.tsv`. Each line of the table is measured in a process of its own, one after the other:
+ones, in a `.tsv`. Each line of the table is measured in a process of its own, one after the other,
+and all of them again, `--repeats` times; the table has the medians, and how much more CPU time than
+`datasets` each takes in the same round (least and most behind it):
 
 - tfzoo: `ClassificationData(...).prepare_data()`: every check, `train` read, the labels found, ids
   written to the cache;
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,6 +35,8 @@ from typing import Any
 import numpy as np
 
 WORDS, CHUNK = 60_000, 4096
+SETTLED = 4.0
+"""Seconds after which tfzoo trusts the time of a file."""
 TOKENIZER = {"name": "bpe", "vocab_size": 8000}
 KINDS = ("training", "tfzoo", "again", "datasets", "datasets, library")
 HERE = Path(__file__)
@@ -132,60 +137,64 @@ def prepare(folder: Path, rows: int) -> Path:
     return folder / "train.tsv"
 
 
-def forget(folder: Path) -> None:
-    """Remove all that was prepared but the tokenizer."""
-    import shutil
+def forget(kind: str, folder: Path) -> None:
+    """Remove all that this line of the table must not find prepared."""
+    if kind.startswith("datasets"):
+        shutil.rmtree(folder / "theirs", ignore_errors=True)
+    elif kind != "again":
+        for entry in (folder / "cache/prepared").glob("*"):
+            if kind == "training" or not entry.name.startswith("tokenizer"):
+                shutil.rmtree(entry)
 
-    for entry in (folder / "cache/prepared").iterdir():
-        if not entry.name.startswith("tokenizer"):
-            shutil.rmtree(entry)
 
-
-def table(rows: int) -> list[str]:
+def table(rows: int, repeats: int) -> list[str]:
     """The lines of the table for so many rows."""
-    lines = []
+    figures: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         text = prepare(folder, rows)
+        time.sleep(SETTLED)
         size = text.stat().st_size / 1e6
-        environment = {
-            **os.environ,
-            "TFZOO_CACHE": f"{scratch}/cache",
-            "HF_HOME": f"{scratch}/hf",
-        }
-        for kind in KINDS:
-            if kind == "tfzoo":
-                forget(folder)
-            command = [sys.executable, str(HERE), "--measure", kind, str(text)]
-            result = subprocess.run(
-                command, env=environment, stdout=subprocess.PIPE, text=True, check=True
-            )
-            clock, cpu, memory = map(float, result.stdout.split())
-            lines.append(
-                f"| {rows:,} ({size:.0f} MB) | {kind} | {clock:.1f} s | {cpu:.1f} s "
-                f"| {rows / cpu:,.0f} | {size / cpu:.1f} | {memory:.0f} MiB |"
-            )
-            print(lines[-1], flush=True)
+        places = {"TFZOO_CACHE": f"{scratch}/cache", "HF_HOME": f"{scratch}/hf"}
+        for _ in range(repeats):
+            for kind in KINDS:
+                forget(kind, folder)
+                command = [sys.executable, str(HERE), "--measure", kind, str(text)]
+                result = subprocess.run(
+                    command, env=os.environ | places, stdout=subprocess.PIPE, text=True, check=True
+                )
+                figures[kind].append([*map(float, result.stdout.split())])
+                print(kind, result.stdout, flush=True)
+    lines = []
+    for kind, found in figures.items():
+        clock, cpu, memory = np.median(found, axis=0)
+        ratios = [one[1] / other[1] for one, other in zip(found, figures["datasets"], strict=True)]
+        low, middle, high = min(ratios), np.median(ratios), max(ratios)
+        lines.append(
+            f"| {rows:,} ({size:.0f} MB) | {kind} | {clock:.2f} s | {cpu:.2f} s "
+            f"| {rows / cpu:,.0f} | {size / cpu:.1f} | {memory:.0f} MiB "
+            f"| {middle:.2f} ({low:.2f} to {high:.2f}) |"
+        )
+        print(lines[-1], flush=True)
     return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--measure", nargs=2)
     options = parser.parse_args()
     if options.measure:
         measure(options.measure[0], Path(options.measure[1]))
         return
-    found = [line for rows in options.rows for line in table(rows)]
+    found = [line for rows in options.rows for line in table(rows, options.repeats)]
     if options.write:
         page = HERE.with_suffix(".md")
         before, _, _ = page.read_text("utf-8").partition("| rows |")
-        head = "| rows | | clock | CPU | rows/s of CPU | MB/s of CPU | memory |"
-        page.write_text(
-            "\n".join([before + head, "|---|---|---|---|---|---|---|", *found, ""]), "utf-8"
-        )
+        head = "| rows | | clock | CPU | rows/s of CPU | MB/s of CPU | memory | beside `datasets` |"
+        page.write_text("\n".join([before + head, "|---" * 8 + "|", *found, ""]), "utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from tfzoo.commands.main import main
     ("words", "message"),
     [
         ([], "RUN is missing: tfzoo serve"),
-        (["nothing"], "no run at nothing"),
         (["numbers.ckpt", "--port", "70000"], "--port 70000: a port is a number from 0 to 65535"),
         (["numbers.ckpt", "--max-texts", "0"], "--max-texts 0 must be above 0"),
         (["numbers.ckpt", "--max-seconds", "nan"], "--max-seconds nan must be above 0"),
@@ -36,6 +36,19 @@ def test_a_mistake_is_one_line(
         assert main(["serve", *(port if word == "TAKEN" else word for word in words)]) == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert message in said
+
+
+def test_a_run_that_does_not_exist_is_named_before_anything_is_loaded(
+    here: Path,  # noqa: F811
+) -> None:
+    code = """if True:
+        import sys
+        from tfzoo.commands.main import main
+        code = main(["serve", "nothing"])
+        print(code, "torch" in sys.modules, "multiprocessing" in sys.modules)"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["2", "False", "False"]
+    assert ran.stderr.splitlines() == ["tfzoo: no run at nothing. tfzoo fit RECIPE makes one"]
 
 
 def test_without_the_extra_it_says_what_to_install(

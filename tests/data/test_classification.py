@@ -8,6 +8,8 @@ import gzip
 import json
 import multiprocessing
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from tfzoo.data import prepare
 from tfzoo.data.classification import ClassificationData, Vocabulary
 from tfzoo.data.inference_batches import text_batches
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.table import Table
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
 
 TRAIN = [
@@ -216,7 +219,7 @@ def test_a_second_start_does_not_read_training_text_that_has_not_changed(
         patched.setattr(
             prepare,
             "read_split",
-            lambda text, name, wanted: None if name == "train" else read(text, name, wanted),
+            lambda text, name, *rest: None if name == "train" else read(text, name, *rest),
         )
         again = prepared(root=str(root))
         assert [batch.tokens.tolist() for batch in again.train_dataloader()] == first
@@ -225,6 +228,25 @@ def test_a_second_start_does_not_read_training_text_that_has_not_changed(
     write(root, "train.tsv", [*TRAIN, ("a", "")])
     with pytest.raises(BadData, match="line 38: no label"):
         prepared(root=str(root))
+
+
+def test_training_text_is_read_once_to_check_it_and_once_to_encode_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, "val.tsv", TEST)
+    prepared(root=str(root))  # trains the tokenizer
+    for entry in (cache.folder() / cache.SHELF).iterdir():
+        if not entry.name.startswith("tokenizer"):
+            shutil.rmtree(entry)
+    read, rows = list[str](), Table.__iter__
+
+    def counted(table: Table) -> Iterator[tuple[str, str]]:
+        read.append(table.path.name)
+        yield from rows(table)
+
+    monkeypatch.setattr(Table, "__iter__", counted)
+    prepared(root=str(root))
+    assert sorted(read) == ["test.tsv.gz", "train.tsv", "train.tsv", "val.tsv"]
 
 
 def test_a_built_in_data_set_is_generated_once() -> None:

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from tfzoo.base.registry import create, registry
-from tfzoo.data.prepare import encode_lines, generated, identity, train_tokenizer
+from tfzoo.data.prepare import (
+    Column,
+    SplitFingerprint,
+    encode_columns,
+    generated,
+    identity,
+    train_tokenizer,
+)
 from tfzoo.data.sets import listops
 from tfzoo.data.tokenizer import Tokenizer
 
@@ -86,7 +93,9 @@ def ids() -> list[int]:
     """The ids of one line, from the cache if it has them."""
     tokenizer: Tokenizer = train_tokenizer(["a"], "content", "edited", 1)
     made_by = identity("tokenizer", "edited")
-    return encode_lines(["a"], "content", tokenizer, made_by, "train", 1).ids.tolist()
+    read = SplitFingerprint(examples=1, source="content")
+    column = Column(0, tokenizer, made_by)
+    return encode_columns([("a", "")], read, [column], "train")[0].ids.tolist()
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ LITTLE = {
     "recurrent": ["--lengths", "32", "--pairs", "1"],
     "scaling": ["--measure"],
     "serve": ["--requests", "100"],
+    "serve_overhead": ["--rounds", "2", "--requests", "4", "--texts", "1"],
     "swap_transformers": ["bert"],
     "sweep_overhead": ["--steps", "5", "--jobs", "1"],
     "training_step": ["--dim", "64", "--layers", "1", "--pairs", "2"],
@@ -61,7 +62,7 @@ def test_every_benchmark_is_known() -> None:
 def test_a_benchmark_runs_and_prints_what_it_measured(name: str, tmp_path: Path) -> None:
     command = (
         [sys.executable, "-m", f"benchmarks.{name}"]
-        if name in ("faults", "gpu", "swap_transformers")
+        if name in ("faults", "gpu", "serve_overhead", "swap_transformers")
         else [sys.executable, str(ROOT / f"benchmarks/{name}.py")]
     )
     environment = {**os.environ, "TFZOO_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}

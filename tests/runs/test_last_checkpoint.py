@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from tfzoo import TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.runs.checkpoints import newest, read, unfit
 from tfzoo.training.checkpoint_io import AtomicCheckpointIO
+from tfzoo.training.last_checkpoint import LastCheckpoint
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -154,3 +157,27 @@ def test_a_stop_waits_until_the_step_is_over(
     assert code == {"SIGTERM": 75, "SIGINT": 130, "time": 0}[asked]
     assert {step for step, _ in saved} == {2}
     assert of_whole_steps(saved)
+
+
+def test_a_run_that_ends_after_its_last_checkpoint_goes_on_to_the_rows_of_one_that_did_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    short = "--trainer.max_steps", "2", "--trainer.log_every_n_steps", "1"
+
+    def rows() -> list[dict[str, str]]:
+        with (RUN / "metrics.csv").open(newline="") as stream:
+            found = [*csv.DictReader(stream)]
+        return [{key: row[key] for key in row if "per_second" not in key} for row in found]
+
+    def lost(self: LastCheckpoint, *args: Any) -> None:
+        raise OSError("the power is gone")
+
+    assert fit(*short) == 0
+    whole = rows()
+    shutil.rmtree(RUN)
+    with monkeypatch.context() as patched:
+        patched.setattr(LastCheckpoint, "on_train_epoch_end", lost)
+        assert fit(*short) == 1
+    assert read(LAST)["global_step"] == 2
+    assert fit(*short) == 0
+    assert rows() == whole

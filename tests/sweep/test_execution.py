@@ -132,11 +132,13 @@ def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
     assert execution.execute(run, plan) == ends
     if ends == "failed":
         assert reason(run) == (
-            "diverged: train/loss is 2.31 at the end, no better than that of an untrained model "
+            "diverged: train/loss is 2.31 after 4 steps, no better than that of an untrained model "
             "(2.3)"
         )
         assert start.print_outcome(plan, [run], []) == 0, "which is a result"
-        assert "0 of 1 runs completed, 0 failed, 1 diverged; " in capsys.readouterr().out
+        said = capsys.readouterr()
+        assert "0 of 1 runs completed, 0 failed, 1 diverged; " in said.out
+        assert "Every run diverged: train for more steps" in said.err
         assert runs_csv.outcome(run.folder, {}) == (
             "diverged",
             reason(run).removeprefix("diverged: "),

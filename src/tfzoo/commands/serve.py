@@ -10,6 +10,7 @@ from typing import Any
 from tfzoo.base.terminal import notify, print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
+from tfzoo.runs.folder import check_exists
 from tfzoo.serving.limits import Limits
 
 LIMITS = {
@@ -67,6 +68,7 @@ def serve_run(run: str, host: str, port: int, load_run: Callable[[], Any], limit
     Raises:
         TfzooError: no such run or device; the address is taken; FastAPI is not installed.
     """
+    check_exists(run)
     if not 0 <= port < 2**16:
         raise TfzooError(f"--port {port}: a port is a number from 0 to 65535")
     try:

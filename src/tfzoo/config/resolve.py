@@ -123,6 +123,8 @@ def call_constructors(
                     task.check_model(made[name])
                 elif check := getattr(made[name], "check_model", None):
                     check(made["model"])
+                if name == "optim":
+                    task.check_optim(made[name])
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             message = " ".join(str(error).split())[:300]
             raise BadRecipe(f"{where}: {message}") from None

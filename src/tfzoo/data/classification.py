@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
-from tfzoo.data.classification_batch import ClassificationBatch, LabelEncoder, Vocabulary
-from tfzoo.data.encoded import Integers
+from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
+from tfzoo.data.encoded import Encoded, Integers
 from tfzoo.data.labelled_text import LabelledText
-from tfzoo.data.labels import label_error, labels_of
-from tfzoo.data.prepare import Examples, SplitFingerprint, encode_lines
+from tfzoo.data.labels import check_classes
 from tfzoo.errors import listing
 
 __all__ = ["ClassificationBatch", "ClassificationData", "Vocabulary"]
@@ -38,18 +37,17 @@ class ClassificationData(LabelledText):
         """The size of each split, and the labels."""
         return f"{super().describe()}\n{len(self.labels):,} labels: {listing(self.labels)}"
 
-    def labels_in(self, splits: Mapping[str, Examples], content: str) -> list[str]:
-        """The labels of training, with those that only the held-out part has."""
-        return labels_of(splits, content)
+    def labels_of(self, cell: str) -> list[str]:
+        """The cell itself."""
+        return [cell]
 
-    def encode_labels(self, name: str, read: SplitFingerprint) -> Integers:
-        """The class of each example of a split."""
-        rows, encoder = self.splits[name], LabelEncoder(self.labels)
-        labels = (label for _, label in rows)
-        try:
-            return encode_lines(labels, read.target, encoder, "labels", name, read.examples).ids
-        except KeyError:
-            raise label_error(rows, self.labels, name) from None
+    def check_labels(self, labels: Sequence[str]) -> None:
+        """Raise BadData unless these can be classes."""
+        check_classes(labels, {name: self.splits[name] for name in ("train", "val")})
+
+    def classes(self, labels: Encoded) -> Integers:
+        """The class of each example."""
+        return labels.ids
 
     def _remarks(self) -> list[str]:
         remarks = super()._remarks()

@@ -4,7 +4,7 @@ labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -198,18 +198,26 @@ class Vocabulary:
         return cls(tokenizer, list(state["labels"]), state["tokenizer"], texts)
 
 
+class UnknownLabel(ValueError):
+    """A label that has no number."""
+
+
 class LabelEncoder:
-    """Labels to classes, in the form of a tokenizer, so that classes are cached like token ids.
+    """The numbers of the labels in a cell, in the form of a tokenizer, so that they are cached like
+    token ids. ``labels_of`` finds the labels.
 
     Raises (while encoding):
-        KeyError: an unknown label.
+        UnknownLabel: it is none of ``labels``.
     """
 
-    def __init__(self, labels: Sequence[str]) -> None:
-        self.known = {label: [k] for k, label in enumerate(labels)}
+    def __init__(self, labels: Sequence[str], labels_of: Callable[[str], Iterable[str]]) -> None:
+        self.number, self.labels_of = {label: k for k, label in enumerate(labels)}, labels_of
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [self.known[text] for text in texts]
+        try:
+            return [[self.number[label] for label in self.labels_of(cell)] for cell in texts]
+        except KeyError as error:
+            raise UnknownLabel(*error.args) from None
 
     def state(self) -> str:
-        return "\n".join(self.known)
+        return "\n".join(self.number)

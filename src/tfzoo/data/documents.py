@@ -25,8 +25,9 @@ from tfzoo.data.inference_batches import OnTruncated, encoded, warn_truncated
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import checked_lines, epoch_of
 from tfzoo.data.prepare import (
+    Column,
     SplitFingerprint,
-    encode_lines,
+    encode_columns,
     fingerprint_split,
     identity,
     train_tokenizer,
@@ -332,9 +333,9 @@ class DocumentText(SingleTexts):
 
     def _encode(self, name: str, held: list[str], read: SplitFingerprint) -> Any:
         """The ids of a split."""
-        tokenizer, made_by = self.vocabulary.tokenizer, identity("tokenizer", self.vocabulary.spec)
-        texts = (text for text, _ in self.splits[name])
-        ids = encode_lines(texts, read.source, tokenizer, made_by, name, read.examples)
+        made_by = identity("tokenizer", self.vocabulary.spec)
+        texts = Column(0, self.vocabulary.tokenizer, made_by)
+        [ids] = encode_columns(self.splits[name], read, [texts], name)
         return self.items_of(name, ids, held)
 
     def items_of(self, name: str, ids: Sentences, held: list[str]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
@@ -11,13 +11,19 @@ from numpy.typing import NDArray
 from tfzoo.base.values import Single, check_range
 from tfzoo.data.classification_batch import (
     ClassificationDataset,
+    LabelEncoder,
+    UnknownLabel,
     Vocabulary,
 )
+from tfzoo.data.encoded import Encoded
+from tfzoo.data.labels import label_error
 from tfzoo.data.pairs import TAB, Pair, names_of, parts
 from tfzoo.data.prepare import (
-    Examples,
+    CellLabels,
+    Column,
+    Encoder,
     SplitFingerprint,
-    encode_lines,
+    encode_columns,
     fingerprint_split,
     identity,
     train_tokenizer,
@@ -42,8 +48,8 @@ class LabelledKeywords(TextKeywords, total=False):
 
 
 class LabelledText(SingleTexts):
-    """Batches of texts, each with a label. A subclass says what a label is: :meth:`labels_in`,
-    :meth:`encode_labels`.
+    """Batches of texts, each with a label. A subclass says what the labels in a cell are
+    (:meth:`labels_of`, :meth:`check_labels`) and what batches have of them (:meth:`classes`).
 
     The text is one of
 
@@ -116,8 +122,9 @@ class LabelledText(SingleTexts):
                 )
         held = {name: list(rows) for name, rows in self.splits.items() if name != "train"}
         tested = frozenset(text for name in self.test_names for text, _ in held[name])
-        read = {"train": fingerprint_split(self.splits["train"], "train", tested)}
-        read |= {name: fingerprint_split(rows, name) for name, rows in held.items()}
+        cells = CellLabels(self.labels_of, self.labels_name)
+        read = {"train": fingerprint_split(self.splits["train"], "train", tested, cells)}
+        read |= {name: fingerprint_split(rows, name, labels=cells) for name, rows in held.items()}
         self.content = f"{read['train'].source} {read['train'].target}"
         self.carriage_returns = {name: one.carriage_returns for name, one in read.items()}
         held_out = {text for text, _ in held["val"]} if self.holds_out else set()
@@ -125,7 +132,13 @@ class LabelledText(SingleTexts):
         if self._vocabulary is None:
             self._vocabulary = self._new_vocabulary(read)
         self._check_pairs(self._vocabulary)
-        sets = {name: self._encode(name, held.get(name, []), read[name]) for name in self.splits}
+        sets, columns = {}, self._columns(self._vocabulary)
+        for name, rows in self.splits.items():
+            try:
+                found = encode_columns(held.get(name, rows), read[name], columns, name)
+            except UnknownLabel:
+                raise self._label_error(name) from None
+            sets[name] = self._set(name, held.get(name, []), found)
         self._filter(sets)
         self.sets = sets
 
@@ -146,11 +159,9 @@ class LabelledText(SingleTexts):
             content, count = f"{content} pairs", 2 * count
             lines = (text for pair in lines for text in parts(pair))
         tokenizer = train_tokenizer(lines, content, self.tokenizer, count)
-        named = ("train", "val") if self.holds_out else ("train",)
-        labels = self.labels_in(
-            {name: self.splits[name] for name in named},
-            " ".join(read[name].target for name in named),
-        )
+        found = read["train"].labels | (read["val"].labels if self.holds_out else set())
+        labels = sorted(label for label in found if label.strip())
+        self.check_labels(labels)
         return Vocabulary(tokenizer, labels, self.tokenizer, names)
 
     def _separate_unseen(
@@ -169,36 +180,58 @@ class LabelledText(SingleTexts):
                 read[unseen] = fingerprint_split(new, unseen)
                 self.overlap[unseen] = 0
 
-    def _encode(
-        self, name: str, held: list[tuple[str, str]], read: SplitFingerprint
+    def _columns(self, vocabulary: Vocabulary) -> list[Column]:
+        """What is encoded of each row."""
+        made_by = identity("tokenizer", vocabulary.spec)
+        labels = self.label_encoder(vocabulary.labels)
+        return [Column(0, vocabulary.encoder, made_by), Column(1, labels, self.labels_name)]
+
+    def _set(
+        self, name: str, held: list[tuple[str, str]], columns: Sequence[Encoded]
     ) -> ClassificationDataset:
-        """The ids and the classes of a split."""
-        rows = self.splits[name]
-        made_by, texts = identity("tokenizer", self.vocabulary.spec), (text for text, _ in rows)
-        vocabulary, special = self.vocabulary, self.vocabulary.special
-        ids = encode_lines(texts, read.source, vocabulary.encoder, made_by, name, read.examples)
-        p = self.token_dropout if name == "train" else 0.0
+        """A split, of its encoded columns."""
+        ids, labels = columns
         return ClassificationDataset(
             ids,
-            self.encode_labels(name, read),
+            self.classes(labels),
             np.arange(len(ids)),
             self.max_length,
-            special,
+            self.vocabulary.special,
             [text for text, _ in held],
-            TokenDropout(p, self.seed, special) if p else None,
-            pairs=vocabulary.pairs,
+            self._dropout(name),
+            pairs=self.vocabulary.pairs,
         )
 
-    def labels_in(self, splits: Mapping[str, Examples], content: str) -> list[str]:
-        """The labels to which the vocabulary gives numbers; [] where labels are no names.
-        ``splits`` are training and the part of it that is held out, whose labels have the hash
-        ``content``.
-        """
-        return []
+    def _dropout(self, name: str) -> TokenDropout | None:
+        """What replaces tokens of a split, if anything does."""
+        p = self.token_dropout if name == "train" else 0.0
+        return TokenDropout(p, self.seed, self.vocabulary.special) if p else None
 
-    def encode_labels(self, name: str, read: SplitFingerprint) -> NDArray[Any]:
-        """The label of each example of a split, as a number."""
+    @property
+    def labels_name(self) -> str:
+        """Names what :meth:`labels_of` and the encoder of labels do, in keys of the cache."""
+        return type(self).__qualname__
+
+    def labels_of(self, cell: str) -> Iterable[str]:
+        """The labels in a cell to which the vocabulary gives numbers; none where labels are no
+        names.
+        """
+        return ()
+
+    def check_labels(self, labels: Sequence[str]) -> None:
+        """Raise BadData if these, all of training and of what is held out of it, are not enough."""
+
+    def label_encoder(self, labels: Sequence[str]) -> Encoder:
+        """Turns cells into numbers, of which the vocabulary has given one to each label."""
+        return LabelEncoder(labels, self.labels_of)
+
+    def classes(self, labels: Encoded) -> NDArray[Any]:
+        """What batches have of the encoded labels of a split."""
         raise NotImplementedError
+
+    def _label_error(self, name: str) -> BadData:
+        """The error for the first label of a split that cannot be encoded."""
+        return label_error(self.splits[name], self.labels_of, self.vocabulary.labels, name)
 
     def _filter(self, sets: Mapping[str, ClassificationDataset]) -> None:
         """Leave sequences without a token out of training, and count those that are cut."""

@@ -1,11 +1,11 @@
-"""The labels of a classification data set."""
+"""Checks of the labels of a data set."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tfzoo.data.prepare import Examples, distinct, location
+from tfzoo.data.prepare import Examples, location
 from tfzoo.errors import BadData, listing
 
 MOST_NUMBERS = 20
@@ -14,15 +14,13 @@ MOST_NUMBERS = 20
 NUMBER = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
-def labels_of(splits: Mapping[str, Examples], content: str) -> list[str]:
-    """The labels of some splits, sorted. ``content`` is a hash of their label columns.
+def check_classes(labels: Sequence[str], splits: Mapping[str, Examples]) -> None:
+    """Check that the labels of some splits can be classes.
 
     Raises:
         BadData: fewer than two labels, one with spaces around it or a line break inside, or numbers
             with fractions that are too many to be classes.
     """
-    rows = (row for split in splits.values() for row in split)
-    labels = [label for label in distinct((label for _, label in rows), content) if label.strip()]
     for label in labels:
         if label != label.strip() or len(label.splitlines()) > 1:
             raise BadData(
@@ -38,7 +36,6 @@ def labels_of(splits: Mapping[str, Examples], content: str) -> list[str]:
             f"{getattr(splits['train'], 'path', 'train')}: the labels are {len(labels):,} numbers "
             "with fractions; set task: regression, or turn ranges of numbers into classes"
         )
-    return labels
 
 
 def _first(splits: Mapping[str, Examples], label: str) -> str:
@@ -51,20 +48,10 @@ def _first(splits: Mapping[str, Examples], label: str) -> str:
     )
 
 
-def one_label(cell: str) -> list[str]:
-    """The label that a cell is."""
-    return [cell]
-
-
 def label_error(
-    rows: Examples,
-    labels: Sequence[str],
-    name: str,
-    labels_of: Callable[[str], list[str]] = one_label,
+    rows: Examples, labels_of: Callable[[str], Iterable[str]], labels: Sequence[str], name: str
 ) -> BadData:
-    """The error for the first row of a split with a label that is none of ``labels``; ``labels_of``
-    gives those of a cell.
-    """
+    """The error for the first label in a split that is none of ``labels``."""
     known = set(labels)
     row, label = next(
         (row, label)

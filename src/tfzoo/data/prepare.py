@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from typing import Protocol, TypeVar
 
 from tfzoo.base import cache
@@ -28,7 +29,7 @@ Examples = Iterable[tuple[str, str]]
 several times.
 """
 
-FORMAT = "4"
+FORMAT = "5"
 """The version of the files in the cache. Entries of another version are not used."""
 
 CHUNK = 4096
@@ -45,13 +46,32 @@ class Encoder(Protocol):
         """What it has learned, as text."""
 
 
+@dataclass(frozen=True)
+class Column:
+    """How a column of a split becomes ids: ``side`` is 0 for the sources and 1 for the targets,
+    ``made_by`` the :func:`identity` of the encoder.
+    """
+
+    side: int
+    encoder: Encoder
+    made_by: str
+
+
+@dataclass(frozen=True)
+class CellLabels:
+    """The labels in a cell, ``of(cell)``. Functions that find others have other names."""
+
+    of: Callable[[str], Iterable[str]]
+    name: str
+
+
 @dataclass
 class SplitFingerprint:
     """What one pass over a split finds out.
 
     ``source`` and ``target`` are hashes of the two columns, ``examples`` the number of rows,
-    ``carriage_returns`` the number of cells with a carriage return inside, and ``known`` those of
-    the wanted sources that the split has.
+    ``carriage_returns`` the number of cells with a carriage return inside, ``known`` those of
+    the wanted sources that the split has, and ``labels`` the different labels of its targets.
     """
 
     examples: int = 0
@@ -59,30 +79,41 @@ class SplitFingerprint:
     source: str = ""
     target: str = ""
     known: set[str] = field(default_factory=set)
+    labels: set[str] = field(default_factory=set)
 
 
 def fingerprint_split(
-    rows: Examples, name: str, wanted: frozenset[str] = frozenset()
+    rows: Examples,
+    name: str,
+    wanted: frozenset[str] = frozenset(),
+    labels: CellLabels | None = None,
 ) -> SplitFingerprint:
     """The fingerprint of a split. If its files have not changed since they were last read to the
     end, it comes from the cache; else from :func:`read_split`.
     """
     state = rows.stat_fingerprint() if hasattr(rows, "stat_fingerprint") else None
     if not state:
-        return read_split(rows, name, wanted)
-    key = cache.key(FORMAT, state, code_fingerprint(type(rows)), *sorted(wanted))
+        return read_split(rows, name, wanted, labels)
+    split = labels.name if labels else ""
+    key = cache.key(FORMAT, state, code_fingerprint(type(rows)), split, *sorted(wanted))
     path = cache.entry("fingerprint", key)
     if cache.is_whole(path):
         found = json.loads((path / "fingerprint").read_text("utf-8"))
-        return SplitFingerprint(**{**found, "known": set(found["known"])})
-    result = read_split(rows, name, wanted)
+        sets = {field: set(found[field]) for field in ("known", "labels")}
+        return SplitFingerprint(**{**found, **sets})
+    result = read_split(rows, name, wanted, labels)
     with cache.filling(path) as folder:
-        text = json.dumps({**vars(result), "known": sorted(result.known)})
+        text = json.dumps(vars(result), default=sorted)
         (folder / "fingerprint").write_text(text, "utf-8")
     return result
 
 
-def read_split(rows: Examples, name: str, wanted: frozenset[str] = frozenset()) -> SplitFingerprint:
+def read_split(
+    rows: Examples,
+    name: str,
+    wanted: frozenset[str] = frozenset(),
+    labels: CellLabels | None = None,
+) -> SplitFingerprint:
     """Read a split once to its end, so that every error in it is found now.
 
     Raises:
@@ -102,6 +133,9 @@ def read_split(rows: Examples, name: str, wanted: frozenset[str] = frozenset()) 
         result.examples += len(chunk)
         if wanted:
             result.known.update(wanted.intersection(source for source, _ in chunk))
+        if labels:
+            cells = {target for _, target in chunk}
+            result.labels.update(chain.from_iterable(map(labels.of, cells)))
     if result.examples == 0:
         raise BadData(f"{name}: no text")
     result.source, result.target = (digest.hexdigest() for digest in digests)
@@ -147,42 +181,46 @@ def identity(kind: str, spec: Spec) -> str:
     return json.dumps([*names, options, code_fingerprint(entry.cls)], sort_keys=True)
 
 
-def encode_split(
-    rows: Examples, read: SplitFingerprint, tokenizers: TokenizerPair, name: str
-) -> tuple[Encoded, Encoded]:
-    """The ids of both sides of a split."""
-    made_by = identity("tokenizer", tokenizers.spec)
-    sources, targets = (line for line, _ in rows), (line for _, line in rows)
-    return (
-        encode_lines(sources, read.source, tokenizers.source, made_by, name, read.examples),
-        encode_lines(targets, read.target, tokenizers.target, made_by, name, read.examples),
-    )
-
-
-def encode_lines(
-    lines: Iterable[str], content: str, encoder: Encoder, made_by: str, name: str, count: int
-) -> Encoded:
-    """The ids of ``count`` lines, whose hash is ``content``. A line of spaces alone has no ids.
-
-    ``made_by`` is the :func:`identity` of the encoder.
+def encode_columns(
+    rows: Examples, read: SplitFingerprint, columns: Sequence[Column], name: str
+) -> list[Encoded]:
+    """The ids of some columns of a split. What is not in the cache is made in one pass over the
+    rows. A cell of spaces alone is encoded as an empty one.
 
     Raises:
-        BadData: there are not ``count`` lines (a file changes while it is read).
+        BadData: the split has not as many rows as before (a file changes while it is read).
     """
-    path = cache.entry("ids", cache.key(FORMAT, content, made_by, encoder.state()))
-    if cache.is_whole(path):
-        return Encoded(path / "sentences")
-    with cache.filling(path) as folder:
-        writer = Writer(folder / "sentences")
-        for chunk in chunks(watched(lines, f"tokenizing {name}", count)):
-            writer.add(encoder.encode([line if line.strip() else "" for line in chunk]))
-        writer.close()
-        if writer.sentences != count:
-            raise BadData(
-                f"{name}: {writer.sentences:,} lines now, {count:,} lines a moment ago; "
-                "do not change the files while they are read"
+    contents = read.source, read.target
+    paths = [
+        cache.entry("ids", cache.key(FORMAT, contents[one.side], one.made_by, one.encoder.state()))
+        for one in columns
+    ]
+    missing = {
+        path: one for path, one in zip(paths, columns, strict=True) if not cache.is_whole(path)
+    }
+    if missing:
+        with ExitStack() as stack:
+            folders = [stack.enter_context(cache.filling(path)) for path in missing]
+            writers = [Writer(folder / "sentences") for folder in folders]
+            encode_rows(
+                watched(rows, f"tokenizing {name}", read.examples), missing.values(), writers
             )
-    return Encoded(path / "sentences")
+            if writers[0].sentences != read.examples:
+                raise BadData(
+                    f"{name}: {writers[0].sentences:,} lines now, {read.examples:,} lines a moment "
+                    "ago; do not change the files while they are read"
+                )
+    return [Encoded(path / "sentences") for path in paths]
+
+
+def encode_rows(rows: Examples, columns: Iterable[Column], writers: Sequence[Writer]) -> None:
+    """Write the ids of some columns of all rows, each to its writer, and close these."""
+    for chunk in chunks(rows):
+        for column, writer in zip(columns, writers, strict=True):
+            cells = [row[column.side] for row in chunk]
+            writer.add(column.encoder.encode([cell if cell.strip() else "" for cell in cells]))
+    for writer in writers:
+        writer.close()
 
 
 def generated(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
@@ -197,18 +235,6 @@ def generated(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Tabl
             (folder / "names").write_text(json.dumps(list(splits)), "utf-8")
     names = json.loads((path / "names").read_text("utf-8"))
     return {name: Table(path / f"{name}.tsv", columns) for name in names}
-
-
-def distinct(lines: Iterable[str], content: str) -> list[str]:
-    """The different lines among these, whose hash is ``content``; sorted."""
-    path = cache.entry("distinct", cache.key(FORMAT, content))
-    if cache.is_whole(path):
-        kept: list[str] = json.loads((path / "lines").read_text("utf-8"))
-        return kept
-    found = sorted(set(lines))
-    with cache.filling(path) as folder:
-        (folder / "lines").write_text(json.dumps(found, ensure_ascii=False), "utf-8")
-    return found
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:

@@ -8,7 +8,14 @@ from tfzoo.base.registry import DatasetSpec, TokenizerSpec
 from tfzoo.data.lines import LIMITS, Limits
 from tfzoo.data.module import TextData
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset
-from tfzoo.data.prepare import Examples, encode_split, fingerprint_split, train_tokenizers
+from tfzoo.data.prepare import (
+    Column,
+    Examples,
+    encode_columns,
+    fingerprint_split,
+    identity,
+    train_tokenizers,
+)
 from tfzoo.data.rows import Split
 from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
@@ -154,11 +161,15 @@ class TranslationData(TextData):
             self._tokenizers = train_tokenizers(
                 self.splits["train"], read["train"], self.direction, self.tokenizer, self.joint
             )
-        special = self._tokenizers.special
+        special, made_by = self._tokenizers.special, identity("tokenizer", self._tokenizers.spec)
+        columns = [
+            Column(side, tokenizer, made_by)
+            for side, tokenizer in enumerate((self._tokenizers.source, self._tokenizers.target))
+        ]
         dropout = TokenDropout(self.token_dropout, self.seed, special)
         sets = {}
         for name, rows in self.splits.items():
-            source, target = encode_split(rows, read[name], self._tokenizers, name)
+            source, target = encode_columns(held.get(name, rows), read[name], columns, name)
             sets[name] = ParallelDataset(
                 source,
                 target,

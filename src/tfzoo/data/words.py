@@ -69,23 +69,6 @@ class WordLengths(WordEncoder):
         return f"lengths, {super().state()}"
 
 
-class LabelsEncoder:
-    """The labels of the words of a text as numbers.
-
-    Raises (while encoding):
-        KeyError: an unknown label.
-    """
-
-    def __init__(self, labels: Sequence[str]) -> None:
-        self.number = {label: k for k, label in enumerate(labels)}
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [[self.number[label] for label in words_of(text)] for text in texts]
-
-    def state(self) -> str:
-        return "\n".join(self.number)
-
-
 @dataclass
 class WordBatch(ClassificationBatch):
     """A batch of texts whose words have labels.

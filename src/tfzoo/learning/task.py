@@ -154,6 +154,8 @@ class Task(L.LightningModule):
     """What the command does, in a few words."""
     Answer: ClassVar[type]
     """The dataclass of what ``tfzoo serve`` answers to one text."""
+    smooths_labels: ClassVar[bool] = True
+    """Whether its loss reads ``optim.label_smoothing``; if not, a user's value is refused."""
     pipeline_tag: ClassVar[str] = "other"
     """The Hub's name of the task."""
 
@@ -210,6 +212,7 @@ class Task(L.LightningModule):
         self.model = model
         self.tokenizer = tokenizer
         self.optim, self.compute = optim or Optim(), compute or Compute()
+        self.check_optim(self.optim)
         self.seed = seed
         try:
             derived = self.model_arguments(tokenizer)
@@ -315,6 +318,15 @@ class Task(L.LightningModule):
     @classmethod
     def check_model(cls, model: Any) -> None:
         """Check a model of the class ``Model``, as soon as a recipe is read; raise a BadOption."""
+
+    @classmethod
+    def check_optim(cls, optim: Optim) -> None:
+        """Check the section ``optim``, as soon as a recipe is read; raise a BadOption."""
+        if optim.label_smoothing and not cls.smooths_labels:
+            raise BadOption(
+                f"optim.label_smoothing: task {cls.entry.name!r} does not choose among classes, "
+                "so there is nothing to smooth; leave it out"
+            )
 
     def max_positions(self) -> tuple[int | None, int | None]:
         """The maximum number of source tokens and of target tokens; None: any number."""

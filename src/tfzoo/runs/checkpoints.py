@@ -14,7 +14,7 @@ import torch
 from tfzoo.base import bounded_files
 from tfzoo.errors import BadRun, listing
 from tfzoo.runs import bounds, hub, pretrained, sharded_files
-from tfzoo.runs.folder import similar_runs
+from tfzoo.runs.folder import check_exists, similar_runs
 
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
@@ -44,12 +44,10 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
     inside = path / FOLDER if (path / FOLDER).is_dir() else path
     files = sorted(filter(is_checkpoint, inside.glob("*.ckpt")))
     if not files:
-        others = ", ".join(similar_runs(path / "x" if path.exists() else path))
-        if path.exists():
-            none = f"{run} holds no checkpoint: its training has written none"
-            raise BadRun(f"{none}. Runs: {others}" if others else none)
-        there = f"Runs there are: {others}" if others else "tfzoo fit RECIPE makes one"
-        raise BadRun(f"no run at {run}. {there}")
+        check_exists(path)
+        others = ", ".join(similar_runs(path / "x"))
+        none = f"{run} holds no checkpoint: its training has written none"
+        raise BadRun(f"{none}. Runs: {others}" if others else none)
     last = [file for file in files if file.name == LAST]
     best = [file for file in files if file.name != LAST]
     if prefer == "last" and last:

@@ -25,6 +25,8 @@ from tfzoo.runs.files import remove_leftovers, replace_text
 from tfzoo.runs.lock import LOCK, LOCK_OWNER, holding
 
 RUNS = Path("runs")
+SCHEME = "hf://"
+"""What the address of a run on the Hub begins with."""
 CONFIG, SUMMARY = "config.yaml", "summary.json"
 SHARED = "TFZOO_RUN_FOLDER"
 """The environment variable in which the first process passes the folder to processes that Lightning
@@ -145,6 +147,19 @@ def similar_runs(run: str | Path) -> list[str]:
         key=lambda path: -path.stat().st_mtime,
     )
     return [str(path) for path in found[:5]]
+
+
+def check_exists(run: str | Path) -> None:
+    """Check that a run is there, whatever it is; of one at an address of the Hub nothing is known.
+
+    Raises:
+        BadRun: there is nothing; the message names runs that are there.
+    """
+    path = Path(run).expanduser()
+    if not str(run).startswith(SCHEME) and not path.exists():
+        others = ", ".join(similar_runs(path))
+        there = f"Runs there are: {others}" if others else "tfzoo fit RECIPE makes one"
+        raise BadRun(f"no run at {run}. {there}")
 
 
 def write_config(folder: Path, recipe: Mapping[str, Any]) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 from tfzoo.base import cache
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import pretrained
+from tfzoo.runs.folder import SCHEME
 
-SCHEME = "hf://"
 ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 WRITTEN = [pretrained.WEIGHTS, pretrained.CONFIG, pretrained.CARD, "tokenizer*.json"]
 """The files of an exported folder."""

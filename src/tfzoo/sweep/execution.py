@@ -245,11 +245,12 @@ def failure_reason(run: Run, plan: Plan, code: int) -> str:
     if not math.isfinite(state.score(run.folder, metric)):
         measured = metric in state.scores(run.folder)
         return f"{DIVERGED}{metric} is not finite" if measured else f"it measured no {metric}"
-    untrained = read_summary(run.folder).get("fit", {}).get("untrained_loss")
+    fit = read_summary(run.folder).get("fit", {})
+    untrained = fit.get("untrained_loss")
     if untrained is not None and (loss := last_loss(run.folder)) >= untrained:
         return (
-            f"{DIVERGED}train/loss is {loss:.3g} at the end, no better than that of an untrained "
-            f"model ({untrained:.3g})"
+            f"{DIVERGED}train/loss is {loss:.3g} after {fit['steps']:,} steps, no better than that "
+            f"of an untrained model ({untrained:.3g})"
         )
     return ""
 

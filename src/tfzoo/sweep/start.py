@@ -154,6 +154,8 @@ def print_outcome(made: Plan, runs: list[Run], arguments: list[str]) -> int:
         f"{completed} of {len(runs)} runs completed, {len(failed)} failed{others}; "
         f"{refused} of {len(made.cells)} cells refused"
     )
+    if diverged and diverged == len(runs):
+        notify("Every run diverged: train for more steps, or with a lower learning rate")
     for run, reason in reasons:
         print_result(f"  {run.name}: {reason} ({relative_path(run.folder)})")
     if failed:

@@ -26,10 +26,9 @@ from torchmetrics.functional.classification import (
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
+from tfzoo.data.encoded import Encoded
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
-from tfzoo.data.labels import label_error
-from tfzoo.data.prepare import Examples, SplitFingerprint, distinct, encode_lines
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning.resampling import RowScores
@@ -76,30 +75,23 @@ class MultilabelData(LabelledText):
         labels, each = self.vocabulary.labels, train.labels[train.rows].sum(1).mean()
         return f"{super().describe()}\n{len(labels):,} labels, {each:.2g} a text: {listing(labels)}"
 
-    def labels_in(self, splits: Mapping[str, Examples], content: str) -> list[str]:
-        """The labels of training, with those that only the held-out part has."""
-        cells = (cell for rows in splits.values() for _, cell in rows)
-        every = (label for cell in cells for label in labels_of_cell(cell, self.label_delimiter))
-        found = distinct(every, f"{content} labels by {self.label_delimiter!r}")
-        if not found:
-            raise BadData("train: no example has a label")
-        return found
+    @property
+    def labels_name(self) -> str:
+        return f"{super().labels_name} {self.label_delimiter!r}"
 
-    def encode_labels(self, name: str, read: SplitFingerprint) -> NDArray[np.bool_]:
-        """Whether each example of a split has each label: ``(examples, labels)``."""
-        encoder = LabelSetEncoder(self.vocabulary.labels, self.label_delimiter)
-        cells = (cell for _, cell in self.splits[name])
-        try:
-            found = encode_lines(cells, read.target, encoder, "label sets", name, read.examples)
-        except KeyError:
-            raise label_error(
-                self.splits[name],
-                self.vocabulary.labels,
-                name,
-                partial(labels_of_cell, delimiter=self.label_delimiter),
-            ) from None
-        flags = np.zeros((len(found), len(self.vocabulary.labels)), np.bool_)
-        flags[np.repeat(np.arange(len(found)), found.lengths), found.ids] = True
+    def labels_of(self, cell: str) -> list[str]:
+        """The labels of a text."""
+        return labels_of_cell(cell, self.label_delimiter)
+
+    def check_labels(self, labels: Sequence[str]) -> None:
+        """Raise BadData if there is none."""
+        if not labels:
+            raise BadData("train: no example has a label")
+
+    def classes(self, labels: Encoded) -> NDArray[np.bool_]:
+        """Whether each example has each label: ``(examples, labels)``."""
+        flags = np.zeros((len(labels), len(self.vocabulary.labels)), np.bool_)
+        flags[np.repeat(np.arange(len(labels)), labels.lengths), labels.ids] = True
         return flags
 
 
@@ -114,25 +106,6 @@ def labels_of_cell(cell: str, delimiter: str) -> list[str]:
         with suppress(ValueError):  # a label that begins with a bracket
             parts = json.loads(cell)
     return [label for label in (str(part).strip() for part in parts) if label]
-
-
-class LabelSetEncoder:
-    """The labels of a cell as numbers, in the form of a tokenizer, so that they are cached.
-
-    Raises (while encoding):
-        KeyError: an unknown label.
-    """
-
-    def __init__(self, labels: Sequence[str], delimiter: str) -> None:
-        self.number, self.delimiter = {label: k for k, label in enumerate(labels)}, delimiter
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [
-            [self.number[label] for label in labels_of_cell(cell, self.delimiter)] for cell in texts
-        ]
-
-    def state(self) -> str:
-        return "\n".join([self.delimiter, *self.number])
 
 
 class MultilabelScores(nn.Module, RowScores):
@@ -252,6 +225,7 @@ class MultilabelClassificationTask(TextTask):
     }
     command = "tag"
     command_help = "find the labels of each line of text"
+    smooths_labels = False
     Answer = MultilabelAnswer
     pipeline_tag = "text-classification"
     monitor = "val/micro_f1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -20,15 +21,18 @@ from torchmetrics import (
 )
 
 from tfzoo.base.registry import register
-from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
+from tfzoo.data.classification_batch import ClassificationBatch, UnknownLabel, Vocabulary
+from tfzoo.data.encoded import Encoded
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledText
-from tfzoo.data.prepare import SplitFingerprint
+from tfzoo.data.prepare import Encoder
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import LineFunction, OnProgress, Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
+
+LARGEST = float(np.finfo(np.float32).max)
 
 
 class RegressionData(LabelledText):
@@ -41,17 +45,45 @@ class RegressionData(LabelledText):
 
     label_cells = Numbers
 
-    def encode_labels(self, name: str, read: SplitFingerprint) -> NDArray[np.float32]:
-        """The number of each example of a split."""
-        numbers = np.empty(read.examples, np.float32)
-        for row, (_, label) in enumerate(self.splits[name]):
-            try:
-                numbers[row] = float(label)
-            except ValueError:
-                numbers[row] = np.nan
-            if not np.isfinite(numbers[row]):
-                raise BadData(f"{name}, example {row + 1}: the label {label!r} is no finite number")
-        return numbers
+    def label_encoder(self, labels: Sequence[str]) -> Encoder:
+        """Cells as numbers of 32 bits."""
+        return NumberEncoder()
+
+    def classes(self, labels: Encoded) -> NDArray[np.float32]:
+        """The number of each example."""
+        return labels.ids.view(np.float32)
+
+    def _label_error(self, name: str) -> BadData:
+        cells = enumerate((cell for _, cell in self.splits[name]), 1)
+        row, cell = next((row, cell) for row, cell in cells if isnan(number(cell)))
+        return BadData(f"{name}, example {row}: the label {cell!r} is no finite number")
+
+
+class NumberEncoder:
+    """Numbers in fp32, whose bits are read as integers, so that they are cached like token ids.
+
+    Raises (while encoding):
+        UnknownLabel: a cell that is no finite number.
+    """
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        found = np.array([*map(number, texts)], np.float32)
+        if np.isnan(found).any():
+            raise UnknownLabel
+        bits: list[list[int]] = found.view(np.int32)[:, None].tolist()
+        return bits
+
+    def state(self) -> str:
+        return "fp32"
+
+
+def number(cell: str) -> float:
+    """The number in a cell; NaN if there is none that fp32 can hold."""
+    try:
+        found = float(cell)
+    except ValueError:
+        return nan
+    return found if abs(found) <= LARGEST else nan
 
 
 class RegressionScores(nn.Module, RowScores):
@@ -126,6 +158,7 @@ class RegressionTask(TextTask):
     }
     command = "regress"
     command_help = "predict a number for each line of text"
+    smooths_labels = False
     Answer = RegressionAnswer
     monitor = "val/mse"
     higher_is_better: ClassVar[Mapping[str, bool]] = {

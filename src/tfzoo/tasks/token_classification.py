@@ -7,7 +7,7 @@ import math
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
 
@@ -18,23 +18,17 @@ from torchmetrics import MeanMetric, Metric
 
 from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
+from tfzoo.data.encoded import Encoded
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
-from tfzoo.data.labels import label_error
 from tfzoo.data.pairs import Pair
 from tfzoo.data.prepare import (
-    Examples,
-    SplitFingerprint,
-    distinct,
-    encode_lines,
-    identity,
+    Column,
     location,
 )
 from tfzoo.data.table import Words, words_of
-from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.words import (
     NO_LABEL,
-    LabelsEncoder,
     WordBatch,
     WordDataset,
     WordEncoder,
@@ -138,44 +132,37 @@ class TokenData(LabelledText):
         """The size of each split, and the labels."""
         return f"{super().describe()}\n{len(self.labels):,} labels: {listing(self.labels)}"
 
-    def labels_in(self, splits: Mapping[str, Examples], content: str) -> list[str]:
-        """The labels of training, with those that only the held-out part has."""
-        cells = (cell for rows in splits.values() for _, cell in rows)
-        every = (label for cell in cells for label in words_of(cell))
-        found = distinct(every, f"{content} labels of words")
-        if len(found) < 2:
-            raise BadData("train: fewer than two labels; each word needs one")
-        return found
+    def labels_of(self, cell: str) -> list[str]:
+        """The labels of the words of a text."""
+        return words_of(cell)
 
-    def _encode(
-        self, name: str, held: list[tuple[str, str]], read: SplitFingerprint
+    def check_labels(self, labels: Sequence[str]) -> None:
+        """Raise BadData unless there are two."""
+        if len(labels) < 2:
+            raise BadData("train: fewer than two labels; each word needs one")
+
+    def _columns(self, vocabulary: Vocabulary) -> list[Column]:
+        words, labels = super()._columns(vocabulary)
+        tokenizer = vocabulary.tokenizer
+        return [
+            replace(words, encoder=WordEncoder(tokenizer)),
+            replace(words, encoder=WordLengths(tokenizer)),
+            labels,
+        ]
+
+    def _set(
+        self, name: str, held: list[tuple[str, str]], columns: Sequence[Encoded]
     ) -> ClassificationDataset:
-        rows, vocabulary = self.splits[name], self.vocabulary
-        made_by = identity("tokenizer", vocabulary.spec)
-        ids, lengths = (
-            encode_lines(
-                (text for text, _ in rows), read.source, encoder, made_by, name, read.examples
-            )
-            for encoder in (WordEncoder(vocabulary.tokenizer), WordLengths(vocabulary.tokenizer))
-        )
-        cells = (cell for _, cell in rows)
-        encoder = LabelsEncoder(self.labels)
-        try:
-            classes = encode_lines(
-                cells, read.target, encoder, "labels of words", name, read.examples
-            )
-        except KeyError:
-            raise label_error(rows, self.labels, name, words_of) from None
+        ids, lengths, classes = columns
         wrong = (classes.lengths != lengths.lengths).nonzero()[0]
         if len(wrong):
             row = int(wrong[0])
             raise BadData(
-                f"{location(rows, row, name)}: {lengths.lengths[row]:,} words and "
+                f"{location(self.splits[name], row, name)}: {lengths.lengths[row]:,} words and "
                 f"{classes.lengths[row]:,} labels"
             )
-        p, special = self.token_dropout if name == "train" else 0.0, vocabulary.special
-        dropout = TokenDropout(p, self.seed, special) if p else None
-        lines = [text for text, _ in held]
+        lines, special = [text for text, _ in held], self.vocabulary.special
+        dropout = self._dropout(name)
         return WordDataset(ids, lengths, classes, self.max_length, special, lines, dropout)
 
 
@@ -413,7 +400,7 @@ class TokenClassificationTask(TextTask):
         return found
 
     def training_step(self, batch: WordBatch, batch_idx: int) -> Tensor:
-        losses = self.losses(self.logits(batch), batch, self.optim.label_smoothing)
+        losses = self.losses(self.logits(batch), batch, self.optim.smoothing)
         self.log_training({}, self.tokens_in(batch))
         return self.summed(losses.sum(), len(losses))
 

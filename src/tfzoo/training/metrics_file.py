@@ -50,6 +50,8 @@ class MetricsFile(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        if metrics.keys() <= {"epoch"}:  # Lightning's at the end of an epoch; not after a resume
+            return
         self.held.append(
             {"step": step, **{key: float(f"{float(value):.6g}") for key, value in metrics.items()}}
         )
