@@ -45,7 +45,7 @@ class Squares(Task):
     def __init__(self, balance: float) -> None:
         torch.manual_seed(0)
         mixture = create("feedforward", {"name": "mixture", "balance": balance}, dim=8)
-        super().__init__(mixture, None, {"optim": Optim(lr=1e-3, schedule="constant")}, seed=0)
+        super().__init__(mixture, None, optim=Optim(lr=1e-3, schedule="constant"))
         self.gradients: list[torch.Tensor] = []
 
     def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:

@@ -475,7 +475,7 @@ BUGS = (
         "padding counts in the balance loss",
         "Mixture.measure",
         replace("(_, probs.sum(0) / n)", "(_, probs.sum(0) / len(probs))"),
-        "feedforward mixture padding_has_no_influence_on_the_loss",
+        "feedforward mixture padding_has_no_influence",
     ),
     Bug(
         "the balance loss has no gradient",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
-
 from tfzoo.base.registry import Entry
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_finite, assert_same
+from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_same
 from tfzoo.testing.empty import empty_batches_and_texts_are_harmless_in_a_model
 from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
-from tfzoo.testing.samples import randomize
-from tfzoo.testing.stack_contracts import StackContract, angles, nan_in_padding_reaches_no_token
-from tfzoo.testing.subject import FULL, TEXT, Subject, hooks, left
+from tfzoo.testing.stack_contracts import (
+    StackContract,
+    nan_in_padding_reaches_no_token,
+    padding_has_no_influence,
+    padding_has_no_influence_while_training,
+    rotated_scores_depend_on_distance_alone,
+    texts_of_nothing_but_padding_are_harmless,
+    the_state_dict_holds_all,
+)
+from tfzoo.testing.subject import FULL, TEXT, Subject, hooks
 
 
 def pooling_of(subject: Subject) -> Entry:
@@ -21,31 +24,6 @@ def pooling_of(subject: Subject) -> Entry:
     if not isinstance(subject.module, TransformerClassifier) or subject.module.pooling is None:
         raise TypeError(f"a classifier of texts is wanted, not a {type(subject.module).__name__}")
     return subject.module.pooling.entry
-
-
-def padding_has_no_influence(subject: Subject) -> None:
-    """Other padding, more padding and padding on the left change no logit."""
-    before = subject(TEXT)
-    with subject.other_padding():
-        assert_same(subject(TEXT), before, "other padding on the right")
-        assert_same(subject(pad(TEXT, (0, 3))), before, "more padding on the right")
-        assert_same(subject(left(TEXT), "left"), before, "padding on the left")
-        assert_same(subject(pad(left(TEXT), (2, 0)), "left"), before, "more padding on the left")
-
-
-def padding_has_no_influence_while_training(subject: Subject) -> None:
-    """The same in training mode, also for running statistics."""
-
-    def trained(ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-        with subject.training():
-            return subject(ids), [buffer.clone() for buffer in subject.module.buffers()]
-
-    before, statistics = trained(TEXT)
-    with subject.other_padding():
-        out, others = trained(pad(TEXT, (0, 2)))
-    assert_same(out, before, "other and more padding while training")
-    for one, other in zip(others, statistics, strict=True):
-        assert_same(one, other, "running statistics with other and more padding")
 
 
 def a_text_does_not_see_the_others_of_its_batch(subject: Subject) -> None:
@@ -118,40 +96,6 @@ def order_matters_if_and_only_if_something_reads_it(subject: Subject) -> None:
         assert_differs(
             subject(moved, "none"), subject(text, "none"), "tokens in another order", 1e-6
         )
-
-
-def rotated_scores_depend_on_distance_alone(subject: Subject) -> None:
-    """With rotary angles alone, moving all positions by one distance changes nothing."""
-    if hooks(subject.position.name) == {"angles"}:
-        before = subject(TEXT)
-        with subject.shifted(11):
-            assert_same(subject(TEXT), before, "all positions 11 later", angles(subject))
-
-
-def texts_of_nothing_but_padding_are_harmless(subject: Subject) -> None:
-    """A text without a real token gives finite logits and gradients."""
-    ids = TEXT.clone()
-    ids[2] = 0
-    parameters = list(subject.module.parameters())
-    assert_finite(subject(ids), "output")
-    with subject.training(), torch.enable_grad():
-        out = subject(left(ids), "left")
-        assert_finite(out, "output while training")
-        for gradient in torch.autograd.grad(out.square().mean(), parameters, allow_unused=True):
-            if gradient is not None:
-                assert_finite(gradient, "gradient")
-
-
-def the_state_dict_holds_all(subject: Subject) -> None:
-    """The state dict restores the model, running statistics included."""
-    before = subject(TEXT)
-    saved = {name: value.clone() for name, value in subject.module.state_dict().items()}
-    subject.module.train()
-    subject(FULL)  # moves running statistics
-    randomize(subject.module.eval())
-    assert_differs(subject(TEXT)[:1], before[:1], "other parameters")
-    subject.module.load_state_dict(saved)
-    assert_same(subject(TEXT), before, "with the state dict of before", 0.0)
 
 
 CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (

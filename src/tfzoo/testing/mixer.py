@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
-from torch.nn.functional import pad
 
 from tfzoo.base.registry import Entry
 from tfzoo.masks import Mask
@@ -98,32 +97,6 @@ def one_vector_for_each_token(entry: Entry) -> None:
             out = module(torch.randn(B, n, D))
             if out.shape != (B, n, D) or out.dtype != torch.float64:
                 raise Violation(f"(b n d) in, {tuple(out.shape)} in {out.dtype} out")
-
-
-@contract("mixer")
-def padding_has_no_influence(entry: Entry) -> None:
-    """Real tokens have the outputs that they have alone, whatever stands at padding on the right,
-    on the left, and between tokens.
-    """
-    for module in sides(entry):
-        x = torch.randn(B, N, D)
-        for valid, where in ((RIGHT, "right"), (LEFT, "left"), (BETWEEN, "between")):
-            other = torch.where(valid[..., None], x, 1e4)
-            out = module(other, mask=Mask(keys=valid))
-            assert_same_as_alone(module, out, x, valid, f"padding, {where}")
-            out = module(pad(other, (0, 0, 2, 3)), mask=Mask(keys=pad(valid, (2, 3))))
-            assert_same_as_alone(module, out[:, 2:-3], x, valid, f"more padding, {where}")
-        out = module(torch.where(RIGHT[..., None], x, 1e4), mask=Mask(keys=RIGHT), padding="right")
-        assert_same_as_alone(module, out, x, RIGHT, "padding, known to be on the right")
-
-
-@contract("mixer")
-def no_padding_given_is_no_padding_at_all(entry: Entry) -> None:
-    """A mask of nothing but True equals none."""
-    for module in sides(entry):
-        x = torch.randn(B, N, D)
-        mask = Mask(keys=torch.ones(B, N, dtype=torch.bool))
-        assert_same(module(x, mask=mask), module(x), "a mask of nothing but True")
 
 
 @contract("mixer")

@@ -28,48 +28,6 @@ def apply(norm: Norm, x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, l
 
 
 @contract("norm")
-def padding_has_no_influence(entry: Entry) -> None:
-    """Other padding, NaN too, more padding and padding on the left change no output of a real
-    token, and no running statistic.
-    """
-    norm, x = build_randomized(entry), 3 * torch.randn(B, N, D) + 1
-    for valid in (RIGHT, LEFT):
-        other = torch.where(valid[..., None], x, 1e4 * torch.randn_like(x))
-        for training in MODES:
-            norm.train(training)
-            out, statistics = apply(norm, x, valid)
-            for there in (other, x.masked_fill(~valid[..., None], float("nan"))):
-                changed, others = apply(norm, there, valid)
-                assert_same(changed[valid], out[valid], f"other padding, training={training}")
-                for one, two in zip(statistics, others, strict=True):
-                    assert_same(one, two, "running statistics with other padding")
-            longer = (
-                torch.nn.functional.pad(other, (0, 0, 2, 3)),
-                torch.nn.functional.pad(valid, (2, 3)),
-            )
-            assert_same(
-                apply(norm, *longer)[0][:, 2:-3][valid],
-                out[valid],
-                f"more padding, training={training}",
-            )
-
-
-@contract("norm")
-def no_padding_given_is_no_padding_at_all(entry: Entry) -> None:
-    """``valid=None`` equals a mask of nothing but True."""
-    norm, x = build_randomized(entry), torch.randn(B, N, D)
-    for training in MODES:
-        norm.train(training)
-        (out, statistics), (other, others) = (
-            apply(norm, x),
-            apply(norm, x, torch.ones(B, N, dtype=torch.bool)),
-        )
-        assert_same(out, other, f"valid=None, training={training}")
-        for one, two in zip(statistics, others, strict=True):
-            assert_same(one, two, "running statistics, valid=None")
-
-
-@contract("norm")
 def mixes_tokens_says_the_truth(entry: Entry) -> None:
     """Another token changes the output of a token in training, always or never, as ``mixes_tokens``
     declares.
@@ -121,22 +79,6 @@ def centres_texts_says_the_truth(entry: Entry) -> None:
                     means[:1].expand(B - 1, -1),
                     "all texts have one mean, but that is not claimed",
                 )
-
-
-@contract("norm")
-def a_text_does_not_see_the_others_of_its_batch_outside_training(entry: Entry) -> None:
-    """Another order of the batch gives the same outputs; outside training, so does a text alone."""
-    norm, x = build_randomized(entry).eval(), torch.randn(B, N, D)
-    out = norm(x, RIGHT)
-    assert_same(norm(x.flip(0), RIGHT.flip(0)).flip(0), out, "another order of the batch")
-    assert_same(norm(x[1:2, :4]), out[1:2, :4], "alone and without padding")
-    norm.train()
-    trained = apply(norm, x, RIGHT)[0]
-    assert_same(
-        apply(norm, x.flip(0), RIGHT.flip(0))[0].flip(0)[RIGHT],
-        trained[RIGHT],
-        "another order of the batch while training",
-    )
 
 
 @contract("norm")

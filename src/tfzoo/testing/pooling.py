@@ -5,7 +5,6 @@ from __future__ import annotations
 from copy import deepcopy
 
 import torch
-from torch.nn.functional import pad
 
 from tfzoo.base.registry import Entry
 from tfzoo.testing.contract import Violation, assert_differs, assert_finite, assert_same, contract
@@ -23,42 +22,6 @@ def one_vector_of_each_text(entry: Entry) -> None:
             raise Violation(f"(b n d) in, {tuple(out.shape)} out instead of (b d)")
         assert_differs(pooling(torch.randn(B, N, D), valid), out, "another text")
         assert_differs(out[1:], out[:1].expand(2, -1), "the other texts of the batch")
-
-
-@contract("pooling")
-def padding_has_no_influence(entry: Entry) -> None:
-    """Padding has no influence, on either side, even where it holds NaN or infinity."""
-    pooling, x = build_randomized(entry), torch.randn(B, N, D) - 2.0  # zeros are the largest
-    for valid in (RIGHT, LEFT):
-        out = pooling(x, valid)
-        for junk in (1e4, float("nan"), float("inf"), float("-inf")):
-            other = torch.where(valid[..., None], x, junk)
-            assert_same(pooling(other, valid), out, f"padding of {junk}")
-        longer = (
-            pad(torch.where(valid[..., None], x, 1e4), (0, 0, 2, 3), value=1e4),
-            pad(valid, (2, 3)),
-        )
-        assert_same(pooling(*longer), out, "more padding on both sides")
-
-
-@contract("pooling")
-def no_padding_given_is_no_padding_at_all(entry: Entry) -> None:
-    """``valid=None`` equals a mask of nothing but True."""
-    pooling, x = build_randomized(entry), torch.randn(B, N, D)
-    assert_same(pooling(x, torch.ones(B, N, dtype=torch.bool)), pooling(x), "valid=None")
-
-
-@contract("pooling")
-def a_text_does_not_see_the_others_of_its_batch(entry: Entry) -> None:
-    """Another order of the batch, and a text alone, give the same vectors."""
-    pooling, x = build_randomized(entry), torch.randn(B, N, D)
-    for training in (True, False):
-        out = pooling.train(training)(x, RIGHT)
-        assert_same(pooling(x.flip(0), RIGHT.flip(0)).flip(0), out, "another order of the batch")
-        for row, length in enumerate(RIGHT.sum(1).tolist()):
-            assert_same(
-                pooling(x[row : row + 1, :length]), out[row : row + 1], "alone and without padding"
-            )
 
 
 @contract("pooling")

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import Norm, Residual
@@ -18,7 +17,6 @@ from tfzoo.testing.samples import (
     N,
     build,
     build_randomized,
-    lengths_to_valid,
     randomize,
 )
 
@@ -71,21 +69,6 @@ def dropout_acts_on_the_sublayer_in_training_alone(entry: Entry) -> None:
     assert_differs(dropped[1:], dropped[:-1], "dropout 0.5, in training mode")
     wrapped.dropout = 0.0
     assert_same(wrapped(x), kept, "dropout 0, in training mode")
-
-
-@contract("residual")
-def padding_has_no_influence(entry: Entry) -> None:
-    """Every norm is told what is padding: with one that mixes tokens, other and more padding change
-    no output of a real token.
-    """
-    x, valid = torch.randn(B, N, D), lengths_to_valid([6, 4, 2], N)
-    other = torch.where(valid[..., None], x, LARGE * torch.randn_like(x))
-    longer = pad(other, (0, 0, 2, 3), value=LARGE), pad(valid, (2, 3))
-    for norm in ("instance", "batch"):
-        wrapped = build_randomized(entry, norm=norm)
-        out = wrapped(x, valid)[valid]
-        assert_same(wrapped(other, valid)[valid], out, f"other padding, norm {norm}")
-        assert_same(wrapped(*longer)[longer[1]], out, f"more padding, norm {norm}")
 
 
 @contract("residual")

@@ -17,6 +17,7 @@ MODULES = (
     "dtypes",
     "derivatives",
     "empty",
+    "padding",
     "attention",
     "attention_traits",
     "mixer",

@@ -33,36 +33,40 @@ StackContract = Callable[[Subject], None]
 REAL = TEXT != 0
 
 
+def real(out: Tensor, ids: Tensor) -> Tensor:
+    """The hidden states of real tokens, ``(t d)``; all logits of a classifier."""
+    return out[ids != 0] if out.dim() == 3 else out
+
+
 def padding_has_no_influence(subject: Subject) -> None:
-    """Other padding, more padding and padding on the left change no output of a real token."""
-    before = subject(TEXT)[REAL]
+    """Other padding, more padding and padding on the left change no output of a real token, and no
+    logit of a classifier.
+    """
+    before = real(subject(TEXT), TEXT)
+    sides: tuple[tuple[Tensor, Tensor, Padding, str], ...] = (
+        (TEXT, SOURCE, "right", "other padding on the right"),
+        (pad(TEXT, (0, 3)), pad(SOURCE, (0, 2)), "right", "more padding on the right"),
+        (left(TEXT), left(SOURCE), "left", "padding on the left"),
+        (pad(left(TEXT), (2, 0)), pad(left(SOURCE), (1, 0)), "left", "more padding on the left"),
+    )
     with subject.other_padding():
-        assert_same(subject(TEXT)[REAL], before, "other padding on the right")
-        assert_same(
-            subject(pad(TEXT, (0, 3)), source=pad(SOURCE, (0, 2)))[:, :6][REAL],
-            before,
-            "more padding on the right",
-        )
-        out = subject(left(TEXT), "left", left(SOURCE), "left")
-        assert_same(out[left(TEXT) != 0], before, "padding on the left")
-        more = subject(pad(left(TEXT), (2, 0)), "left", pad(left(SOURCE), (1, 0)), "left")
-        assert_same(more[:, 2:][left(TEXT) != 0], before, "more padding on the left")
+        for ids, source, side, what in sides:
+            assert_same(real(subject(ids, side, source, side), ids), before, what)
 
 
 def padding_has_no_influence_while_training(subject: Subject) -> None:
     """The same in training mode, also for running statistics."""
 
-    def trained(ids: Tensor, source: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def trained(ids: Tensor, source: Tensor) -> list[Tensor]:
         with subject.training():
-            out = subject(ids, source=source)
-            return out[:, :6][REAL], [buffer.clone() for buffer in subject.module.buffers()]
+            out = real(subject(ids, source=source), ids)
+            return [out, *(buffer.clone() for buffer in subject.module.buffers())]
 
-    before, statistics = trained(TEXT, SOURCE)
+    before = trained(TEXT, SOURCE)
     with subject.other_padding():
-        out, others = trained(pad(TEXT, (0, 2)), pad(SOURCE, (0, 2)))
-    assert_same(out, before, "other and more padding while training")
-    for one, other in zip(others, statistics, strict=True):
-        assert_same(one, other, "running statistics with other and more padding")
+        after = trained(pad(TEXT, (0, 2)), pad(SOURCE, (0, 2)))
+    for one, other in zip(after, before, strict=True):
+        assert_same(one, other, "other and more padding while training")
 
 
 def nan_in_padding_reaches_no_token(subject: Subject) -> None:
@@ -71,8 +75,7 @@ def nan_in_padding_reaches_no_token(subject: Subject) -> None:
 
     def run(side: Padding) -> list[Tensor]:
         ids, source = (left(TEXT), left(SOURCE)) if side == "left" else (TEXT, SOURCE)
-        out = subject(ids, side, source, side)
-        out = out[ids != 0] if out.dim() == 3 else out
+        out = real(subject(ids, side, source, side), ids)
         loss = out.square().sum()
         if not (parameters and loss.requires_grad):
             return [out]
@@ -219,9 +222,8 @@ def rotated_scores_depend_on_distance_alone(subject: Subject) -> None:
     if hooks(subject.position.name) == {"angles"}:
         before = subject(TEXT)
         with subject.shifted(11):
-            assert_same(
-                subject(TEXT)[REAL], before[REAL], "all positions 11 later", angles(subject)
-            )
+            after = real(subject(TEXT), TEXT)
+            assert_same(after, real(before, TEXT), "all positions 11 later", angles(subject))
 
 
 def angles(subject: Subject) -> float:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import Weighting
@@ -108,21 +107,6 @@ def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
         for found in torch.autograd.grad(weights.square().sum(), through, allow_unused=True):
             if found is not None:
                 assert_finite(found, "gradient where nothing is visible")
-
-
-@contract("weighting")
-def padding_has_no_influence(entry: Entry) -> None:
-    """More padding on either side changes no weight: a number of keys that divides is that of the
-    keys that the query may look at.
-    """
-    weighting, given = build_randomized(entry), scores(K)
-    valid = lengths_to_valid([7, 5, 2], K)
-    weights = weighting(given, Mask(keys=valid))
-    longer = weighting(pad(given, (2, 3), value=50.0), Mask(keys=pad(valid, (2, 3))))
-    assert_same(longer, pad(weights, (2, 3)), "more padding on both sides")
-    for row, length in enumerate(valid.sum(1).tolist()):
-        alone = weighting(given[row : row + 1, ..., :length], Mask())
-        assert_same(alone, weights[row : row + 1, ..., :length], "alone and without padding")
 
 
 @contract("weighting")
