@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -144,11 +142,13 @@ def test_what_is_no_mask_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", registry("attention").names())
-@pytest.mark.parametrize("given", [None, torch.ones(3, 3, dtype=torch.bool)])
-def test_an_attention_takes_no_other_mask(name: str, given: Any) -> None:
-    q = torch.ones(1, 2, 3, 4)
-    with pytest.raises(BadOption, match=r"mask must be a tfzoo\.Mask, not "):
-        create("attention", name, heads=2, head_dim=4, layer=0)(q, q, q, mask=given)
+def test_an_attention_takes_a_mask_or_none_which_hides_nothing(name: str) -> None:
+    q = torch.randn(1, 2, 3, 4)
+    attention = create("attention", name, heads=2, head_dim=4, layer=0)
+    with pytest.raises(BadOption, match=r"mask must be a tfzoo\.Mask, not Tensor"):
+        attention(q, q, q, mask=torch.ones(3, 3, dtype=torch.bool))
+    assert_close(attention(q, q, q), attention(q, q, q, mask=Mask()))
+    assert_close(attention.weights(q, q), attention.weights(q, q, mask=Mask()))
 
 
 def test_an_attention_that_would_mistake_its_keys_is_refused() -> None:

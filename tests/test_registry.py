@@ -57,6 +57,16 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry("norm"), "_points", lambda: points)
 
 
+def test_a_package_that_takes_a_name_of_tfzoos_own_is_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = EntryPoint("rms", "math:pi", "tfzoo.norm")
+    monkeypatch.setattr("tfzoo.base.registry.entry_points", lambda group: [taken])
+    fresh = Registry("norm")
+    assert fresh.names() == fresh.own_names()
+    assert capsys.readouterr().err.count("norm 'rms': math:pi is left out") == 1
+
+
 def test_what_cannot_be_imported_is_named_and_the_others_are_listed(
     broken: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

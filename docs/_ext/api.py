@@ -31,7 +31,7 @@ MET = (
     "tfzoo.swapping.report.SwapReport",
     "tfzoo.swapping.report.SwappedModule",
     "tfzoo.tasks.classification.Prediction",
-    "tfzoo.learning.classification_scores.ClassificationScores",
+    "tfzoo.tasks.classification.ClassificationScores",
     "tfzoo.learning.compute.Compute",
     "tfzoo.tasks.translation.Translation",
     "tfzoo.learning.translation_scores.TranslationScores",

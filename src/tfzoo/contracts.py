@@ -108,7 +108,7 @@ class Attention(Component):
         q: Tensor,
         k: Tensor,
         *,
-        mask: Mask,
+        mask: Mask | None = None,
         bias: Tensor | None = None,
         temperature: float = 1.0,
         cap: float | None = None,
@@ -118,6 +118,7 @@ class Attention(Component):
         """The attention map, ``weighting(cap(scores / temperature) + bias)`` in fp32 or better:
         ``-> (b h q k)``; zeros for a query that may look at no key.
         """
+        mask = Mask() if mask is None else mask
         check_type("mask", mask)
         scores = self.prepared_scores(q, k) if keys_prepared else self.scores(q, k)
         scores = at_least_fp32(scores)
@@ -160,7 +161,7 @@ class Attention(Component):
         k: Tensor,
         v: Tensor,
         *,
-        mask: Mask,
+        mask: Mask | None = None,
         bias: Tensor | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
@@ -171,8 +172,8 @@ class Attention(Component):
         """``(b h q c), (b h k c), (b h k e) -> (b h q e)``.
 
         Args:
-            mask: which query may look at which key. Hidden keys and values must be finite, as a
-                weight of 0 times NaN is NaN; stacks and layers see to it.
+            mask: which query may look at which key; None: each at all. Hidden keys and values must
+                be finite, as a weight of 0 times NaN is NaN; stacks and layers see to it.
             bias: added to the scores; broadcasts to ``(b h q k)``.
             temperature: divides the scores.
             dropout: probability in force, 0 outside training.
@@ -180,6 +181,7 @@ class Attention(Component):
             weighting: from scores to weights; None: softmax.
             keys_prepared: ``k`` is what :meth:`prepare_keys` returned, ``(b h k *)``.
         """
+        mask = Mask() if mask is None else mask
         k = k if keys_prepared else self.prepare_keys(k)
         if cap is None and weighting is None:
             return self.softmax_attention(

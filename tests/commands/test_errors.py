@@ -209,13 +209,30 @@ def test_no_data_is_read_for_a_value_that_no_training_can_have(
     refused("fit", NUMBERS, option)
 
 
+@pytest.mark.parametrize(
+    ("logger", "modules", "install"),
+    [
+        ("TensorBoardLogger", ["tensorboard", "tensorboardX"], "'tfzoo[tensorboard]'"),
+        ("MLFlowLogger", ["mlflow"], "mlflow"),
+    ],
+)
 def test_a_logger_that_is_not_installed_is_told_with_the_command_that_installs_it(
-    refused: Refused, monkeypatch: pytest.MonkeyPatch
+    logger: str, modules: list[str], install: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    message = refused("fit", NUMBERS, "--trainer.logger", "TensorBoardLogger")
-    assert message.endswith("pip install 'tfzoo[tensorboard]'")
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module, None)
+    message = refused("fit", NUMBERS, "--trainer.logger", logger)
+    assert message.endswith(f"pip install {install}")
+
+
+def test_text_in_the_place_of_a_recipe_is_told_where_text_goes(refused: Refused) -> None:
+    Path("mine.csv").write_text("text,label\na,b\n", "utf-8")
+    assert "tfzoo fit classification/files --data.train mine.csv" in refused("fit", "mine.csv")
+
+
+def test_a_task_in_the_place_of_a_recipe_is_told_its_recipes(refused: Refused) -> None:
+    message = refused("fit", "regression")
+    assert "these are: regression/files, regression/listops, regression/stsb" in message
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ import inspect
 import pytest
 
 from tfzoo.base.registry import registry
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import main
 from tfzoo.config import help
 from tfzoo.config.sections import sections, task_class
+from tfzoo.errors import TfzooError
 
 
 @pytest.mark.parametrize("task", registry("task").own_names())
@@ -50,3 +52,18 @@ def test_a_description_is_the_first_sentences_of_the_docstring() -> None:
         "c": "see below",
         "d": "x of Search",
     }
+
+
+def test_words_and_options_stand_in_any_order() -> None:
+    parser = CommandParser("it", "does something")
+    parser.add_run()
+    parser.add_argument("file", nargs="?")
+    parser.add_argument("--beam", type=int)
+    orders = (["a", "b", "--beam", "2"], ["a", "--beam", "2", "b"], ["--beam", "2", "a", "b"])
+    assert {str(parser.parse(order)) for order in orders} == {
+        "Namespace(beam=2, run='a', file='b')"
+    }
+    with pytest.raises(TfzooError, match="RUN is missing: tfzoo it "):
+        parser.parse(["--beam", "2"])
+    with pytest.raises(TfzooError, match="one word too many: 'c'"):
+        parser.parse(["a", "--beam", "2", "b", "c"])

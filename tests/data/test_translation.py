@@ -121,6 +121,16 @@ def test_nothing_is_said_where_nothing_is_skipped(capsys: pytest.CaptureFixture[
     assert captured.out + captured.err == ""
 
 
+def test_a_part_of_training_is_held_out_where_that_is_asked_for() -> None:
+    rows = [(f"word {n}", f"Wort {n}") for n in range(20)]
+    data = prepared(train=rows, val_fraction=0.2)
+    assert (len(data.sets["train"]), len(data.sets["val"])) == (16, 4)
+    assert sorted([*data.splits["train"], *data.splits["val"]]) == sorted(rows)
+    assert "val is held out of training (data.val_fraction 0.2)" in data.describe()
+    with pytest.raises(BadOption, match=r"data\.val_fraction 0\.1 holds a part"):
+        prepared(train=rows)
+
+
 def test_validation_and_test_keep_every_line(root: Path) -> None:
     data = prepared(root=str(root), max_length=3)
     assert sorted(i for batch in data.val_dataloader() for i in batch.index) == [0, 1]

@@ -73,13 +73,14 @@ def pairs() -> tfzoo.TranslationData:
 
 
 def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(
-    texts: tfzoo.ClassificationData, tmp_path: Path
+    texts: tfzoo.ClassificationData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = texts.vocabulary
     sizes = len(words.tokenizer), len(words.labels)
     task = tfzoo.ClassificationTask(Bag(*sizes), words)
     lightning = trainer()
     lightning.fit(task, datamodule=texts)
+    assert "warmup is longer than the training's 2 steps" in capsys.readouterr().err
     lightning.test(task, datamodule=texts, verbose=False)
     assert {"test/loss", "test/accuracy"} <= lightning.callback_metrics.keys()
     path = tmp_path / "mine.ckpt"

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from tfzoo.base.kinds import KINDS
+from tfzoo.base.terminal import notify
 from tfzoo.base.values import Option, convert, is_plain
 from tfzoo.errors import BadComponent, BadOption, UnknownName, did_you_mean, listing
 
@@ -182,10 +183,10 @@ class Registry:
     @cache  # noqa: B019
     def _points(self) -> Mapping[str, EntryPoint]:
         points = {point.name: point for point in entry_points(group=f"tfzoo.{self.kind}")}
-        for name in points.keys() & self._files():
-            raise BadComponent(
-                f"{self.kind} {name!r}: {points[name].value} takes a name of tfzoo's own; "
-                "its package must choose another"
+        for name in sorted(points.keys() & self._files()):
+            notify(
+                f"{self.kind} {name!r}: {points.pop(name).value} is left out, as it takes a name "
+                "of tfzoo's own; its package must choose another"
             )
         return points
 

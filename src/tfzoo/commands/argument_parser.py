@@ -71,9 +71,11 @@ class CommandParser(argparse.ArgumentParser):
         raise HelpPrinted
 
     def parse(self, args: list[str]) -> argparse.Namespace | None:
-        """Parse the arguments. Returns None after ``--help`` was printed."""
+        """Parse the arguments: words and options in any order. Returns None after ``--help`` was
+        printed.
+        """
         try:
-            return self.parse_args(args)
+            return self.parse_intermixed_args(args)
         except HelpPrinted:
             return None
 

@@ -29,8 +29,13 @@ from tfzoo.errors import BadRecipe, did_you_mean
 
 RUN_FOLDER = "<the run's folder>"
 """Placeholder for the run's folder, which is known only when training starts."""
-EXTRAS = {"TensorBoardLogger": "tensorboard"}
-"""The extra of tfzoo that installs what a logger needs."""
+NEEDED = {
+    "TensorBoardLogger": (("tensorboard", "tensorboardX"), "'tfzoo[tensorboard]'"),
+    "MLFlowLogger": (("mlflow",), "mlflow"),
+    "CometLogger": (("comet_ml",), "comet-ml"),
+    "LitLogger": (("litlogger",), "litlogger"),
+}
+"""The modules of which a logger needs one, and what to install for it."""
 DOTTED = re.compile(r"\w+(\.\w+)+")
 
 
@@ -141,10 +146,10 @@ def check_class(given: Any, key: str, origin: str) -> dict[str, Any]:
         )
     if not isinstance(cls, type):  # of another package: jsonargparse imports it
         return spec
-    if name in EXTRAS and not any(map(find_spec, ("tensorboard", "tensorboardX"))):
+    modules, install = NEEDED.get(name, ((), ""))
+    if modules and not any(map(find_spec, modules)):
         raise BadRecipe(
-            f"{origin}: {name} needs a package that is not installed: "
-            f"pip install 'tfzoo[{EXTRAS[name]}]'"
+            f"{origin}: {name} needs a package that is not installed: pip install {install}"
         )
     check_arguments(cls, spec.get("init_args"), origin)
     if key == "logger" and "save_dir" in inspect.signature(cls).parameters:

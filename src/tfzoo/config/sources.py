@@ -20,6 +20,8 @@ from tfzoo.errors import BadRecipe, did_you_mean, listing
 FLAGS = ("help", "print_config", "trust", "dry-run")
 """Options that take no value."""
 PACKAGE = Path(__file__).resolve().parents[1]
+TEXTS = (".csv", ".tsv", ".jsonl", ".parquet", ".conll", ".txt")
+"""The endings of what may be taken for a recipe, but is text."""
 SWEEPS = "ablations"
 """The folder of sweeps, which vary a recipe."""
 BASE = "base"
@@ -248,12 +250,19 @@ def find_recipe(recipe: str) -> Path:
         BadRecipe: there is no such file.
     """
     path, known = Path(recipe), packaged()
+    if path.name.removesuffix(".gz").endswith(TEXTS):
+        raise BadRecipe(
+            f"{recipe} is no recipe, which is a .yaml file; text is given to one: "
+            f"tfzoo fit classification/files --data.train {recipe} (tfzoo recipes lists all)"
+        )
     if path.is_file():
         return path
     if recipe.removesuffix(".yaml") in known:
         return packaged_folder() / f"{recipe.removesuffix('.yaml')}.yaml"
     if (path / "config.yaml").is_file():
         raise BadRecipe(f"{recipe} is the folder of a run: its recipe is {path / 'config.yaml'}")
+    if of_task := [name for name in known if name.startswith(f"{recipe}/")]:
+        raise BadRecipe(f"{recipe!r} is no recipe, but these are: {', '.join(of_task)}")
     last = {name.rpartition("/")[2]: name for name in known}
     hint = f" Did you mean {last[recipe]!r}?" if recipe in last else did_you_mean(recipe, known)
     if path.suffix in (".yaml", ".yml") or path.is_absolute():

@@ -20,6 +20,7 @@ from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import Examples
 from tfzoo.data.tokenizer import Tokenizer
+from tfzoo.data.validation_split import ValidationSplit
 from tfzoo.errors import BadData
 
 MOST_TOKENS = 10**9
@@ -154,6 +155,9 @@ class TextData(L.LightningDataModule):
             lines.append(
                 f"{name} {sizes[name]}, {self.overlap[name]:,} of their sources in training"
             )
+        if isinstance(val := self.splits["val"], ValidationSplit):
+            fraction = val.division.fraction
+            lines.append(f"val is held out of training (data.val_fraction {fraction:g})")
         return "\n".join(lines)
 
     def _prepare(self) -> None:

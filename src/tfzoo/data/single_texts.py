@@ -14,7 +14,7 @@ from tfzoo.data.module import TextData
 from tfzoo.data.prepare import Examples, generated
 from tfzoo.data.rows import Split
 from tfzoo.data.text_source import Columns, TextSource
-from tfzoo.data.validation_split import Division, ValidationSplit
+from tfzoo.data.validation_split import ValidationSplit, hold_out
 from tfzoo.errors import BadOption
 
 
@@ -128,10 +128,7 @@ class SingleTexts(TextData):
 
     def describe(self) -> str:
         """The size of each split."""
-        lines = [super().describe(), *self._about_training()]
-        if self.holds_out:
-            lines.append(f"val is held out of training (data.val_fraction {self.val_fraction:g})")
-        return "\n".join(lines)
+        return "\n".join([super().describe(), *self._about_training()])
 
     def _about_training(self) -> list[str]:
         """What else there is to say of the size of training."""
@@ -144,10 +141,4 @@ class SingleTexts(TextData):
         """
         if self.built_in is not None:
             return dict(generated(self.dataset, self.seed, made))
-        splits = self.text.external(columns, endings)
-        if "val" in splits:
-            return splits
-        division = Division(splits["train"], self.val_fraction, self.seed)
-        return splits | {
-            name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
-        }
+        return hold_out(self.text.external(columns, endings), self.val_fraction, self.seed)

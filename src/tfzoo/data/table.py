@@ -293,7 +293,7 @@ def check_delimiter(names: Sequence[str], table: Table) -> None:
     """Refuse a ``.csv`` whose first row is one name, made of the columns and another delimiter."""
     for sign in ";|\t,":
         columns = names[0].split(sign)
-        if len(names) == 1 < len(columns) and set(table.columns) <= set(columns):
+        if len(names) == 1 < len(columns) and names[0] not in table.columns:
             raise BadData(
                 f"{table.path}: the columns are not separated by {table.delimiter!r} but by "
                 f"{sign!r}; set data.delimiter to it"
@@ -323,8 +323,8 @@ def no_column(column: str, names: Iterable[str], where: str) -> BadData:
         return BadData(f"{where}: the column {column!r} is there twice")
     return BadData(
         f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)}. "
-        "data.text_column and data.label_column name the columns of classification, "
-        "data.source_column and data.target_column those of translation"
+        "data.text_column and data.label_column name columns of texts and labels, "
+        "data.source_column and data.target_column those of translations"
     )
 
 

@@ -77,7 +77,10 @@ class TextSource:
                 "data.train"
             )
         if val_required and local and root is None and val is None:
-            raise BadOption("data.val is not given, nor data.root, a folder to find it in")
+            raise BadOption(
+                "data.val is not given, nor data.root, a folder to find it in; "
+                "data.val_fraction 0.1 holds a part of data.train out"
+            )
         self.splits: Mapping[str, Any] | None = given if is_splits(given) else None
         built_in = given is not None and self.splits is None
         if built_in and not train is val is test is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec
+from tfzoo.base.values import check_range
 from tfzoo.data.lines import LIMITS, Limits
 from tfzoo.data.module import TextData
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset
@@ -20,6 +21,7 @@ from tfzoo.data.rows import Split
 from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import TokenizerPair
+from tfzoo.data.validation_split import hold_out
 from tfzoo.errors import BadData, BadOption
 
 __all__ = ["ParallelBatch", "TranslationData"]
@@ -53,6 +55,8 @@ class TranslationData(TextData):
             which can also be given in reverse.
         source_column, target_column: columns of a table, or keys of rows; by default the language
             codes. Other columns are ignored.
+        val_fraction: fraction of training that is held out if there is no ``val``; None: ``val`` is
+            demanded.
         delimiter: what separates the columns of a ``.csv``.
         tokenizer: name and options of the tokenizer.
         joint: one vocabulary for both languages.
@@ -85,6 +89,7 @@ class TranslationData(TextData):
         train: Split | None = None,
         val: Split | None = None,
         test: Split | dict[str, Split] | None = None,
+        val_fraction: float | None = None,
         delimiter: str = ",",
         tokenizer: TokenizerSpec = "bpe",
         joint: bool = True,
@@ -114,13 +119,15 @@ class TranslationData(TextData):
             delimiter,
             Limits(max_line, max_ratio),
             header=False,
-            val_required=True,
+            val_required=val_fraction is None,
         )
         self.built_in = self.text.built_in
         if self.built_in is not None and not hasattr(self.built_in, "languages"):
             raise BadOption(
                 f"dataset {self.built_in.entry.name!r} is for classification: no translations"
             )
+        check_range("data.val_fraction", val_fraction, gt=0, lt=1, optional=True)
+        self.val_fraction = val_fraction
         own = None if self.built_in is None else self.built_in.languages
         self.direction = direction(own, source, target)
         self.columns = source_column or self.direction[0], target_column or self.direction[1]
@@ -203,9 +210,14 @@ class TranslationData(TextData):
         """The rows of each split. Finds files, or copies those at an address; reads none."""
         if self.built_in is None:
             found = self.text.external(self.columns, self.direction)
+            if self.val_fraction is not None:
+                return hold_out(found, self.val_fraction, self.seed)
             if "val" not in found:
                 name = self.text.name or "the data set"
-                raise BadOption(f"data.val is not given, and {name} has no split of that name")
+                raise BadOption(
+                    f"data.val is not given, and {name} has no split of that name; "
+                    "data.val_fraction 0.1 holds a part of training out"
+                )
             return found
         made: dict[str, list[tuple[str, str]]] = self.built_in.splits(self.seed)
         if self.built_in.languages == self.direction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
 from itertools import compress, product
@@ -79,6 +79,16 @@ def chosen(counts: list[int], wanted: int) -> Flags:
         flags[[losses[loss]] if loss else []] = False
         flags[[gains[gain]] if gain else []] = True
     return flags
+
+
+def hold_out(splits: Mapping[str, Examples], fraction: float, seed: int) -> dict[str, Examples]:
+    """The splits, with a part of the training text as ``val`` unless there is one."""
+    if "val" in splits:
+        return dict(splits)
+    division = Division(splits["train"], fraction, seed)
+    return {**splits} | {
+        name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
+    }
 
 
 class ValidationSplit:

@@ -22,6 +22,7 @@ from torchmetrics import SumMetric
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import Entry
+from tfzoo.base.terminal import notify
 from tfzoo.base.values import LAYERS, check_number, leaves
 from tfzoo.contracts import FeedForward
 from tfzoo.data.inference_batches import OnTruncated
@@ -558,6 +559,21 @@ class Task(L.LightningModule):
         self._step_batches = []
         self._parts_with_losses = None
         self._restart_clock()
+        self._check_warmup()
+
+    def _check_warmup(self) -> None:
+        """Warn of a learning rate that does not reach its peak."""
+        steps = self.trainer.estimated_stepping_batches
+        for scheduled in self.trainer.lr_scheduler_configs:
+            factors = getattr(scheduled.scheduler, "lr_lambdas", [])
+            if factors and 0 < steps < float("inf"):
+                last = factors[0](steps - 1)
+                if last < 1 and (steps == 1 or factors[0](steps - 2) < last):
+                    notify(
+                        f"warmup is longer than the training's {steps:,.0f} steps: the learning "
+                        f"rate rises until the end and reaches {last:.2g} of optim.lr "
+                        "(optim.schedule.warmup)"
+                    )
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         self._reseed(self.batches)

@@ -35,16 +35,3 @@ class Checks(L.Callback):
                     f"{batches:,} batches of an epoch: lower it, or set "
                     "trainer.check_val_every_n_epoch to null, which counts on over epochs"
                 )
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Warn of a learning rate that does not reach its peak."""
-        steps = trainer.estimated_stepping_batches
-        for scheduled in trainer.lr_scheduler_configs:
-            factors = getattr(scheduled.scheduler, "lr_lambdas", [])
-            if factors and 0 < steps < float("inf"):
-                last = factors[0](steps - 1)
-                if last < 1 and (steps == 1 or factors[0](steps - 2) < last):
-                    notify(
-                        f"warmup is longer than the training's {steps:,.0f} steps: the learning "
-                        f"rate rises until the end and reaches {last:.2g} of optim.lr"
-                    )
