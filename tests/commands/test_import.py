@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import tfzoo
-from tests.published_folders import LINES, save
+from tests.data.test_sentencepiece import marian
+from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import GPT, GROUPED, MODERN, SEQ2SEQ, SMALL, T5
 from tfzoo.commands.main import main
 from tfzoo.tasks.language_modeling import LanguageModelingTask
@@ -65,6 +66,37 @@ def test_a_translator_writes_the_same_tokens(name: str, tmp_path: Path) -> None:
             use_cache=False,
         )
         assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+
+
+def test_marians_files_of_sentencepiece_are_read_and_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    there = tmp_path / "there"
+    there.mkdir()
+    tokenizer = marian(there)
+    said = json.loads((there / "config.json").read_text("utf-8"))
+    config = {**SEQ2SEQ, **said, "max_position_embeddings": 256}
+    peer = peer_of("MarianMTModel", config).float()
+    peer.save_pretrained(there)
+    task = tfzoo.TranslationTask.load(there)
+    start = said["decoder_start_token_id"]
+    for text, ours in zip(LINES[:3], task.translate(LINES[:3], beam=1), strict=True):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        theirs = peer.generate(
+            **{"input_ids": ids, "max_new_tokens": 2 * ids.shape[1] + 10, "num_beams": 1},
+            **{"do_sample": False, "bad_words_ids": [[start]], "use_cache": False},
+        )
+        assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+    Path("train.tsv").write_text("en\tde\n" + "a small cat\tder Hund\n" * 9, "utf-8")
+    Path("val.tsv").write_text("en\tde\nthe dog\tder Hund\n", "utf-8")
+    data = ("--data.dataset", "null", "--data.root", ".", "--data.source", "en")
+    steps = ("--trainer.max_steps", "1", "--trainer.accelerator", "cpu", "--trainer.devices", "1")
+    options = (*data, "--data.target", "de", *steps, "--search.max_length", "0.2")
+    assert main(["fit", "translation/numbers", "--from", "there", "--run", "run", *options]) == 0
+    tuned = tfzoo.TranslationTask.load("run").tokenizer
+    assert tuned.joint
+    assert tuned.target.encode(LINES) == task.tokenizer.target.encode(LINES)
 
 
 CLASSIFIERS: list[tuple[str, str, dict[str, Any]]] = [

@@ -10,7 +10,7 @@ import pytest
 
 from tests.published_folders import LINES, TOKENIZERS, save_tokenizer
 from tfzoo.base.registry import create
-from tfzoo.data.published_tokenizer import state_of
+from tfzoo.data.published_tokenizer import found_in, state_of
 from tfzoo.data.tokenizer import restored
 from tfzoo.errors import BadRun
 
@@ -102,7 +102,7 @@ def test_a_hostile_tokenizer_is_refused_in_one_line(spoil: Any, says: str, tmp_p
     assert "\n" not in str(raised.value)
 
 
-def test_sentencepiece_alone_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "source.spm").write_bytes(b"")
-    with pytest.raises(BadRun, match=r"only source\.spm, of SentencePiece: AutoTokenizer"):
-        state_of(tmp_path)
+def test_other_files_of_a_tokenizer_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(b"")
+    with pytest.raises(BadRun, match=r"only tokenizer\.model, of SentencePiece: AutoTokenizer"):
+        found_in(tmp_path)

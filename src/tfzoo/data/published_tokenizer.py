@@ -1,5 +1,6 @@
 """The tokenizer in a folder that ``save_pretrained`` of Hugging Face's ``transformers`` wrote: the
-text of ``tokenizer.json``, and the ids of padding, begin, end and others.
+text of ``tokenizer.json``, or the files of SentencePiece, and the ids of padding, begin, end and
+others.
 
 Which ids those are is said in several files. ``config.json`` and ``generation_config.json`` say
 what a model reads and writes, ``tokenizer_config.json`` has names, and ``tokenizer.json`` puts
@@ -10,24 +11,42 @@ stands around a text that an encoder reads is what ``tokenizer.json`` puts there
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.base import bounded_files
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data import tokenizer_trial
 from tfzoo.errors import BadRun
+from tfzoo.runs.requirements import require
 
 if TYPE_CHECKING:
     import tokenizers
 
 FILE = "tokenizer.json"
 NAMED = ("tokenizer_config.json", "special_tokens_map.json")
+SENTENCEPIECE = (("source.spm", "target.spm"), ("spiece.model",))
+"""The files of SentencePiece: Marian's, and T5's."""
+USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+"""Their special tokens where no file says others."""
 KEYS = frozenset({"library", "special", "size"})
 """The keys of a state: the text of ``tokenizer.json``, special ids, size of the vocabulary."""
+
+
+def found_in(folder: Path) -> tuple[str, str]:
+    """The name of a folder's tokenizer, and its state.
+
+    Raises:
+        BadRun: there is none, or it is damaged or refused.
+    """
+    if (folder / FILE).is_file() or sentencepiece_files(folder) is None:
+        return "pretrained", state_of(folder)
+    return "sentencepiece", sentencepiece_of(folder)
 
 
 def state_of(folder: Path) -> str:
@@ -37,7 +56,7 @@ def state_of(folder: Path) -> str:
         BadRun: there is no ``tokenizer.json``, or it is damaged or refused.
     """
     if not (folder / FILE).is_file():
-        other = sorted(path.name for one in ("*.spm", "*.model") for path in folder.glob(one))
+        other = sorted(path.name for path in folder.glob("*.model"))
         has = f", only {other[0]}, of SentencePiece" if other else ""
         raise BadRun(
             f"{folder} has no {FILE}{has}: AutoTokenizer.from_pretrained and save_pretrained of "
@@ -46,15 +65,86 @@ def state_of(folder: Path) -> str:
     text = bounded_files.text_of(folder / FILE, bounded_files.TEXT)
     tokenizer_trial.try_out(text_of_state(text, SpecialIds(pad=None, bos=0, eos=0), 2**31))
     library = loaded(text)
-    config = json_of(folder / "config.json")
-    said = {**json_of(folder / NAMED[1]), **json_of(folder / NAMED[0])}
-    special = special_ids(library, config, json_of(folder / "generation_config.json"), said)
+    around, pair = library.encode("").ids, library.encode("", "").ids
+    special = special_ids(folder, library.token_to_id, around, pair)
     least = max(one for one in library.get_vocab(with_added_tokens=True).values()) + 1
-    size = config.get("vocab_size", least)
+    state = text_of_state(text, special, size_of(folder, least, special))
+    tokenizer_trial.trust(state)
+    return state
+
+
+def sentencepiece_files(folder: Path) -> list[Path] | None:
+    """The models of SentencePiece in a folder, of source and target or of all text."""
+    for names in SENTENCEPIECE:
+        if all((folder / name).is_file() for name in names):
+            return [folder / name for name in names]
+    return None
+
+
+def sentencepiece_of(folder: Path) -> str:
+    """The state of a folder's tokenizer
+    (:class:`tfzoo.data.tokenizers.sentencepiece.SentencePiece`).
+
+    Raises:
+        BadRun: there are no files of SentencePiece, or they are damaged or refused.
+        TfzooError: the library is not installed.
+    """
+    require("sentencepiece", "sentencepiece")
+    from sentencepiece import SentencePieceProcessor
+
+    files = sentencepiece_files(folder)
+    if files is None:
+        raise BadRun(f"{folder} has neither source.spm and target.spm nor spiece.model")
+    if (folder / "target_vocab.json").is_file():
+        raise BadRun(f"{folder} has a vocabulary for each language (target_vocab.json)")
+    vocabulary = json_of(folder / "vocab.json") or None
+    if vocabulary is not None and not (
+        "<unk>" in vocabulary and all(type(one) is int and one >= 0 for one in vocabulary.values())
+    ):
+        raise BadRun(f"{folder / 'vocab.json'} is damaged: it does not give each piece an id")
+    models = []
+    for file in files:
+        bounded_files.regular(file, bounded_files.TEXT)
+        models.append(b64encode(file.read_bytes()).decode())
+    content = {"models": models, "vocabulary": vocabulary}
+    tried = {**content, "special": asdict(SpecialIds(pad=None, bos=0, eos=0)), "size": 2**31}
+    for side in range(len(models)):
+        tokenizer_trial.try_out(json.dumps({**tried, "side": side}))
+    library = SentencePieceProcessor(model_file=str(files[0]))
+
+    def id_of(piece: str) -> int | None:
+        if vocabulary is not None:
+            return vocabulary.get(piece)
+        found = int(library.piece_to_id(piece))
+        return found if library.id_to_piece(found) == piece else None
+
+    end = id_of("</s>")
+    around = [] if end is None else [end]
+    special = special_ids(folder, id_of, around, around * 2, USUAL)
+    least = max(vocabulary.values()) + 1 if vocabulary else int(library.get_piece_size())
+    size = size_of(folder, least, special)
+    state = json.dumps({**content, "special": asdict(special), "size": size, "side": 0})
+    tokenizer_trial.trust(state)
+    return state
+
+
+def size_of(folder: Path, least: int, special: SpecialIds) -> int:
+    """The size of the vocabulary of a folder's model, whose tokenizer has ``least`` tokens."""
+    size = json_of(folder / "config.json").get("vocab_size", least)
     if type(size) is not int or size < max(least, max(special.every) + 1):
         raise BadRun(f"{folder} has a tokenizer of {least:,} tokens, and a model of {size}")
-    state = text_of_state(text, special, size)
-    tokenizer_trial.trust(state)
+    return size
+
+
+def check_sum(state: str, sha256: str | None, folder: str) -> str:
+    """A state whose sum is that, if one is given.
+
+    Raises:
+        BadRun: it is another one.
+    """
+    found = sha256_of(state)
+    if sha256 not in (None, found):
+        raise BadRun(f"{folder} has another tokenizer than it had: its SHA-256 is {found}")
     return state
 
 
@@ -82,8 +172,13 @@ def parts_of_state(state: str) -> tuple[str, SpecialIds, int]:
     found = json.loads(state)
     if not isinstance(found, dict) or found.keys() != KEYS or type(found["size"]) is not int:
         raise ValueError("it is no tokenizer")
-    lists = {key: tuple(one) for key, one in found["special"].items() if isinstance(one, list)}
-    return found["library"], SpecialIds(**{**found["special"], **lists}), found["size"]
+    return found["library"], special_of(found["special"]), found["size"]
+
+
+def special_of(found: Mapping[str, Any]) -> SpecialIds:
+    """Special ids, from what JSON has kept of them."""
+    lists = {key: tuple(one) for key, one in found.items() if isinstance(one, list)}
+    return SpecialIds(**{**found, **lists})
 
 
 def json_of(path: Path) -> dict[str, Any]:
@@ -104,21 +199,31 @@ def loaded(text: str) -> tokenizers.Tokenizer:
 
 
 def special_ids(
-    library: tokenizers.Tokenizer,
-    config: Mapping[str, Any],
-    generation: Mapping[str, Any],
-    named: Mapping[str, Any],
+    folder: Path,
+    id_of: Callable[[str], int | None],
+    around: list[int],
+    pair: list[int],
+    usual: Mapping[str, str] = MappingProxyType({}),
 ) -> SpecialIds:
     """The special ids by the files of a folder.
+
+    Args:
+        folder: as :func:`found_in` takes it.
+        id_of: the id of a token.
+        around: what stands around a text.
+        pair: what stands around two texts.
+        usual: the names of special tokens where no file says them.
 
     Raises:
         BadRun: no id ends a text.
     """
+    config, generation = json_of(folder / "config.json"), json_of(folder / "generation_config.json")
+    named = {**usual, **json_of(folder / NAMED[1]), **json_of(folder / NAMED[0])}
 
     def token(name: str) -> int | None:
         said = named.get(f"{name}_token")
         said = said.get("content") if isinstance(said, Mapping) else said
-        return library.token_to_id(said) if isinstance(said, str) else None
+        return id_of(said) if isinstance(said, str) else None
 
     def ids(name: str) -> list[int]:
         for place in (generation, config):
@@ -129,8 +234,6 @@ def special_ids(
         known = token(name)
         return [] if known is None else [known]
 
-    around = library.encode("", add_special_tokens=True).ids
-    pair = library.encode("", "", add_special_tokens=True).ids
     framed = len(around) == 2
     ends = [around[1]] if framed else ids("eos") or ids("sep")
     if not ends:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tfzoo.base.registry import Spec, create
@@ -20,7 +20,8 @@ class Tokenizer(Protocol):
     vocabulary gives the unknown one.
 
     It may have a method ``remarks() -> list[str]``: what to print before training about the
-    vocabulary that it has chosen.
+    vocabulary that it has chosen; and ``of_target() -> Tokenizer``: the same vocabulary for the
+    language that is translated to, where text of both is not cut alike.
     """
 
     @property
@@ -87,8 +88,13 @@ class TokenizerPair:
     source_language: str
     target_language: str
     spec: Spec = "bpe"
+    joint: bool = field(init=False)
+    """Whether both languages share one vocabulary, so that embeddings can be shared too."""
 
     def __post_init__(self) -> None:
+        self.joint = self.source is self.target
+        if self.joint and hasattr(self.target, "of_target"):
+            self.target = self.target.of_target()
         if not self.joint and self.source.special != self.target.special:
             raise BadOption(
                 "the tokenizers of source and target have different special ids: "
@@ -99,11 +105,6 @@ class TokenizerPair:
     def special(self) -> SpecialIds:
         """The special ids of both."""
         return self.target.special
-
-    @property
-    def joint(self) -> bool:
-        """Whether both languages share one vocabulary, so that embeddings can be shared too."""
-        return self.source is self.target
 
     def state(self) -> dict[str, Any]:
         """Plain values from which :meth:`restore` builds the pair; part of every checkpoint."""

@@ -13,6 +13,7 @@ from tfzoo.data.published_tokenizer import is_published, parts_of_state
 from tfzoo.data.tokenizer_claims import TooMuch, check_claims, check_published_claims
 from tfzoo.data.tokenizer_trial import MEMORY, REFUSED, SECONDS
 from tfzoo.data.tokenizers.pretrained import Pretrained
+from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 
 LINES = ["one two three", "", " ", "A1 \u00e9\u4e2d\U0001f600 <0x0A>", "word " * 500, "x" * 2000]
 
@@ -33,6 +34,8 @@ def use(text: str) -> None:
     if is_published(text):
         check_published_claims(parts_of_state(text)[0])
         tokenizer = Pretrained()
+    elif text.startswith('{"models":'):
+        tokenizer = SentencePiece()
     else:
         check_claims(text, SPECIAL, (PIECES, WORDS))
         tokenizer = LibraryTokenizer()

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tfzoo.base.registry import registry
-from tfzoo.data.published_tokenizer import json_of, sha256_of, state_of
+from tfzoo.data.published_tokenizer import found_in, json_of, sha256_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import options_like
 from tfzoo.models.architectures.config import Model, Published, read_config
@@ -45,11 +45,10 @@ def read(folder: Path) -> dict[str, Any]:
     config = config_of(folder)
     with located(folder):
         published = read_config(config)
-        state = state_of(folder)
+        spec, state = found_in(folder)
     model = load(folder, published)
     options = {key: one for key, one in model.config.items() if key not in DERIVED}
     recipe: dict[str, Any] = {"task": task_of(published), "seed": 0, "model": options}
-    spec = "pretrained"
     tokenizer: dict[str, Any]
     if published.model is Transformer:
         tokenizer = {"languages": list(LANGUAGES), "tokenizer": spec, "states": [state]}
@@ -80,10 +79,10 @@ def starting_values(folder: Path, wanted: type) -> dict[str, Any]:
     with located(folder):
         published = read_config(config_of(folder))
         model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
-        state = state_of(folder)
+        name, state = found_in(folder)
     known = inspect.signature(wanted).parameters
     options = {**options_like(published.architecture, wanted), **model.config}
-    tokenizer = {"name": "pretrained", "folder": str(folder), "sha256": sha256_of(state)}
+    tokenizer = {"name": name, "folder": str(folder), "sha256": sha256_of(state)}
     return {
         "model": {key: options[key] for key in known if key in options and key not in DERIVED},
         "data": {"tokenizer": tokenizer},

@@ -12,7 +12,7 @@ from tfzoo.base.values import check_range
 from tfzoo.data import published_tokenizer, tokenizer_trial
 from tfzoo.data.library import LARGEST, LINE_ENDS, quiet_forks
 from tfzoo.data.lines import check_several
-from tfzoo.errors import BadOption, BadRun
+from tfzoo.errors import BadOption
 
 if TYPE_CHECKING:
     import tokenizers
@@ -58,12 +58,7 @@ class Pretrained:
         check_several(lines)
         if self.folder is not None:
             state = published_tokenizer.state_of(Path(self.folder).expanduser())
-            found = published_tokenizer.sha256_of(state)
-            if self.sha256 not in (None, found):
-                raise BadRun(
-                    f"{self.folder} has another tokenizer than it had: its SHA-256 is {found}"
-                )
-            self.restore(state)
+            self.restore(published_tokenizer.check_sum(state, self.sha256, self.folder))
             return
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 

@@ -1,0 +1,178 @@
+"""Subwords of the library SentencePiece, which published translators come with."""
+
+from __future__ import annotations
+
+import copy
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from tfzoo.base.registry import register
+from tfzoo.base.special_ids import OWN, SpecialIds
+from tfzoo.base.values import check_range
+from tfzoo.data import published_tokenizer, tokenizer_trial
+from tfzoo.data.library import LARGEST, LINE_ENDS
+from tfzoo.data.lines import check_several
+from tfzoo.errors import BadOption
+from tfzoo.runs.requirements import require
+
+SMALLEST = 4 + 256
+"""The special ids and the bytes that stand for what is no piece."""
+LONGEST_LINE = 2**20
+"""The most bytes of a line that training reads; the library leaves longer ones out."""
+
+
+@register("tokenizer", "sentencepiece", paper="arXiv:1808.06226")
+class SentencePiece:
+    """The pieces of the library SentencePiece (Kudo and Richardson 2018), with the ids of a
+    published model: ``source.spm``, ``target.spm`` and ``vocab.json`` of Marian's translators, or
+    ``spiece.model`` of T5's, in a ``folder``.
+
+    Text becomes the same ids as in ``transformers``; a text for Marian may begin with the language
+    that it is to be translated to, ``>>fra<<``. Without a ``folder``, a unigram model of at most
+    ``vocab_size`` pieces is trained; its pieces leave text as it is, and bytes stand for what is no
+    piece. "▁" (U+2581) becomes a space. With ``sha256``, a folder whose tokenizer has another sum
+    is refused. Needs ``tfzoo[sentencepiece]``.
+
+    Raises:
+        BadOption: ``vocab_size`` is under 260 (four special ids and 256 bytes) or over 10 million,
+            or too small for the characters of the text.
+        BadRun: the folder has no such files, or they are damaged or others.
+        TfzooError: the library is not installed.
+    """
+
+    def __init__(
+        self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
+    ) -> None:
+        name = "tokenizer 'sentencepiece', option 'vocab_size'"
+        check_range(name, vocab_size, ge=SMALLEST, le=LARGEST, whole=True)
+        require("sentencepiece", "sentencepiece")
+        self.folder, self.sha256, self.vocab_size = folder, sha256, vocab_size
+        self.library: Any = None
+        self.content: dict[str, Any] = {}
+        self.ids: SpecialIds = OWN
+        self.id_of: Mapping[str, int] | None = None
+        self.piece_of: Mapping[int, str] = {}
+
+    @property
+    def special(self) -> SpecialIds:
+        """The special ids, those of the published model if there is one."""
+        return self.ids
+
+    def of_target(self) -> SentencePiece:
+        """The same vocabulary for the language that is translated to, whose text is cut into other
+        pieces.
+        """
+        other = copy.copy(self)
+        other.restore(json.dumps({**self.content, "side": len(self.content["models"]) - 1}))
+        return other
+
+    def train(self, lines: Iterable[str]) -> None:
+        """Read the folder; without one, choose the pieces from these lines."""
+        from sentencepiece import SentencePieceProcessor
+
+        check_several(lines)
+        if self.folder is None:
+            model = trained(lines, self.vocab_size)
+            size = SentencePieceProcessor(model_proto=model).get_piece_size()
+            content = {"models": [b64encode(model).decode()], "vocabulary": None, "size": size}
+            self.restore(json.dumps({**content, "special": asdict(OWN), "side": 0}))
+            return
+        state = published_tokenizer.sentencepiece_of(Path(self.folder).expanduser())
+        self.restore(published_tokenizer.check_sum(state, self.sha256, self.folder))
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without those of :attr:`special` but the unknown one."""
+        check_several(texts)
+        library, never = self._trained(), self.ids.every - {self.ids.unk}
+        if self.id_of is None:
+            found = library.encode(list(texts), out_type=int)
+        else:
+            found = [self._ids(text, self.id_of) for text in texts]
+        return [[one for one in line if one not in never] for line in found]
+
+    def _ids(self, text: str, id_of: Mapping[str, int]) -> list[int]:
+        """The ids of a line in a vocabulary that is not the library's."""
+        end = text.find("<<") + 2 if text.startswith(">>") else 0
+        language = [text[:end]] if end > 1 else []
+        pieces = self.library.encode(text[end:] if language else text, out_type=str)
+        return [id_of.get(piece, id_of["<unk>"]) for piece in [*language, *pieces]]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """The line of each list of ids, without special ones; a line end becomes a space."""
+        library, special = self._trained(), self.ids.every
+        kept = [[one for one in line if one not in special] for line in ids]
+        if self.id_of is None:
+            size = library.get_piece_size()
+            texts = [library.decode([one for one in line if one < size]) for line in kept]
+        else:
+            pieces = ([self.piece_of.get(one, "") for one in line] for line in kept)
+            texts = [library.decode_pieces(line).replace("▁", " ").strip() for line in pieces]
+        return [LINE_ENDS.sub(" ", text) for text in texts]
+
+    def __len__(self) -> int:
+        """The size of the model's vocabulary, which may have more ids than there are pieces."""
+        self._trained()
+        return int(self.content["size"])
+
+    def state(self) -> str:
+        """The files of the library, the vocabulary, special ids and size."""
+        self._trained()
+        state = json.dumps(self.content)
+        tokenizer_trial.trust(state)
+        return state
+
+    def examine(self, state: str) -> None:
+        """As :meth:`tfzoo.data.library.LibraryTokenizer.examine`."""
+        tokenizer_trial.try_out(state)
+
+    def restore(self, state: str) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        found = json.loads(state)
+        self.ids = published_tokenizer.special_of(found["special"])
+        self.id_of = found["vocabulary"]
+        self.piece_of = {one: piece for piece, one in (self.id_of or {}).items()}
+        self.library = SentencePieceProcessor()
+        self.library.LoadFromSerializedProto(b64decode(found["models"][found["side"]]))
+        self.content = found
+
+    def _trained(self) -> Any:
+        if self.library is None:
+            raise BadOption(
+                "tokenizer 'sentencepiece' has no vocabulary yet: call train(lines) or "
+                "restore(state) first"
+            )
+        return self.library
+
+
+def trained(lines: Iterable[str], size: int) -> bytes:
+    """A unigram model, as the library writes it."""
+    from sentencepiece import SentencePieceTrainer
+
+    written = BytesIO()
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=written,
+            vocab_size=size,
+            hard_vocab_limit=False,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            max_sentence_length=LONGEST_LINE,
+            num_threads=1,  # sums of several have no fixed order
+            minloglevel=2,
+            pad_id=OWN.pad,
+            unk_id=OWN.unk,
+            bos_id=OWN.bos,
+            eos_id=OWN.eos,
+        )
+    except RuntimeError as error:
+        reason = str(error).rpartition("] ")[2] or str(error)
+        raise BadOption(f"tokenizer 'sentencepiece', vocab_size {size:,}: {reason}") from None
+    return written.getvalue()

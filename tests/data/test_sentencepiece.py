@@ -1,0 +1,170 @@
+"""Files of SentencePiece give the ids that ``transformers`` gives."""
+
+from __future__ import annotations
+
+import json
+import random
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+from tests.published_folders import LINES
+from tfzoo.base.registry import create
+from tfzoo.data.published_tokenizer import found_in
+from tfzoo.data.tokenizer import TokenizerPair, restored
+from tfzoo.errors import BadOption, BadRun, TfzooError
+
+TEXTS = [
+    *LINES,
+    *("", " two  spaces ", "\ttab", "🙂 ﬁ Å", "</s> <unk> <pad>", "a << b", ">>", "▁"),
+    *("x" * n for n in range(4)),
+]
+OTHER = ["eine kleine Katze saß auf der Matte", "der Hund sah sie", *LINES[1:]]
+
+
+def library(lines: list[str], **options: Any) -> bytes:
+    """A model of SentencePiece."""
+    written = BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(lines * 20),
+        model_writer=written,
+        vocab_size=150,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **options,
+    )
+    return written.getvalue()
+
+
+def marian(folder: Path) -> Any:
+    """Write Marian's files; its tokenizer in ``transformers``."""
+    pieces: set[str] = set()
+    for name, lines in (("source.spm", LINES), ("target.spm", OTHER)):
+        model = library(lines)
+        (folder / name).write_bytes(model)
+        made = SentencePieceProcessor(model_proto=model)
+        pieces |= {made.id_to_piece(one) for one in range(3, made.get_piece_size())}
+    names = ["</s>", "<unk>", *sorted(pieces)[:-5], ">>fra<<", "<pad>"]  # some pieces are unknown
+    vocabulary = {name: number for number, name in enumerate(names)}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary), "utf-8")
+    config = {"model_type": "marian", "vocab_size": len(names), "pad_token_id": len(names) - 1}
+    config |= {"bos_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": len(names) - 1}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    return transformers.MarianTokenizer.from_pretrained(folder)
+
+
+def pair_of(folder: Path) -> TokenizerPair:
+    """As a translator reads them from a checkpoint."""
+    name, state = found_in(folder)
+    assert name == "sentencepiece"
+    found = {"languages": ["en", "de"], "tokenizer": name, "states": [state]}
+    return TokenizerPair.restore(json.loads(json.dumps(found)))
+
+
+def mixed_lines(count: int) -> list[str]:
+    """Lines of words and characters of several scripts."""
+    draw = random.Random(0)
+    words = " ".join([*LINES, *OTHER]).split()
+    letters = "".join(words)
+    return [
+        " ".join(
+            draw.choice(words) if draw.random() < 0.7 else "".join(draw.choices(letters, k=4))
+            for _ in range(draw.randrange(1, 20))
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_marians_ids_are_those_of_transformers(count: int, tmp_path: Path) -> None:
+    peer, pair = marian(tmp_path), pair_of(tmp_path)
+    never = {*peer.all_special_ids} - {peer.unk_token_id}
+    lines = [*TEXTS, *mixed_lines(count), ">>fra<< a small cat", ">>eng<<a cat"]
+    plain = [line for line in lines if not any(one in line for one in peer.all_special_tokens)]
+    for ours, theirs in (
+        (pair.source, peer(plain, add_special_tokens=False)),
+        (pair.target, peer(text_target=plain, add_special_tokens=False)),
+    ):
+        ids = ours.encode(plain)
+        assert ids == theirs.input_ids
+        assert not never & {one for line in ours.encode(lines) for one in line}
+    assert pair.source.encode(LINES) != pair.target.encode(LINES)
+    assert pair.target.decode(ids) == peer.batch_decode(ids, skip_special_tokens=True)
+    assert pair.joint
+    assert len(pair.source) == len(pair.target) == len(peer)
+
+
+def test_marians_special_ids_are_used_as_they_are(tmp_path: Path) -> None:
+    peer, special = marian(tmp_path), pair_of(tmp_path).special
+    assert (special.pad, special.eos, special.unk, special.start) == (
+        *(peer.pad_token_id, peer.eos_token_id, peer.unk_token_id),
+        peer.pad_token_id,
+    )
+
+
+def test_a_checkpoint_holds_both_sides(tmp_path: Path) -> None:
+    marian(tmp_path)
+    pair = pair_of(tmp_path)
+    again = TokenizerPair.restore(pair.state())
+    assert again.source.encode(TEXTS) == pair.source.encode(TEXTS)
+    assert again.target.encode(TEXTS) == pair.target.encode(TEXTS)
+
+
+def test_t5s_ids_are_those_of_the_library(tmp_path: Path) -> None:
+    model = library(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    (tmp_path / "spiece.model").write_bytes(model)
+    (tmp_path / "config.json").write_text('{"vocab_size": 400, "decoder_start_token_id": 0}')
+    name, state = found_in(tmp_path)
+    ours, peer = restored(name, state), SentencePieceProcessor(model_proto=model)
+    assert ours.encode(TEXTS) == peer.encode(TEXTS)
+    assert ours.decode([[399, *ids, 1] for ids in ours.encode(LINES)]) == LINES
+    special = ours.special
+    assert (special.pad, special.eos, special.unk, special.start) == (0, 1, 2, 0)
+    assert len(ours) == 400
+
+
+def test_text_comes_back_from_one_that_was_trained_here() -> None:
+    tokenizer = create("tokenizer", {"name": "sentencepiece", "vocab_size": 400})
+    tokenizer.train(LINES * 20)
+    texts = [" two  spaces ", "🙂 unknown 字", "e\u0301", *LINES]
+    assert tokenizer.decode(tokenizer.encode(texts)) == texts
+    assert len(tokenizer) <= 400
+
+
+def test_a_vocabulary_that_is_too_small_is_refused() -> None:
+    tokenizer = create("tokenizer", {"name": "sentencepiece", "vocab_size": 260})
+    with pytest.raises(BadOption, match=r"vocab_size 260: .*required_chars"):
+        tokenizer.train(LINES)
+
+
+def spoilt(name: str, data: bytes) -> Any:
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+REFUSED = [
+    (spoilt("source.spm", b""), "refused"),
+    (spoilt("target.spm", b"\xff" * 1000), "refused"),
+    (spoilt("vocab.json", b'{"<unk>": "1"}'), "does not give each piece an id"),
+    (spoilt("vocab.json", b'{"a": 1}'), "does not give each piece an id"),
+    (spoilt("target_vocab.json", b"{}"), "a vocabulary for each language"),
+    (spoilt("config.json", b'{"vocab_size": 9}'), "a model of 9"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "says"), REFUSED)
+def test_a_damaged_folder_is_refused_in_one_line(spoil: Any, says: str, tmp_path: Path) -> None:
+    marian(tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(BadRun, match=says) as raised:
+        found_in(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfzoo.runs.requirements.find_spec", lambda name: None)
+    with pytest.raises(TfzooError, match=r"pip install 'tfzoo\[sentencepiece\]'"):
+        create("tokenizer", "sentencepiece")
