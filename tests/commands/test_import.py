@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 import tfzoo
 from tests.data.test_sentencepiece import marian
@@ -88,6 +89,11 @@ def test_marians_files_of_sentencepiece_are_read_and_trained_on(
             **{"do_sample": False, "bad_words_ids": [[start]], "use_cache": False},
         )
         assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+    assert main(["export", "there", "--to", "transformers", "--output", "back"]) == 0
+    again = transformers.AutoTokenizer.from_pretrained("back")
+    assert again(LINES, text_target=LINES) == tokenizer(LINES, text_target=LINES)
+    for file in ("source.spm", "target.spm"):
+        assert Path("back", file).read_bytes() == (there / file).read_bytes()
     Path("train.tsv").write_text("en\tde\n" + "a small cat\tder Hund\n" * 9, "utf-8")
     Path("val.tsv").write_text("en\tde\nthe dog\tder Hund\n", "utf-8")
     data = ("--data.dataset", "null", "--data.root", ".", "--data.source", "en")

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import registry
 from tfzoo.data.tokenizers.pretrained import Pretrained
+from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
 from tfzoo.exporting.failures import own_model
 from tfzoo.models.architectures import architecture, names
@@ -58,9 +59,11 @@ def export(task: Task, folder: Path) -> None:
 
     model = own_model(task, "transformers")
     tokenizer = getattr(task.tokenizer, "tokenizer", None) or task.tokenizer.target
-    if not isinstance(tokenizer, Pretrained):
+    files = tokenizer.files() if isinstance(tokenizer, Pretrained | SentencePiece) else {}
+    if not files:
         raise BadOption(
-            f"transformers has no tokenizer {tokenizer.entry.name!r}: only 'pretrained' is written"
+            f"transformers has no tokenizer {tokenizer.entry.name!r} like this one: only "
+            "'pretrained' is written, and 'sentencepiece' with Marian's vocab.json"
         )
     name, config = config_of(model, list(getattr(task.tokenizer, "labels", ())))
     special = asdict(tokenizer.special)
@@ -70,14 +73,15 @@ def export(task: Task, folder: Path) -> None:
     with new_folder(folder) as place:
         save_file(tensors_of(name, model), place / WEIGHTS, metadata={"format": "pt"})
         generation = {**ids, "eos_token_id": ends if len(ends) > 1 else ends[0]}
-        named = {"tokenizer_class": "PreTrainedTokenizerFast", **names_of(tokenizer)}
+        named = {"tokenizer_class": tokenizer.peer, **names_of(tokenizer)}
         for file, content in (
             (CONFIG, config),
             ("generation_config.json", generation),
             ("tokenizer_config.json", named),
         ):
             (place / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-        (place / "tokenizer.json").write_text(tokenizer.text, "utf-8", newline="")
+        for file, data in files.items():
+            (place / file).write_bytes(data)
         check_read_back(place, model)
 
 
@@ -91,15 +95,13 @@ def check_read_back(folder: Path, model: nn.Module) -> None:
             raise TfzooError(f"{name} is not what is read back: nothing was kept")
 
 
-def names_of(tokenizer: Pretrained) -> dict[str, str]:
+def names_of(tokenizer: Pretrained | SentencePiece) -> dict[str, str]:
     """The names of the special tokens."""
-    special, library = tokenizer.special, tokenizer.library
+    special = tokenizer.special
     found = {key: getattr(special, key) for key in NAMED}
     found["sep"] = None if special.cls is None else special.sep[0]
     named = {
-        f"{key}_token": library.id_to_token(one)
-        for key, one in found.items()
-        if one is not None and library is not None
+        f"{key}_token": tokenizer.name_of(one) for key, one in found.items() if one is not None
     }
     return {key: one for key, one in named.items() if one is not None}
 

@@ -27,7 +27,10 @@ INDEX = f"{WEIGHTS}.index.json"
 """The file that names, for each tensor of a large model of ``transformers``, the file that holds
 it.
 """
-BESIDE = ("generation_config.json", "special_tokens_map.json")
+BESIDE = (
+    *("generation_config.json", "special_tokens_map.json"),
+    *("source.spm", "target.spm", "vocab.json", "target_vocab.json", "spiece.model"),
+)
 """Other files of ``transformers`` that are read where they are there."""
 CARD = "README.md"
 TOKENIZER = re.compile(r"tokenizer(_\d+)?\.json")

@@ -37,6 +37,8 @@ class Pretrained:
         BadRun: the folder has no ``tokenizer.json``, or it is damaged or another one.
     """
 
+    peer = "PreTrainedTokenizerFast"
+
     def __init__(
         self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
     ) -> None:
@@ -109,6 +111,15 @@ class Pretrained:
         quiet_forks()
         self.text, self.ids, self.size = published_tokenizer.parts_of_state(state)
         self.library = published_tokenizer.loaded(self.text)
+
+    def files(self) -> dict[str, bytes]:
+        """The files of which ``transformers`` makes a tokenizer of the class ``peer``."""
+        self._trained()
+        return {published_tokenizer.FILE: self.text.encode()}
+
+    def name_of(self, token: int) -> str | None:
+        """The name of an id."""
+        return self._trained().id_to_token(token)
 
     def _trained(self) -> tokenizers.Tokenizer:
         if self.library is None:

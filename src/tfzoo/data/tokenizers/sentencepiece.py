@@ -45,6 +45,8 @@ class SentencePiece:
         TfzooError: the library is not installed.
     """
 
+    peer = "MarianTokenizer"
+
     def __init__(
         self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
     ) -> None:
@@ -140,6 +142,22 @@ class SentencePiece:
         self.library = SentencePieceProcessor()
         self.library.LoadFromSerializedProto(b64decode(found["models"][found["side"]]))
         self.content = found
+
+    def files(self) -> dict[str, bytes]:
+        """The files of which ``transformers`` makes a tokenizer of the class ``peer``; none without
+        a vocabulary beside them.
+        """
+        self._trained()
+        if self.id_of is None:
+            return {}
+        names = published_tokenizer.SENTENCEPIECE[0]
+        models = map(b64decode, self.content["models"])
+        vocabulary = json.dumps(self.id_of, ensure_ascii=False, indent=2)
+        return {**dict(zip(names, models, strict=True)), "vocab.json": vocabulary.encode()}
+
+    def name_of(self, token: int) -> str | None:
+        """The name of an id."""
+        return self.piece_of.get(token)
 
     def _trained(self) -> Any:
         if self.library is None:
