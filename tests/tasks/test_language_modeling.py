@@ -16,6 +16,7 @@ from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentData, DocumentDataset, pack
 from tfzoo.data.encoded import Sentences
 from tfzoo.errors import BadData, BadOption, Clash
+from tfzoo.learning.task import Part
 from tfzoo.models.generation import generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.tasks.language_modeling import LanguageModelingTask
@@ -223,6 +224,23 @@ def test_a_stop_text_ends_a_continuation_and_is_no_part_of_it():
     assert task.continuations(["a"], **{**options, "seed": 6}) != [whole]
 
 
+@pytest.mark.parametrize("text", ["bytes", "words"])
+def test_the_pieces_of_a_continuation_are_the_whole(text):
+    made = create("tokenizer", "bytes" if text == "bytes" else WORDS)
+    made.train(["äöü a b", "c ß d"])
+    vocabulary = Vocabulary(made, [])
+    task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
+    options = {"temperature": 2.0, "max_new_tokens": 30, "seed": 3}
+    (whole,) = task.continuations(["a ö"], **options)
+    pieces = [*task.continuation("a ö", **options)]
+    assert "".join(pieces) == whole
+    assert sum(map(bool, pieces)) > 3
+    stop = whole[len(whole) // 2 :][:3]
+    pieces = [*task.continuation("a ö", stop=stop, **options)]
+    assert "".join(pieces) == whole.partition(stop)[0]
+    assert "".join(task.continuation("a ö", beam=2)) == task.continuations(["a ö"], beam=2)[0]
+
+
 def test_beams_continue_each_prompt_with_the_best_they_find():
     vocabulary = tokenizer()
     task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
@@ -260,7 +278,14 @@ def test_the_command_writes_one_line_for_each(monkeypatch):
     given = parser.parse_args([])
     given.max_tokens = 10
     _, function = task.line_function(given, lambda *_: None)
-    assert list(function(["a"], None)) == [" b\\nc\\rd"]
+    assert list(function(["a", "a"], None)) == [" b\\nc\\rd"]
+    monkeypatch.setattr(task, "continuation", lambda line, *_, **__: [" b\nc", "\rd"])
+    alone = list(function(["a"], None))
+    assert [(line, isinstance(line, Part)) for line in alone] == [
+        (" b\\nc", True),
+        ("\\rd", True),
+        ("", False),
+    ]
 
 
 def test_the_probabilities_of_the_grammar_are_those_of_its_choices():

@@ -112,6 +112,8 @@ def task_of(path: Path, device: str | None, name: str | None = None, engine: str
 
 def process_lines(given: Any, process: LineFunction, header: str | None = None) -> None:
     """Read lines in chunks, process each chunk, and write the results, below a header if any."""
+    from tfzoo.learning.task import Part
+
     interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
     lines = (
         read_lines(Path(given.file)) if given.file else decoded(sys.stdin.buffer, "standard input")
@@ -123,7 +125,11 @@ def process_lines(given: Any, process: LineFunction, header: str | None = None) 
         with LineProgress() if shows_progress else nullcontext() as progress:
             while chunk := list(islice(lines, 1 if interactive else CHUNK)):
                 for line in process(chunk, progress):
-                    out.write(f"{line}\n")
+                    if isinstance(line, Part):
+                        out.write(line)
+                        out.flush()
+                    else:
+                        out.write(f"{line}\n")
                 out.flush()
 
 

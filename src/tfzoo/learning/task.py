@@ -61,7 +61,8 @@ CLIP_BY_NORM = (None, "norm")
 OnProgress = Callable[[int], object]
 """Called with the number of lines finished since the last call."""
 LineFunction = Callable[[Sequence[str], OnProgress | None], Iterable[str]]
-"""Takes input lines and returns output lines in the same order."""
+"""Takes input lines and returns output lines in the same order; a :class:`Part` is no whole line.
+"""
 
 Figures = dict[str, Callable[[], "Figure"]]
 """What draws pictures, by name."""
@@ -75,6 +76,12 @@ class Settings(TypedDict, total=False):
     optim: Optim | None
     compute: Compute | None
     seed: int
+
+
+class Part(str):
+    """A part of a line that a command writes before the rest of it is known."""
+
+    __slots__ = ()
 
 
 class Task(L.LightningModule):
@@ -153,6 +160,8 @@ class Task(L.LightningModule):
     """
     command_help: ClassVar[str]
     """What the command does, in a few words."""
+    input_hint: ClassVar[str] = ""
+    """A sentence on what a text needs, for the page of ``tfzoo serve``."""
     Answer: ClassVar[type]
     """The dataclass of what ``tfzoo serve`` answers to one text."""
     smooths_labels: ClassVar[bool] = True

@@ -130,6 +130,7 @@ def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
     """The page, what it shows, the JSON API, and whether the server is well."""
     command, name = worker.command, worker.name
     facts = {"run": run, "command": command, "task": name, "names": worker.texts}
+    facts["hint"] = worker.hint
     first = render(PAGE, served=True, limits=limits, **facts)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -154,7 +155,7 @@ def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
     @app.post(
         f"/{command}",
         operation_id=command,
-        summary=f"{name.capitalize()} of one text, or of several",
+        summary=f"{name.replace('_', ' ').capitalize()} of one text, or of several",
         responses={
             200: answered(worker.answer),
             **{status: {"model": Error} for status in REFUSALS},

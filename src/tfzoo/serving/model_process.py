@@ -59,7 +59,7 @@ def run(load: Callable[[], Any], folder: str, channel: socket.socket, stop: Any)
                     module.register_forward_pre_hook(check)
             schema = TypeAdapter(task.Answer).json_schema()
             said = {"command": task.command, "name": task.entry.name, "answer": schema}
-            said["texts"] = task.text_names
+            said["texts"], said["hint"] = task.text_names, task.input_hint
         except TfzooError as error:
             said = {"error": str(error), "code": error.code}
         while True:

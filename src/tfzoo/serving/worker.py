@@ -157,7 +157,7 @@ class Worker:
             self.close()
             raise
         self.command, self.name = about["command"], about["name"]
-        self.answer, self.texts = about["answer"], about["texts"]
+        self.answer, self.texts, self.hint = about["answer"], about["texts"], about["hint"]
 
     async def run(self, texts: Sequence[str], page: str | None = None) -> Any:
         """The answers of texts, or the page of one, which names the run ``page``.

@@ -24,7 +24,7 @@ from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
+from tfzoo.learning.task import LineFunction, OnProgress, Part, rows_of, scored_first
 from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.plots.pages.attention import AttentionMaps
@@ -139,6 +139,7 @@ class LanguageModelingTask(DocumentTask):
     Data = DocumentData
     command = "generate"
     command_help = "continue each line of text"
+    input_hint = "The begin of a text."
     Answer = LanguageModelingAnswer
     pipeline_tag = "text-generation"
     monitor = "val/loss"
@@ -271,6 +272,54 @@ class LanguageModelingTask(DocumentTask):
             BadData: ``prompts`` is one string.
         """
         options = replace(options or Continue(), **changes)
+        batches = self._prompts(prompts, options, max_tokens, on_truncated)
+        random = torch.Generator(self.device).manual_seed(options.seed)
+        continued = self._sampled if options.beam == 1 else self._searched
+        return self.in_order(batches, lambda one: continued(one, options, random), progress)
+
+    def continuation(
+        self,
+        prompt: str,
+        options: Continue | None = None,
+        *,
+        on_truncated: OnTruncated | None = None,
+        **changes: Any,
+    ) -> Iterator[str]:
+        """What follows one text, in pieces as they come::
+
+            for piece in task.continuation("the dogs that the cat", temperature=0.8):
+                print(piece, end="", flush=True)
+
+        Characters of which a token is missing, and what may be the begin of ``stop``, wait. Beams
+        have one piece. Arguments and errors are those of :meth:`continuations`.
+        """
+        options = replace(options or Continue(), **changes)
+        if options.beam > 1:
+            yield from self.continuations([prompt], options, on_truncated=on_truncated)
+            return
+        (batch,) = self._prompts([prompt], options, on_truncated=on_truncated)
+        random = torch.Generator(self.device).manual_seed(options.seed)
+        written = text = ""
+        training = self.training
+        self.eval()
+        try:
+            for read, new in self._steps(batch.to(self.device), options, random):
+                (text,) = self._cut(self._texts(read, new), options)
+                sure = text.rstrip("\N{REPLACEMENT CHARACTER}")
+                sure = sure[: len(sure) - begun(options.stop or "", sure)]
+                yield sure[len(written) :]
+                written = sure if len(sure) > len(written) else written
+        finally:
+            self.train(training)
+        yield text[len(written) :]
+
+    def _prompts(
+        self,
+        prompts: Sequence[str],
+        options: Continue,
+        max_tokens: int = 4096,
+        on_truncated: OnTruncated | None = None,
+    ) -> Iterator[DocumentBatch]:
         if self.foreign:
             raise BadOption(f"{self.foreign}, which is not tfzoo's, continues no texts")
         limit = self.max_positions()[1]
@@ -280,10 +329,7 @@ class LanguageModelingTask(DocumentTask):
                 f"max_new_tokens {options.max_new_tokens:,}, but the model has {limit:,} positions"
             )
         tokens = max(1, max_tokens // options.beam)
-        batches = prompt_batches(prompts, self.tokenizer, tokens, room, on_truncated)
-        random = torch.Generator(self.device).manual_seed(options.seed)
-        continued = self._sampled if options.beam == 1 else self._searched
-        return self.in_order(batches, lambda one: continued(one, options, random), progress)
+        return prompt_batches(prompts, self.tokenizer, tokens, room, on_truncated)
 
     def _searched(
         self, batch: DocumentBatch, options: Continue, random: torch.Generator
@@ -303,6 +349,13 @@ class LanguageModelingTask(DocumentTask):
     def _sampled(
         self, batch: DocumentBatch, options: Continue, random: torch.Generator
     ) -> list[str]:
+        *_, (read, new) = self._steps(batch, options, random)
+        return self._cut(self._texts(read, new), options)
+
+    def _steps(
+        self, batch: DocumentBatch, options: Continue, random: torch.Generator
+    ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+        """After each step, the tokens that were read, and the new ones, of each text."""
         special = self.tokenizer.special
         read = [[one for one in row if one != special.pad] for row in batch.tokens.tolist()]
         new: list[list[int]] = [[] for _ in read]
@@ -328,9 +381,9 @@ class LanguageModelingTask(DocumentTask):
                 open_rows -= {
                     row for row, text in zip(rows, texts, strict=True) if options.stop in text
                 }
+            yield read, new
             if not open_rows:
-                break
-        return self._cut(self._texts(read, new), options)
+                return
 
     def _cut(self, texts: list[str], options: Continue) -> list[str]:
         return texts if options.stop is None else [one.split(options.stop)[0] for one in texts]
@@ -392,15 +445,22 @@ class LanguageModelingTask(DocumentTask):
     def line_function(
         self, given: Namespace, on_truncated: OnTruncated
     ) -> tuple[str | None, LineFunction]:
+        options = options_of(given)
+
         def generate(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
+            if len(lines) == 1:
+                for piece in self.continuation(lines[0], options, on_truncated=on_truncated):
+                    yield Part(on_one_line(piece))
+                yield ""
+                return
             for text in self.continuations(
                 lines,
-                options_of(given),
+                options,
                 max_tokens=given.max_tokens,
                 progress=progress,
                 on_truncated=on_truncated,
             ):
-                yield text.replace("\r", "\\r").replace("\n", "\\n")
+                yield on_one_line(text)
 
         return None, generate
 
@@ -408,6 +468,20 @@ class LanguageModelingTask(DocumentTask):
 def options_of(given: Namespace) -> Continue:
     """The options of ``tfzoo generate``."""
     return Continue(**{name: getattr(given, name) for name in vars(Continue())})
+
+
+def on_one_line(text: str) -> str:
+    """A text with its line breaks written as ``\\n``."""
+    return text.replace("\r", "\\r").replace("\n", "\\n")
+
+
+def begun(stop: str, text: str) -> int:
+    """How many characters at the end of a text may be the begin of ``stop``.
+
+    >>> begun("end.", "the en"), begun("end.", "the"), begun("", "the")
+    (2, 1, 0)
+    """
+    return next((n for n in range(len(stop) - 1, 0, -1) if text.endswith(stop[:n])), 0)
 
 
 def added(before: str, after: str) -> str:

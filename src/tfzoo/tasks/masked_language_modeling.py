@@ -106,6 +106,7 @@ class MaskedLanguageModelingTask(DocumentTask):
     Data = MaskedData
     command = "fill"
     command_help = "fill [MASK] in each line of text"
+    input_hint = "Write [MASK] for each token to find."
     Answer = MaskedLanguageModelingAnswer
     pipeline_tag = "fill-mask"
     monitor = "val/loss"
