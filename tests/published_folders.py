@@ -4,6 +4,7 @@ tokenizers.
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,20 @@ LINES = [
     "القطة تجلس على السجادة.",
 ]
 """In four scripts and more."""
+
+
+def mixed_lines(count: int) -> list[str]:
+    """Lines of words and characters of several scripts."""
+    draw = random.Random(0)
+    words = " ".join(LINES).split()
+    letters = "".join(words)
+    return [
+        " ".join(
+            draw.choice(words) if draw.random() < 0.7 else "".join(draw.choices(letters, k=4))
+            for _ in range(draw.randrange(1, 20))
+        )
+        for _ in range(count)
+    ]
 
 
 def peer_of(class_name: str, config: dict[str, Any]) -> Any:

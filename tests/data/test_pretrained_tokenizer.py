@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.published_folders import LINES, TOKENIZERS, save_tokenizer
+from tests.published_folders import LINES, TOKENIZERS, mixed_lines, save_tokenizer
 from tfzoo.base.registry import create
 from tfzoo.data.published_tokenizer import found_in, state_of
 from tfzoo.data.tokenizer import restored
@@ -29,12 +29,16 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_ids_are_those_of_transformers_in_four_scripts(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_ids_are_those_of_transformers_in_four_scripts(
+    name: str, count: int, tmp_path: Path
+) -> None:
     peer = save_tokenizer(name, tmp_path)
     ours = create("tokenizer", {"name": "pretrained", "folder": str(tmp_path)})
     ours.train(LINES)
     texts = [*LINES, "", " two  spaces ", "\ttab", "🙂 ﬁ Å", *("x" * n for n in range(5))]
-    theirs = [peer(text, add_special_tokens=False).input_ids for text in texts]
+    texts += mixed_lines(count)
+    theirs = peer(texts, add_special_tokens=False).input_ids
     assert ours.encode(texts) == theirs
     assert ours.decode(theirs[:5]) == [
         peer.decode(ids, skip_special_tokens=True) for ids in theirs[:5]

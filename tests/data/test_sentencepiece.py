@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 import transformers
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from tests.published_folders import LINES
+from tests.published_folders import LINES, mixed_lines
 from tfzoo.base.registry import create
 from tfzoo.data.published_tokenizer import found_in
 from tfzoo.data.tokenizer import TokenizerPair, restored
@@ -63,20 +62,6 @@ def pair_of(folder: Path) -> TokenizerPair:
     assert name == "sentencepiece"
     found = {"languages": ["en", "de"], "tokenizer": name, "states": [state]}
     return TokenizerPair.restore(json.loads(json.dumps(found)))
-
-
-def mixed_lines(count: int) -> list[str]:
-    """Lines of words and characters of several scripts."""
-    draw = random.Random(0)
-    words = " ".join([*LINES, *OTHER]).split()
-    letters = "".join(words)
-    return [
-        " ".join(
-            draw.choice(words) if draw.random() < 0.7 else "".join(draw.choices(letters, k=4))
-            for _ in range(draw.randrange(1, 20))
-        )
-        for _ in range(count)
-    ]
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.nightly)])
