@@ -206,6 +206,10 @@ def test_a_recipe_says_the_same_under_from(
     assert "pooling: pooler" in said
     assert main(["fit", "ours.yaml", "--print_config", "--from", "null"]) == 0
     assert "pooling: pooler" not in capsys.readouterr().out
+    (tmp_path / "bert").rename(tmp_path / "bert-7")
+    seeded = ["--from", "bert-{seed}", "--seed", "7"]
+    assert main(["fit", "mine.yaml", "--print_config", *seeded]) == 0
+    assert "pooling: pooler" in capsys.readouterr().out
     for wrong, message in (("[bert]", "names a run, folder or repository"), ("brt", "no run at")):
         assert main(["fit", "mine.yaml", "--print_config", "--from", wrong]) == 2
         assert message in capsys.readouterr().err

@@ -14,8 +14,9 @@ from torch.testing import assert_close
 
 import tfzoo
 from benchmarks.architectures import PEERS, batch, difference, peer_outputs
-from tests.published_folders import peer_of, save
+from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import CASES, SMALL
+from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.exporting.peft import write
 from tfzoo.learning.adapter import Adapter
@@ -73,3 +74,36 @@ def test_what_peft_could_not_read_is_refused(tmp_path: Path) -> None:
     model = adapted(tmp_path, "query", options={"use_dora": True})
     with pytest.raises(BadOption, match="only a plain lora is written"):
         write(model, tmp_path / "new", [])
+
+
+def test_a_run_with_an_adapter_is_written_merged_and_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = {**SMALL, "max_position_embeddings": 256, "id2label": {0: "0", 1: "1"}}
+    save("bert", "BertForSequenceClassification", config, tmp_path / "bert")
+    for split in ("train", "val"):
+        rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
+        (tmp_path / f"{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
+    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    assert main(["fit", "mine.yaml", "--run", "run"]) == 0
+    for to in ("transformers", "peft"):
+        assert main(["export", "run", "--to", to, "--output", to]) == 0
+    assert "an adapter, lora of rank 2, beside query" in Path("transformers/README.md").read_text()
+    auto = transformers.AutoModelForSequenceClassification
+    base = auto.from_pretrained("bert")
+    ids = transformers.AutoTokenizer.from_pretrained("transformers")(LINES[0], return_tensors="pt")
+    before = base(**ids).logits
+    found = PeftModel.from_pretrained(base, "peft").eval()(**ids).logits
+    assert_close(auto.from_pretrained("transformers")(**ids).logits, found, rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(before, found, atol=1e-4)
+
+
+RECIPE = """\
+task: classification
+from: bert
+data: {root: .}
+adapter: {name: lora, rank: 2, targets: [query], train: [head]}
+optim: {lr: 0.1, schedule: {name: constant, warmup: 0}}
+trainer: {max_steps: 2, accelerator: cpu, val_check_interval: 2, check_val_every_n_epoch: null}
+"""

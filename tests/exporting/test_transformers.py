@@ -56,6 +56,9 @@ def test_a_round_trip_changes_nothing(
     assert all(torch.equal(before[key], value) for key, value in after.items() if key in before)
     text = (tmp_path / "there/tokenizer.json").read_bytes()
     assert (tmp_path / "back/tokenizer.json").read_bytes() == text
+    card = (tmp_path / "back/README.md").read_text("utf-8")
+    assert f"model = {class_name}.from_pretrained" in card
+    assert "- Not trained by tfzoo." in card
     loaded = getattr(transformers, auto).from_pretrained(back, attn_implementation="eager").eval()
     ids = transformers.AutoTokenizer.from_pretrained(back)(LINES[0], return_tensors="pt")
     assert ids.input_ids.tolist() == tokenizer([LINES[0]]).input_ids

@@ -11,6 +11,7 @@ from tfzoo.errors import BadRecipe
 
 FROM = "from"
 """The key of a recipe that names them: a run, a checkpoint, a folder or a repository."""
+SEED = "{seed}"
 
 
 def begin(
@@ -21,7 +22,8 @@ def begin(
 
     A run of tfzoo gives nothing but weights. A folder of ``transformers`` gives model and tokenizer
     as well: they override what stands before the file that says ``from``, and its own keys override
-    them. ``--from`` stands after the first ``recipes`` files, the recipe and its bases.
+    them. ``--from`` stands after the first ``recipes`` files, the recipe and its bases. ``{seed}``
+    in the name is the seed, so that each run of a sweep begins with one of its own.
 
     Raises:
         BadRecipe: it is no name.
@@ -38,7 +40,9 @@ def begin(
         raise BadRecipe(f"{where.origin}: {FROM} names a run, folder or repository, not {source!r}")
     from tfzoo.runs import checkpoints, pretrained
 
-    start = checkpoints.resolve(source)
+    said: list[ConfigSource | Option] = [*files, *options]
+    seeds = [one.values["seed"] for one in said if "seed" in one.values]
+    start = checkpoints.resolve(source.replace(SEED, str(seeds[-1] if seeds else 0)))
     if not pretrained.is_published(start):
         return [*files], start
     from tfzoo.learning.published import starting_values

@@ -24,12 +24,13 @@ from tfzoo.data.tokenizers.pretrained import Pretrained
 from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
 from tfzoo.exporting.failures import own_model
+from tfzoo.learning.model_card import model_card
 from tfzoo.models.architectures import architecture, names
 from tfzoo.models.architectures.config import FULL, MODELS, SCALINGS, SLIDING, read_config
 from tfzoo.models.architectures.published import from_pretrained
 from tfzoo.models.architectures.weights import OWN, line, table_of
 from tfzoo.runs.files import new_folder
-from tfzoo.runs.pretrained import CONFIG, WEIGHTS
+from tfzoo.runs.pretrained import CARD, CONFIG, WEIGHTS
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task
@@ -82,6 +83,10 @@ def export(task: Task, folder: Path) -> None:
             (place / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
         for file, data in files.items():
             (place / file).write_bytes(data)
+        kept = {**task.checkpoint_entry(), "results": task.results}
+        size = sum(one.numel() for one in model.parameters())
+        card = model_card(type(task), kept, size, peer=config["architectures"][0])
+        (place / CARD).write_text(card, "utf-8")
         check_read_back(place, model)
 
 

@@ -18,17 +18,10 @@ CARD = """\
 
 A {task} model of {parameters:,} parameters, made with tfzoo.
 
-```sh
-pip install 'tfzoo[export]'
-echo "a line of text" | tfzoo {command} {address}
-```
+{usage}
+## Training
 
-```python
-import tfzoo
-
-task = tfzoo.{cls}.load("{address}")
-print(task.{command}(["a line of text"]))
-```
+{training}
 
 ## Scores
 
@@ -46,38 +39,82 @@ print(task.{command}(["a line of text"]))
 None is given: whoever publishes these weights has to choose one. The licence of the training text
 may restrict the choice.
 """
+USAGE = """\
+```sh
+pip install 'tfzoo[export]'
+echo "a line of text" | tfzoo {command} {address}
+```
+
+```python
+import tfzoo
+
+task = tfzoo.{cls}.load("{address}")
+print(task.{command}(["a line of text"]))
+```
+"""
+PEERS = """\
+```python
+from transformers import AutoTokenizer, {cls}
+
+model = {cls}.from_pretrained("{address}")
+tokenizer = AutoTokenizer.from_pretrained("{address}")
+```
+"""
+"""How a model is used that was exported for ``transformers``."""
 SHOWN = ("task", "seed", "model", "data", "optim", "search")
 """The sections of the recipe that the card shows."""
 
 
-def model_card(task: Any, kept: Mapping[str, Any], parameters: int, repository: str = "") -> str:
-    """The text of a model card: the Hub's metadata, how to load the model, its scores, its recipe,
-    and the versions of the libraries.
+def model_card(
+    task: Any, kept: Mapping[str, Any], parameters: int, repository: str = "", peer: str = ""
+) -> str:
+    """The text of a model card: the Hub's metadata, how to load the model, what was trained, its
+    scores, its recipe, and the versions of the libraries.
 
     Args:
         task: the class of the task.
         kept: the task's entry in a checkpoint, and ``results``.
         parameters: how many the model has.
         repository: its address on the Hub, ``name/repository``.
+        peer: the class of ``transformers`` that loads it; "" if tfzoo does.
     """
+    name = repository or "NAME/REPOSITORY"
+    usage = PEERS.format(cls=peer, address=name) if peer else None
     recipe = {key: kept["recipe"][key] for key in SHOWN if key in kept["recipe"]}
     return CARD.format(
-        metadata=as_yaml(metadata(task, kept["tokenizer"])),
+        metadata=as_yaml(metadata(task, kept["tokenizer"], "transformers" if peer else "tfzoo")),
         title=repository.rpartition("/")[2] or f"{kept['task'].capitalize()} by tfzoo",
         task=kept["task"],
         parameters=parameters,
-        command=task.command,
-        address=f"hf://{repository or 'NAME/REPOSITORY'}",
-        cls=task.__name__,
+        usage=usage
+        or USAGE.format(command=task.command, address=f"hf://{name}", cls=task.__name__),
+        training=training(pretrained.without_folders(kept["recipe"]), int(kept["batches"])),
         scores=table(kept["results"]),
         recipe=as_yaml(without_none(pretrained.without_folders(recipe))),
         versions=", ".join(f"{name} {one}" for name, one in versions().items()),
     )
 
 
-def metadata(task: Any, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
+def training(recipe: Mapping[str, Any], batches: int) -> str:
+    """What the model began with, and what was trained, one line each."""
+    lines = [f"- {batches:,} batches." if batches else "- Not trained by tfzoo."]
+    if source := recipe.get("from"):
+        lines.append(f"- It began with the weights of {source}.")
+    adapter = recipe.get("adapter") or {}
+    if adapter.get("name"):
+        rank = f" of rank {adapter['rank']}" if adapter.get("rank") else ""
+        beside = ", ".join(adapter.get("targets") or ())
+        lines.append(f"- Trained was an adapter, {adapter['name']}{rank}, beside {beside}; merged.")
+    if frozen := (recipe.get("optim") or {}).get("freeze"):
+        steps = recipe["optim"].get("freeze_steps")
+        until = f" for {steps:,} steps" if steps else ""
+        lines.append(f"- Not trained{until}: {', '.join(frozen)}.")
+    return "\n".join(lines)
+
+
+def metadata(task: Any, tokenizer: Mapping[str, Any], library: str) -> dict[str, Any]:
     """The card's metadata, which the Hub reads to list the model."""
-    found: dict[str, Any] = {"library_name": "tfzoo", "pipeline_tag": task.pipeline_tag}
+    found: dict[str, Any] = {"library_name": library, "pipeline_tag": task.pipeline_tag}
     languages = tokenizer.get("languages")
     if languages:
         found["language"] = list(dict.fromkeys(str(one).partition("-")[0] for one in languages))

@@ -1,0 +1,310 @@
+"""Published models beside ``transformers``: what they compute, and how they are fine-tuned.
+
+    python -m benchmarks.published                     # needs no network: a small random BERT
+    python -m benchmarks.published SOURCE ...          # folders, or hf://owner/name
+    python -m benchmarks.published --hub --write       # ten named models: needs a network
+
+Each SOURCE is imported, and its logits and token ids are compared with those of ``transformers``.
+Then BERT is fine-tuned by tfzoo and by ``transformers.Trainer``, from the same weights, with the
+same batches in the same order, without dropout, each in a process of its own: the largest
+difference of the losses of 20 steps, in fp32 and in float64; tokens per second, in turns, and peak
+memory. ``--write`` writes benchmarks/published.md. With a network, ``--bert google-bert/...
+--recipe classification/sst2`` fine-tunes a published model on a published data set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+PAGE = Path(__file__).parent / "published.md"
+HUB = [
+    *("google-bert/bert-base-cased", "FacebookAI/roberta-base", "answerdotai/ModernBERT-base"),
+    *("distilbert/distilbert-base-uncased-finetuned-sst-2-english", "openai-community/gpt2"),
+    *("EleutherAI/pythia-70m", "HuggingFaceTB/SmolLM2-135M", "Qwen/Qwen3-0.6B"),
+    *("facebook/bart-base", "google/flan-t5-small"),
+]
+TEXTS = [
+    "The quick brown fox jumps over the lazy dog.",
+    "Größer als 3 Häuser: ein Straßenfest!",
+    "Кошка сидит на коврике, собака бежит.",
+    "猫は座布団の上に座っています。",
+]
+STEPS = 20
+RATE, DECAY, CLIP, BETAS, EPS = 1e-3, 0.01, 1.0, (0.9, 0.999), 1e-8
+NAMES = {"ours": "tfzoo", "theirs": "transformers.Trainer"}
+RECIPE = """\
+task: classification
+data: {{root: {root}, max_tokens: {tokens}}}
+optim:
+  lr: {lr}
+  betas: [0.9, 0.999]
+  eps: 1.0e-8
+  weight_decay: {decay}
+  label_smoothing: 0.0
+  schedule: {{name: constant, warmup: 0}}
+trainer: {{max_steps: 20, accelerator: cpu, gradient_clip_val: {clip}}}
+"""
+
+# What a model computes ----------------------------------------------------------------------------
+
+
+def compare(source: str) -> tuple[float, bool]:
+    """The largest difference of logits as a share of the largest one, and whether all ids of
+    :data:`TEXTS` are equal.
+    """
+    import transformers
+
+    import tfzoo
+    from tfzoo.data.published_tokenizer import state_of
+    from tfzoo.data.tokenizer import restored
+    from tfzoo.runs import checkpoints
+
+    folder = checkpoints.resolve(source)
+    model: Any = tfzoo.from_pretrained(folder).eval()
+    named = json.loads((folder / "config.json").read_text("utf-8"))["architectures"][0]
+    peer = getattr(transformers, named).from_pretrained(folder, attn_implementation="eager").eval()
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    ours = restored("pretrained", state_of(folder))
+    largest, same = 0.0, True
+    for text in TEXTS:
+        ids = theirs(text, return_tensors="pt").input_ids
+        same &= ours.encode([text])[0] == theirs(text, add_special_tokens=False).input_ids
+        inputs = {"input_ids": ids} | ({"decoder_input_ids": ids} if is_pair(model) else {})
+        with torch.no_grad():
+            wanted = peer(**inputs).logits
+            found = model(*inputs.values())
+        largest = max(largest, ((found - wanted).abs().max() / wanted.abs().max()).item())
+    return largest, same
+
+
+def is_pair(model: Any) -> bool:
+    """Whether it reads a source and a target."""
+    import tfzoo
+
+    return isinstance(model, tfzoo.Transformer)
+
+
+# Fine-tuning --------------------------------------------------------------------------------------
+
+
+def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
+    """A random BERT that classifies, its tokenizer, a recipe, and the batches of its training."""
+    from tests.published_folders import LINES, save
+    from tfzoo.config.resolve import resolve
+    from tfzoo.config.sources import load_recipe, parse_arguments
+
+    config = {
+        **{
+            "hidden_size": dim,
+            "num_attention_heads": max(2, dim // 64),
+            "num_hidden_layers": layers,
+        },
+        **{"intermediate_size": 4 * dim, "max_position_embeddings": 256},
+        **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+        "id2label": {0: "0", 1: "1"},
+    }
+    save("bert", "BertForSequenceClassification", config, place / "bert")
+    words = " ".join(LINES).split()
+    draw = torch.Generator().manual_seed(0)
+    for split, count in (("train", rows), ("val", 8)):
+        lines = ["text\tlabel"]
+        for _ in range(count):
+            length = int(torch.randint(4, 24, (), generator=draw))
+            chosen = torch.randint(len(words), (length,), generator=draw).tolist()
+            lines.append(" ".join(words[one] for one in chosen) + f"\t{chosen[0] % 2}")
+        (place / f"{split}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    text = RECIPE.format(root=place, tokens=tokens, lr=RATE, decay=DECAY, clip=CLIP)
+    (place / "recipe.yaml").write_text(text, "utf-8")
+    arguments = parse_arguments(["--from", str(place / "bert")])
+    data = resolve(load_recipe(str(place / "recipe.yaml")), arguments).data
+    data.prepare_data()
+    data.setup("fit")
+    torch.save([(one.tokens, one.label) for one in data.train_dataloader()], place / "batches.pt")
+
+
+class Clock:
+    """When steps ended, and their losses."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+        self.ends: list[float] = []
+
+    def add(self, loss: float) -> None:
+        self.losses.append(loss)
+        self.ends.append(time.perf_counter())
+
+
+def ours(place: Path, steps: int, double: bool) -> Clock:
+    """By tfzoo."""
+    import lightning.pytorch as L
+
+    from tfzoo.base.allocator import keep_freed_memory
+    from tfzoo.config.resolve import resolve
+    from tfzoo.config.sources import load_recipe, parse_arguments
+    from tfzoo.training.begin import load_weights
+    from tfzoo.training.train import prepare as prepared
+
+    keep_freed_memory()
+    arguments = parse_arguments(["--from", str(place / "bert")])
+    config = resolve(load_recipe(str(place / "recipe.yaml")), arguments)
+    task, data = prepared(config)
+    load_weights(task, config.start or Path())
+    clock = Clock()
+
+    class Record(L.Callback):
+        def on_train_batch_end(self, *given: Any) -> None:
+            _, _, outputs, batch, _ = given
+            clock.add(outputs["loss"].item() / len(batch.label))
+
+    trainer = L.Trainer(
+        max_steps=steps,
+        accelerator="cpu",
+        precision="64-true" if double else "32-true",
+        gradient_clip_val=CLIP,
+        callbacks=[Record()],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        limit_val_batches=0,
+    )
+    trainer.fit(task, datamodule=data)
+    return clock
+
+
+def theirs(place: Path, steps: int, double: bool) -> Clock:
+    """By ``transformers.Trainer``, which imports nothing of tfzoo."""
+    import transformers
+    from torch.utils.data import DataLoader
+
+    model = transformers.BertForSequenceClassification.from_pretrained(place / "bert")
+    batches = [
+        {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": label}
+        for ids, label in torch.load(place / "batches.pt")
+    ]
+    clock = Clock()
+
+    class Trainer(transformers.Trainer):
+        def get_train_dataloader(self) -> Any:
+            return DataLoader(batches, batch_size=None)  # type: ignore[arg-type]  # a list
+
+        def training_step(self, *given: Any, **named: Any) -> Any:
+            loss = super().training_step(*given, **named)
+            clock.add(loss.item())
+            return loss
+
+    arguments = transformers.TrainingArguments(
+        output_dir=str(place / "theirs"),
+        max_steps=steps,
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        weight_decay=DECAY,
+        adam_beta1=BETAS[0],
+        adam_beta2=BETAS[1],
+        adam_epsilon=EPS,
+        max_grad_norm=CLIP,
+        report_to=[],
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        logging_steps=1000,
+    )
+    Trainer(model=model.double() if double else model, args=arguments).train()
+    return clock
+
+
+def measure(name: str, place: Path, steps: int, double: bool, threads: int) -> dict[str, Any]:
+    """One training in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.published", "--one", name, "--place", str(place)]
+    command += ["--steps", str(steps), "--threads", str(threads), *(["--double"] if double else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr[-3000:])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def one(name: str, place: Path, steps: int, double: bool) -> dict[str, Any]:
+    """What a process measures: losses, tokens per second from the fifth step on, peak memory."""
+    clock = (ours if name == "ours" else theirs)(place, steps, double)
+    counts = [int((ids != 0).sum()) for ids, _ in torch.load(place / "batches.pt")][:steps]
+    start = min(4, steps - 2)
+    speed = sum(counts[start + 1 :]) / (clock.ends[-1] - clock.ends[start])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"losses": clock.losses, "speed": speed, "peak": peak}
+
+
+def fine_tuning(given: argparse.Namespace) -> list[str]:
+    """The lines of a table."""
+    lines = []
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        prepare(place, given.dim, given.layers, given.rows, given.tokens)
+        for double in (False, True):
+            found = [measure(name, place, STEPS, double, given.threads)["losses"] for name in NAMES]
+            worst = max(abs(a - b) for a, b in zip(*found, strict=True))
+            kind = "float64" if double else "fp32"
+            lines.append(f"| losses of {STEPS} steps, {kind} | {worst:.1e} apart |")
+        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
+        for _ in range(given.rounds):
+            for name in NAMES:
+                runs[name].append(measure(name, place, given.steps, False, given.threads))
+    for key, unit in (("speed", "tokens per second"), ("peak", "MiB at most")):
+        values = {name: [run[key] for run in runs[name]] for name in NAMES}
+        shares = [a / b for a, b in zip(values["ours"], values["theirs"], strict=True)]
+        middle = ", ".join(f"{NAMES[name]} {median(values[name]):,.0f}" for name in NAMES)
+        lines.append(
+            f"| {unit} | {middle}: {median(shares):.2f} times "
+            f"({min(shares):.2f} to {max(shares):.2f}) |"
+        )
+    return lines
+
+
+def main(words: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sources", nargs="*", help="folders, or hf://owner/name")
+    parser.add_argument("--hub", action="store_true", help="ten named models as well")
+    parser.add_argument("--write", action="store_true", help="into benchmarks/published.md")
+    parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--tokens", type=int, default=2048, help="of a batch, padding included")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--one", choices=NAMES)
+    parser.add_argument("--place", type=Path)
+    parser.add_argument("--double", action="store_true")
+    given = parser.parse_args(words)
+    torch.set_num_threads(given.threads)
+    if given.one:
+        print(json.dumps(one(given.one, given.place, given.steps, given.double)))
+        return
+    lines = ["| what | measured |", "|---|---|"]
+    for source in [*given.sources, *(f"hf://{name}" for name in HUB if given.hub)]:
+        share, same = compare(source)
+        lines.append(
+            f"| {source} | logits {share:.1e} apart, ids {'equal' if same else 'differ'} |"
+        )
+        print(lines[-1], flush=True)
+    lines += fine_tuning(given)
+    text = "\n".join(lines)
+    print(text)
+    if given.write:
+        command = f"python -m benchmarks.published {' '.join(words or sys.argv[1:])}".strip()
+        PAGE.write_text(f"# Published models\n\n```text\n{command}\n```\n\n{text}\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
