@@ -39,7 +39,14 @@ napoleon_custom_sections = [("Options", "params_style")]
 INTERNAL = (
     *("models.constructor.StackKeywords", "models.rules.Parts", "models.transformer_layer"),
     *("base.kinds", "plots.metrics", "base.registry", "search.K", "search.search", "base.values"),
-    *("data.labelled_text", "data.prepare", "data.pairs", "plots.pages", "tasks.\\w+.\\w+Answer"),
+    *(
+        "data.labelled_text",
+        "data.prepare",
+        "data.pairs",
+        "data.encoded",
+        "plots.pages",
+        "tasks.\\w+.\\w+Answer",
+    ),
     "learning.weight_averaging",
 )
 nitpick_ignore_regex = [

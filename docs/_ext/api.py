@@ -153,7 +153,13 @@ def expand(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
             named = [
                 key for key in inspect.signature(obj).parameters if key not in described - {*named}
             ]
-        lines[place : place + 1] = [f"{see[1]}{key}: {said[key]}" for key in named if key in said]
+        alike: dict[str, list[str]] = {}  # what is said of several arguments is said once
+        for key in named:
+            if key in said:
+                alike.setdefault(said[key], []).append(key)
+        lines[place : place + 1] = [
+            f"{see[1]}{', '.join(keys)}: {text}" for text, keys in alike.items()
+        ]
 
 
 def connect(app: Any) -> None:

@@ -16,6 +16,7 @@ from tfzoo.base.registry import Entry, register, registry
 from tfzoo.commands import check as command
 from tfzoo.contracts import Attention, Component, Norm
 from tfzoo.testing.classifiers import Choice
+from tfzoo.testing.component import invalid_values_are_refused
 from tfzoo.testing.contract import Result, Violation, run_contract
 from tfzoo.testing.gradients import assert_gradients
 from tfzoo.testing.runner import contracts, rules_of_style
@@ -44,6 +45,17 @@ class Unfinished(Norm):
         raise NotImplementedError("to do")
 
 
+class PowerNorm(Norm):
+    """By a power mean, of which 0 is none: ``x / mean(|x|^p)^(1/p)``."""
+
+    def __init__(self, *, p: float = 2.0) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        return x / x.abs().pow(self.p).mean(-1, keepdim=True).pow(1 / self.p)
+
+
 @pytest.fixture
 def text_norm() -> Iterator[Entry]:
     """A norm that mixes tokens, as another package would register it."""
@@ -69,6 +81,15 @@ def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm: Entry) -> None:
             stack = vars(Combination(side, residual=residual, norm="text"))
             assert refusals(stack) == (sorted(refused_by(stack)), can_be_allowed(stack))
     assert refusals(vars(Choice(norm="text"))) == ([], True)
+
+
+def test_a_value_that_is_not_refused_is_named_with_what_comes_of_it() -> None:
+    register("norm", "power")(PowerNorm)
+    try:
+        with pytest.raises(Violation, match=r"p=0\.0 is accepted, then ZeroDivisionError"):
+            invalid_values_are_refused(registry("norm").entry("power"))
+    finally:
+        del registry("norm").registered["power"]
 
 
 def test_another_package_takes_part_only_where_asked(unfinished: Entry) -> None:

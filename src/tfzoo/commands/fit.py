@@ -35,8 +35,8 @@ Train a recipe. RECIPE is a packaged name (see tfzoo recipes) or the path of a Y
   --SECTION.KEY V   override a value of the recipe:
                     --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
                     sections: model, data, optim, compute, trainer (Lightning's Trainer),
-                    checkpoint (its ModelCheckpoint), search (of a translator), loss (of a
-                    classifier)
+                    checkpoint (its ModelCheckpoint), adapter (LoRA), search (of a translator),
+                    loss (of a classifier)
   --seed N          the seed of parameters, batches and dropout
   --config FILE     a YAML file that overrides the recipe; may be repeated
   --print_config    print the resolved recipe and exit

@@ -242,4 +242,6 @@ def missing(folder: Path, names: list[str], instead: str = "") -> BadData:
         return BadData(f"no folder {folder}, where {wanted} should be")
     beside = [path.name for path in folder.iterdir() if path.is_file()]
     close = did_you_mean(names[0], beside)
-    return BadData(f"no {wanted} in {folder}, plain or .gz.{close} There: {listing(beside)}")
+    split = names[0].partition(".")[0]
+    other = f". data.{split} takes other names, and patterns" if split in ("train", "val") else ""
+    return BadData(f"no {wanted} in {folder}, plain or .gz.{close} There: {listing(beside)}{other}")

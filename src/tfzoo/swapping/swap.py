@@ -10,7 +10,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from tfzoo.base.registry import Spec, registry
-from tfzoo.errors import BadOption, listing
+from tfzoo.errors import BadOption, did_you_mean, listing
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.swapping import attentions, fast_path, feedforwards, huggingface, positions
@@ -96,7 +96,11 @@ def swap(
     """
     specs = dict(zip(SWAPPED, (norm, attention, weighting, feedforward, position), strict=True))
     if others:
-        raise BadOption(f"swap: {next(iter(others))}=... cannot be swapped, only {listing(specs)}")
+        other = next(iter(others))
+        raise BadOption(
+            f"swap: {other}=... cannot be swapped.{did_you_mean(other, specs)} What can: "
+            f"{listing(specs)}"
+        )
     kinds = [kind for kind, spec in specs.items() if spec and registry(kind).options(spec)]
     if not kinds:
         raise BadOption("swap: say what to swap: norm=..., attention=..., or others")

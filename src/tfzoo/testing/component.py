@@ -99,7 +99,11 @@ def invalid_values_are_refused(entry: Entry) -> None:
                         f"{name}={value!r} is refused without naming {name!r}: {error}"
                     ) from None
                 continue
-            if value not in (0, -1) or not computes_something(entry, made):
+            try:
+                fine = value in (0, -1) and computes_something(entry, made)
+            except Exception as error:  # whatever comes of a value that is not refused
+                raise Violation(f"{name}={value!r} is accepted, then {error!r}") from error
+            if not fine:
                 raise Violation(f"{name}={value!r} is accepted")
     for typo in ("no_such_option", *(f"{name}x" for name in entry.options)):
         try:
