@@ -17,6 +17,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tfzoo.base.registry import registry
+from tfzoo.commands.main import main
 from tfzoo.learning import explain as explain_module
 from tfzoo.learning.explain import Explain, statistics, variance
 from tfzoo.learning.task import Task
@@ -343,3 +344,15 @@ def test_two_processes_train_as_without_it(tmp_path: Path) -> None:
                 ** 0.5
             )
             assert total == pytest.approx(row["train/grad_norm"], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["language_modeling", "masked_language_modeling"])
+def test_documents_are_explained_by_their_first_rows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = "--model.dim 16 --model.layers 1 --data.dataset.train 40 --data.max_tokens 256"
+    few = "--data.dataset.val 8 --data.dataset.test 8 --trainer.max_steps 1 --explain true"
+    often = "--trainer.log_every_n_steps 1 --run run --trainer.val_check_interval 1"
+    assert main(["fit", f"{name}/agreement", *small.split(), *few.split(), *often.split()]) == 0
+    assert "explain/" in Path("run/metrics.csv").read_text("utf-8")

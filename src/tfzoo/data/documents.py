@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal, Unpack
 
@@ -69,6 +69,19 @@ class DocumentBatch(Batch):
 
     def __len__(self) -> int:
         return self.tokens.size(0)
+
+    def first(self, rows: int) -> DocumentBatch:
+        """The first ``rows`` rows of the batch."""
+        kept = self.non_padding < rows * self.tokens.size(1)
+        return replace(
+            self,
+            tokens=self.tokens[:rows],
+            non_padding=self.non_padding[kept],
+            labels=self.labels[kept],
+            owner=self.owner[kept],
+            part=None if self.part is None else self.part[:rows],
+            positions=self.positions[:rows],
+        )
 
     def mask(self) -> Mask | None:
         """A token sees its own part, up to itself; None where each row is one part."""

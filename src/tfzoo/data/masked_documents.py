@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Unpack, get_args
 
 import numpy as np
@@ -135,6 +135,18 @@ class MaskedBatch(Batch):
 
     def __len__(self) -> int:
         return self.tokens.size(0)
+
+    def first(self, rows: int) -> MaskedBatch:
+        """The first ``rows`` rows of the batch."""
+        kept = self.places < rows * self.tokens.size(1)
+        return replace(
+            self,
+            tokens=self.tokens[:rows],
+            places=self.places[kept],
+            labels=self.labels[kept] if len(self.labels) else self.labels,
+            owner=self.owner[kept],
+            rows=self.rows[:rows],
+        )
 
 
 class MaskedDataset(Dataset[MaskedBatch]):
