@@ -47,6 +47,13 @@ def test_what_a_model_does_not_supply_is_called_an_option_only_if_it_is_one() ->
         create("norm", "rms", width=4)
 
 
+@pytest.mark.parametrize("name", registry("residual").own_names())
+def test_a_residual_connection_alone_needs_its_sublayer_and_its_norm(name: str) -> None:
+    x = torch.randn(2, 3, 4)
+    sublayer = create("residual", name, inner=torch.nn.Linear(4, 4), norm="rms", dim=4)
+    assert sublayer(x).shape == x.shape
+
+
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another package whose norm cannot be imported."""

@@ -72,6 +72,9 @@ class Attention(Component):
             :meth:`forward`.
     """
 
+    alone: ClassVar[Mapping[str, Any]] = {"layer": 0}
+    """What :func:`tfzoo.create` supplies where its caller does not."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         own, where = vars(cls), f"attention class {cls.__qualname__}"
@@ -241,7 +244,13 @@ class Residual(Component):
         dropout: dropout probability of the sublayer's output, in training mode.
     """
 
-    alone: ClassVar[Mapping[str, Any]] = {"cross": False, "decoder_layers": 0}
+    alone: ClassVar[Mapping[str, Any]] = {
+        "dropout": 0.0,
+        "layer": 0,
+        "layers": 1,
+        "cross": False,
+        "decoder_layers": 0,
+    }
     """What :func:`tfzoo.create` supplies where its caller does not."""
 
     __call__: Callable[..., Tensor]  # what torch leaves open
