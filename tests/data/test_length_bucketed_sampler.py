@@ -215,3 +215,11 @@ def test_texts_of_any_length_are_ordered(longest: int) -> None:
     source = np.array([5, longest, 7, longest - 1, 1])
     batches = LengthBucketedSampler(source, source, 10, shuffle=False).epoch_batches(0)
     assert [int(row) for rows in batches for row in rows] == [1, 3, 2, 0, 4]
+
+
+def test_what_is_random_in_a_validation_is_so_in_each() -> None:
+    """Masks and dropped tokens are a function of the epoch of a batch."""
+    for shuffle, epochs in ((True, {3}), (False, {0})):
+        b = buckets(shuffle=shuffle)
+        b.set_epoch(3)
+        assert {batch.epoch for batch in b} == epochs

@@ -363,7 +363,9 @@ def test_a_model_of_another_class_is_trained_on_padded_rows_alone():
 def test_the_attention_page_has_a_map_of_each_layer_over_the_text():
     vocabulary = tokenizer()
     task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
-    maps = [*task.attention("a b c")]
+    page = task.attention("a b c")
+    assert page.facts["continuation"] == task.continuations(["a b c"])[0]
+    maps = [*page]
     assert [(one.side, one.layer) for one in maps] == [("decoder", 0), ("decoder", 1)]
     for one in maps:
         assert one.keys == one.queries

@@ -148,7 +148,7 @@ class LengthBucketedSampler(Sampler[list[int]]):
 
     def _batch(self, rows: Rows, epoch: int) -> Batch:
         batch = Batch(rows.tolist())
-        batch.epoch = epoch
+        batch.epoch = epoch if self.shuffle else 0
         return batch
 
     def _order(self, random: np.random.Generator | None, noise: float) -> Rows:

@@ -396,7 +396,12 @@ class LanguageModelingTask(DocumentTask):
 
     def answers(self, texts: Sequence[str]) -> list[LanguageModelingAnswer]:
         truncated: set[int] = set()
-        found = self.continuations(texts, on_truncated=lambda rows, _: truncated.update(rows))
+        new, limit = Continue().max_new_tokens, self.max_positions()[1]
+        found = self.continuations(
+            texts,
+            max_new_tokens=new if limit is None else min(new, max(limit // 2, 1)),
+            on_truncated=lambda rows, _: truncated.update(rows),
+        )
         return [LanguageModelingAnswer(text, row in truncated) for row, text in enumerate(found)]
 
     def facts(self, answer: LanguageModelingAnswer) -> dict[str, str]:
@@ -408,12 +413,13 @@ class LanguageModelingTask(DocumentTask):
         """
         attention.check(self, text)
         notes: list[str] = []
+        facts = self.facts(*self.answers([text]))
 
         def maps(batch: DocumentBatch) -> list[AttentionMaps]:
             tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
             sides: attention.Tokens = {"decoder": (tokens, tokens)}
             found, _ = attention.record(self.model, lambda: self.hidden(batch), sides)
-            return [attention.page_of(self, found, text, {}, notes)]
+            return [attention.page_of(self, found, text, facts, notes)]
 
         limit, on_truncated = self.max_positions()[1], attention.add_note(notes)
         batches = prompt_batches(
