@@ -162,7 +162,7 @@ def main() -> None:
         servers = [stack.enter_context(serving(command)) for command in commands]
         time.sleep(2)  # until both listen
         for texts in given.texts:
-            compare(servers, texts, given.requests if texts == 1 else 16, given.rounds)
+            compare(servers, texts, given.requests if texts == 1 else 8, given.rounds)
 
 
 if __name__ == "__main__":
