@@ -118,7 +118,7 @@ def test_nothing_is_left_after_an_exception() -> None:
         with pytest.raises(BadOption):
             attention(x, x, x, attn_mask=torch.zeros(2, 2))
         with pytest.raises(TypeError):
-            attention.attention(x, x, x)
+            attention.attention(x)
         attention(x, x, x)
     assert [len(calls) for calls in maps.values()] == [1]
 

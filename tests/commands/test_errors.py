@@ -164,7 +164,7 @@ def test_a_mistake_on_the_command_line_is_named_with_its_fix(
 
 @pytest.mark.parametrize("recipe", ["regression/listops", "multilabel_classification/reachable"])
 def test_label_smoothing_is_refused_where_no_class_is_chosen(recipe: str, refused: Refused) -> None:
-    message = refused("fit", recipe, "--optim.label_smoothing", "0.1")
+    message = refused("fit", recipe, "--optim.label_smoothing", "0.2")
     assert "optim.label_smoothing" in message
     assert "leave it out" in message
 

@@ -127,6 +127,7 @@ def test_a_model_that_is_stuck_does_not_keep_the_server_from_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "numbers.ckpt").touch()
     code, status, seconds = forked.call(stuck)
     assert (code, status) == (0, 504)
     assert seconds < 10

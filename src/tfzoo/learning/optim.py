@@ -33,8 +33,8 @@ class Optim:
         schedule: name and options of a learning-rate schedule, see ``tfzoo list schedule``.
         label_smoothing: probability in ``[0, 1)`` that the target distribution gives to all classes
             except the target and padding, in equal shares. (Szegedy et al. 2016, section 7, and
-            ``F.cross_entropy`` give the target a share of it too.) None: 0.1 where a target is one
-            of several classes; other tasks refuse it.
+            ``F.cross_entropy`` give the target a share of it too.) Tasks whose targets are no
+            classes leave the default aside and refuse other values.
         max_skipped: the number of skipped steps in a row, at least 1, after which training ends. A
             step is skipped if its loss or a gradient is not finite.
         optimizer: name and options of an optimiser, see ``tfzoo list optimizer``.
@@ -60,7 +60,7 @@ class Optim:
     eps: float = 1e-9
     weight_decay: float = 0.0
     schedule: ScheduleSpec = "inverse_sqrt"
-    label_smoothing: float | None = None
+    label_smoothing: float = 0.1
     max_skipped: int = 10
     optimizer: OptimizerSpec = "adamw"
     average: float | None = None
@@ -77,7 +77,7 @@ class Optim:
         self.betas = (float(self.betas[0]), float(self.betas[1]))
         check_range("optim.eps", self.eps, gt=0)
         check_range("optim.weight_decay", self.weight_decay, ge=0)
-        check_range("optim.label_smoothing", self.label_smoothing, ge=0, lt=1, optional=True)
+        check_range("optim.label_smoothing", self.label_smoothing, ge=0, lt=1)
         check_range("optim.max_skipped", self.max_skipped, ge=1, whole=True)
         check_range("optim.average", self.average, gt=0, lt=1, optional=True)
         check_range("optim.freeze_steps", self.freeze_steps, ge=1, whole=True, optional=True)
@@ -114,11 +114,6 @@ class Optim:
         for name, parameter in model.named_parameters():
             if patterns.matches(name, self.freeze or ()):
                 yield parameter
-
-    @property
-    def smoothing(self) -> float:
-        """The label smoothing of a task that has it."""
-        return 0.1 if self.label_smoothing is None else self.label_smoothing
 
     def configure(self, module: nn.Module, max_steps: int) -> dict[str, Any]:
         """Return what ``configure_optimizers`` returns: the optimiser of a module's parameters, and

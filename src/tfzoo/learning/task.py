@@ -165,7 +165,9 @@ class Task(L.LightningModule):
     Answer: ClassVar[type]
     """The dataclass of what ``tfzoo serve`` answers to one text."""
     smooths_labels: ClassVar[bool] = True
-    """Whether its loss reads ``optim.label_smoothing``; if not, a user's value is refused."""
+    """Whether its loss reads ``optim.label_smoothing``; if not, a value other
+    than 0 and the default is refused.
+    """
     pipeline_tag: ClassVar[str] = "other"
     """The Hub's name of the task."""
 
@@ -332,7 +334,7 @@ class Task(L.LightningModule):
     @classmethod
     def check_optim(cls, optim: Optim) -> None:
         """Check the section ``optim``, as soon as a recipe is read; raise a BadOption."""
-        if optim.label_smoothing and not cls.smooths_labels:
+        if not cls.smooths_labels and optim.label_smoothing not in (0, Optim.label_smoothing):
             raise BadOption(
                 f"optim.label_smoothing: task {cls.entry.name!r} does not choose among classes, "
                 "so there is nothing to smooth; leave it out"

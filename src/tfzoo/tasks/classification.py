@@ -221,7 +221,7 @@ class ClassificationTask(TextTask):
 
     def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
         logits = self.logits(batch)
-        smoothed, _ = class_losses(logits, batch.label, self.optim.smoothing)
+        smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         weights = self.class_weights[batch.label]
         right = (logits.argmax(-1) == batch.label).float().mean()
         self.log_training({"train/accuracy": right}, self.tokens_in(batch))
@@ -234,7 +234,7 @@ class ClassificationTask(TextTask):
         with self.throughput.timed(self.device):
             logits = self.logits(batch)
         self.throughput.items += len(batch.label)
-        smoothed, _ = class_losses(logits, batch.label, self.optim.smoothing)
+        smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         scores.update(logits, batch.label, smoothed, self.class_weights[batch.label])
 
     def on_test_start(self) -> None:

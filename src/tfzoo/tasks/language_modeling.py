@@ -187,7 +187,7 @@ class LanguageModelingTask(DocumentTask):
         """The label-smoothed loss, summed over tokens; the cross entropy of each token ``(t)``, in
         nats; and their number.
         """
-        labels, smoothing, model = batch.labels, self.optim.smoothing, self.model
+        labels, smoothing, model = batch.labels, self.optim.label_smoothing, self.model
         pad = self.tokenizer.special.pad
         if self.foreign or model.output_bias is not None or model.logit_cap is not None:
             loss = cross_entropy_of_logits(self.logits(batch), labels, smoothing, pad)

@@ -129,7 +129,7 @@ class MaskedLanguageModelingTask(DocumentTask):
         """The label-smoothed loss, summed over the tokens to find; the cross entropy of each, in
         nats, and whether the most probable token is right, ``(t)``; and their number.
         """
-        logits, smoothing = self.logits(batch), self.optim.smoothing
+        logits, smoothing = self.logits(batch), self.optim.label_smoothing
         pad = self.tokenizer.special.pad
         loss, nll = cross_entropy_of_logits(logits, batch.labels, smoothing, pad)
         return loss, nll, logits.argmax(-1) == batch.labels, len(batch.labels)

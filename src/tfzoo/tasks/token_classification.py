@@ -400,7 +400,7 @@ class TokenClassificationTask(TextTask):
         return found
 
     def training_step(self, batch: WordBatch, batch_idx: int) -> Tensor:
-        losses = self.losses(self.logits(batch), batch, self.optim.smoothing)
+        losses = self.losses(self.logits(batch), batch, self.optim.label_smoothing)
         self.log_training({}, self.tokens_in(batch))
         return self.summed(losses.sum(), len(losses))
 

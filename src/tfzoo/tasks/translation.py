@@ -159,7 +159,7 @@ class TranslationTask(Task):
         # longest sentences; in the others it becomes padding.
         inputs, labels = batch.target[:, :-1].masked_fill(labels == pad, pad), labels.flatten()
         labels = labels.index_select(0, batch.non_padding)
-        smoothing = self.optim.smoothing
+        smoothing = self.optim.label_smoothing
         if self.foreign:
             size = len(self.tokenizer.target)
             logits = foreign.token_logits(self.model, batch.source, inputs, size)
