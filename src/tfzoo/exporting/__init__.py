@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tfzoo.base.requirements import require
 from tfzoo.errors import UnknownName
-from tfzoo.runs.requirements import require
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from tfzoo.base import cache
+from tfzoo.base.requirements import require
 from tfzoo.errors import BadOption, UnknownName
 from tfzoo.exporting import export
-from tfzoo.runs.requirements import require
 from tfzoo.search import Hypothesis, Search
 
 TORCH = "torch"

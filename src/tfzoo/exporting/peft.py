@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.requirements import require
 from tfzoo.errors import BadOption
 from tfzoo.exporting.transformers import config_of, undone
 from tfzoo.learning.adapter import WITHIN, is_adapted
 from tfzoo.models.architectures.weights import line, table_of
 from tfzoo.runs.files import new_folder
-from tfzoo.runs.requirements import require
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.requirements import require
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, UnknownName, did_you_mean, listing
 from tfzoo.learning.patterns import check, matches
 from tfzoo.models.initialise import seed_of
-from tfzoo.runs.requirements import require
 
 METHODS = ("delora", "gralora", "hira", "hra", "loha", "lokr", "lora", "oft")
 """The methods of PEFT whose adapters change a linear map, and are merged into it exactly."""

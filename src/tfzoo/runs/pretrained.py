@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from tfzoo.base import bounded_files
+from tfzoo.base.requirements import require
 from tfzoo.base.values import leaves
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import bounds
 from tfzoo.runs.files import new_folder
-from tfzoo.runs.requirements import require
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"

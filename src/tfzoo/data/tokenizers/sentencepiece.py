@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.registry import register
+from tfzoo.base.requirements import require
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data import published_tokenizer, tokenizer_trial
 from tfzoo.data.library import LARGEST, LINE_ENDS
 from tfzoo.data.lines import check_several
 from tfzoo.errors import BadOption
-from tfzoo.runs.requirements import require
 
 SMALLEST = 4 + 256
 """The special ids and the bytes that stand for what is no piece."""

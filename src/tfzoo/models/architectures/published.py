@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base import bounded_files
+from tfzoo.base.requirements import require
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
 from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.runs import memory
 from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, check_header
-from tfzoo.runs.requirements import require
 
 SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
