@@ -124,7 +124,7 @@ def train_marian(root: str, seconds: int, seed: int) -> list[tuple[int, float]]:
             logits = their_logits(model, batch.source, batch.target)
             wanted = batch.target[:, 1:].masked_fill(batch.target[:, 1:] == PAD, -100)
             loss = torch.nn.functional.cross_entropy(
-                logits.flatten(0, 1), wanted.flatten(), label_smoothing=optim.smoothing
+                logits.flatten(0, 1), wanted.flatten(), label_smoothing=optim.label_smoothing
             )
             loss.backward()
             torch.nn.utils.clip_grad_norm_(
