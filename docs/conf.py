@@ -33,6 +33,7 @@ nb_execution_mode = "off"
 python_maximum_signature_line_length = 88
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+napoleon_use_param = False  # else arguments that are described together are torn apart
 napoleon_custom_sections = [("Options", "params_style")]
 # There is no network when the site is built, so names of other projects have no link; nor do those
 # that no user meets.
