@@ -45,7 +45,5 @@ def begin(
     start = checkpoints.resolve(source.replace(SEED, str(seeds[-1] if seeds else 0)))
     if not pretrained.is_published(start):
         return [*files], start
-    from tfzoo.learning.published import starting_values
-
-    values = starting_values(start.absolute(), task.Model)
+    values = task.starting_values(start.absolute())
     return [*files[:at], ConfigSource(values, f"{FROM} {source}"), *files[at:]], start

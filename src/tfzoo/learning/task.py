@@ -340,6 +340,15 @@ class Task(L.LightningModule):
                 "so there is nothing to smooth; leave it out"
             )
 
+    @classmethod
+    def starting_values(cls, folder: Path) -> dict[str, Any]:
+        """What a recipe takes from a folder of ``transformers`` whose weights its training starts
+        with, see :func:`tfzoo.learning.published.starting_values`.
+        """
+        from tfzoo.learning.published import starting_values
+
+        return starting_values(folder, cls.Model)
+
     def max_positions(self) -> tuple[int | None, int | None]:
         """The maximum number of source tokens and of target tokens; None: any number."""
         return None, None
