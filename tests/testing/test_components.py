@@ -7,11 +7,9 @@ from itertools import islice
 
 import pytest
 
-from tests.daily import sampled
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import Entry, registry
 from tfzoo.testing import Result, check, classifiers, stacks
-from tfzoo.testing.component import compiled_in_one_graph_it_computes_the_same
 from tfzoo.testing.contract import run_contract
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.samples import COMPONENT_KINDS
@@ -22,21 +20,11 @@ ENTRIES = [
 
 
 def test_a_component_holds_every_contract(component: Entry) -> None:
-    """But for the one that compiles it, which takes as long as all others."""
     results = [
         run_contract(contract, component)
         for contract in [*contracts(component.kind), *rules_of_style(component.kind)]
-        if contract is not compiled_in_one_graph_it_computes_the_same
     ]
     assert {result.name: result.message for result in results if not result.ok} == {}
-
-
-@pytest.mark.parametrize(
-    "entry", sampled(ENTRIES, ENTRIES[::3]), ids=lambda entry: f"{entry.kind}-{entry.name}"
-)
-def test_a_component_computes_the_same_in_one_compiled_graph(entry: Entry) -> None:
-    result = run_contract(compiled_in_one_graph_it_computes_the_same, entry)
-    assert result.ok, result.message
 
 
 def flips() -> list[tuple[Entry, str]]:
