@@ -1,6 +1,8 @@
 """What a swap of a part of a trained model costs at once, and after how many steps it is made good:
 
-    tfzoo fit language_modeling/agreement --run runs/agreement/1
+    for seed in 1 2 3 4 5
+    do tfzoo fit language_modeling/agreement --seed $seed --run runs/agreement/$seed
+    done
     tfzoo sweep benchmarks/trained.yaml --jobs 2 --run runs/trained
     python -m benchmarks.trained runs/trained --write
 
