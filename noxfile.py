@@ -109,6 +109,6 @@ def package(session: nox.Session) -> None:
     session.run("python", "-m", "build", "--outdir", str(dist), ".")
     session.install(*TESTED, *map(str, dist.glob("*.whl")))
     session.run("python", "tests/wheel.py", str(dist))
-    wheels = [f"{wheel}[export,serve]" for wheel in dist.glob("*.whl")]
+    wheels = [f"{wheel}[adapter,export,sentencepiece,serve]" for wheel in dist.glob("*.whl")]
     session.install(*TESTED, *wheels, "mypy", "types-PyYAML")
     session.run("mypy")

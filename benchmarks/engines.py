@@ -53,7 +53,7 @@ def main() -> None:
                 found[name] = task.translate(source, beam=beam)
                 times[name].append(time.perf_counter() - began)
         for name in tasks:
-            scores = CorpusScores(data.languages[1])
+            scores = CorpusScores(data.direction[1])
             scores.update(found[name], target)
             score = {key: f"{float(value):.2f}" for key, value in scores.compute().items()}
             same = statistics.mean(a == b for a, b in zip(found[name], found[TORCH], strict=True))
