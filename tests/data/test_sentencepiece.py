@@ -99,6 +99,14 @@ def test_a_checkpoint_holds_both_sides(tmp_path: Path) -> None:
     assert again.target.encode(TEXTS) == pair.target.encode(TEXTS)
 
 
+def test_the_pieces_of_both_languages_in_a_checkpoint_are_tried(tmp_path: Path) -> None:
+    marian(tmp_path)
+    state = json.loads(found_in(tmp_path)[1])
+    state["models"][1] = "/////w=="
+    with pytest.raises(BadRun, match="its tokenizer is refused"):
+        restored("sentencepiece", json.dumps(state))
+
+
 def test_t5s_ids_are_those_of_the_library(tmp_path: Path) -> None:
     model = library(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     (tmp_path / "spiece.model").write_bytes(model)

@@ -108,8 +108,7 @@ def sentencepiece_of(folder: Path) -> str:
         models.append(b64encode(file.read_bytes()).decode())
     content = {"models": models, "vocabulary": vocabulary}
     tried = {**content, "special": asdict(SpecialIds(pad=None, bos=0, eos=0)), "size": 2**31}
-    for side in range(len(models)):
-        tokenizer_trial.try_out(json.dumps({**tried, "side": side}))
+    tokenizer_trial.try_out(json.dumps({**tried, "side": 0}))
     library = SentencePieceProcessor(model_file=str(files[0]))
 
     def id_of(piece: str) -> int | None:

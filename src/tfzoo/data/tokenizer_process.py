@@ -40,6 +40,13 @@ def use(text: str) -> None:
         check_claims(text, SPECIAL, (PIECES, WORDS))
         tokenizer = LibraryTokenizer()
     tokenizer.restore(text)
+    use_one(tokenizer)
+    if isinstance(tokenizer, SentencePiece):
+        use_one(tokenizer.of_target())
+
+
+def use_one(tokenizer: Any) -> None:
+    """Encode, and decode what it gave."""
     ids = tokenizer.encode(LINES)
     size = len(tokenizer)
     if any(one >= size for line in ids for one in line):

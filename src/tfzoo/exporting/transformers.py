@@ -74,7 +74,7 @@ def export(task: Task, folder: Path) -> None:
     with new_folder(folder) as place:
         save_file(tensors_of(name, model), place / WEIGHTS, metadata={"format": "pt"})
         generation = {**ids, "eos_token_id": ends if len(ends) > 1 else ends[0]}
-        named = {"tokenizer_class": tokenizer.peer, **names_of(tokenizer)}
+        named = {"tokenizer_class": tokenizer.transformers_class, **names_of(tokenizer)}
         for file, content in (
             (CONFIG, config),
             ("generation_config.json", generation),

@@ -165,9 +165,7 @@ class Task(L.LightningModule):
     Answer: ClassVar[type]
     """The dataclass of what ``tfzoo serve`` answers to one text."""
     smooths_labels: ClassVar[bool] = True
-    """Whether its loss reads ``optim.label_smoothing``; if not, a value other
-    than 0 and the default is refused.
-    """
+    """Whether its loss reads ``optim.label_smoothing``; others refuse values but 0 and 0.1."""
     pipeline_tag: ClassVar[str] = "other"
     """The Hub's name of the task."""
 

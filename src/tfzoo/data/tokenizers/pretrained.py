@@ -37,7 +37,7 @@ class Pretrained:
         BadRun: the folder has no ``tokenizer.json``, or it is damaged or another one.
     """
 
-    peer = "PreTrainedTokenizerFast"
+    transformers_class = "PreTrainedTokenizerFast"
 
     def __init__(
         self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
@@ -113,7 +113,7 @@ class Pretrained:
         self.library = published_tokenizer.loaded(self.text)
 
     def files(self) -> dict[str, bytes]:
-        """The files of which ``transformers`` makes a tokenizer of the class ``peer``."""
+        """The files of which ``transformers`` makes a tokenizer of the class ``transformers_class``."""
         self._trained()
         return {published_tokenizer.FILE: self.text.encode()}
 

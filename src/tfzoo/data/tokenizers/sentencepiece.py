@@ -45,7 +45,7 @@ class SentencePiece:
         TfzooError: the library is not installed.
     """
 
-    peer = "MarianTokenizer"
+    transformers_class = "MarianTokenizer"
 
     def __init__(
         self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
@@ -144,8 +144,8 @@ class SentencePiece:
         self.content = found
 
     def files(self) -> dict[str, bytes]:
-        """The files of which ``transformers`` makes a tokenizer of the class ``peer``; none without
-        a vocabulary beside them.
+        """The files of which ``transformers`` makes a tokenizer of its class
+        ``transformers_class``; none without a vocabulary beside them.
         """
         self._trained()
         if self.id_of is None:
