@@ -7,7 +7,6 @@ side: one of the sum of their ranks.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from tfzoo.base.requirements import require
 from tfzoo.errors import BadOption
 from tfzoo.exporting.transformers import config_of, undone
 from tfzoo.learning.adapter import WITHIN, is_adapted
-from tfzoo.models.architectures.weights import line, table_of
+from tfzoo.models.architectures.weights import layer_of, line, table_of
 from tfzoo.runs.files import new_folder
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def write(model: nn.Module, folder: Path, labels: list[str], source: str = "") -
     groups: dict[str, list[tuple[Tensor, Tensor, float]]] = defaultdict(list)
     for own, (down, up, scale) in products(model):
         said, suffix = line(table, f"{own}.weight", name)
-        for theirs, rows in rows_of(said, suffix, up, number(own), model):
+        for theirs, rows in rows_of(said, suffix, up, layer_of(own), model):
             groups[theirs.removesuffix(".weight")].append((down, rows, scale))
     state, ranks, alphas = {}, {}, {}
     for theirs, parts in groups.items():
@@ -82,11 +81,6 @@ def write(model: nn.Module, folder: Path, labels: list[str], source: str = "") -
         kept = {key: one.detach().cpu().contiguous().clone() for key, one in state.items()}
         save_file(kept, place / "adapter_model.safetensors", metadata={"format": "pt"})
         config.save_pretrained(str(place))
-
-
-def number(own: str) -> str:
-    """The number of the layer in the name of a module."""
-    return next(iter(re.findall(r"\.(\d+)\.", own)), "")
 
 
 def products(model: nn.Module) -> Iterator[tuple[str, tuple[Tensor, Tensor, float]]]:
@@ -139,7 +133,7 @@ def trained_beside(model: nn.Module, table: Mapping[str, Any], name: str) -> dic
         is_trained = parameter.requires_grad and ".lora_" not in own
         said, suffix = line(table, own, name) if is_plain(own) else ("", "")
         if isinstance(said, str) and said:
-            theirs = f"{said.replace('*', number(own))}{suffix}"
+            theirs = f"{said.replace('*', layer_of(own))}{suffix}"
             found[theirs] = parameter
             if is_trained:
                 wanted.add(theirs.rpartition(".")[0])

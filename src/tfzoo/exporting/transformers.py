@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -28,7 +27,7 @@ from tfzoo.learning.model_card import model_card
 from tfzoo.models.architectures import architecture, names
 from tfzoo.models.architectures.config import FULL, MODELS, SCALINGS, SLIDING, read_config
 from tfzoo.models.architectures.published import from_pretrained
-from tfzoo.models.architectures.weights import OWN, line, table_of
+from tfzoo.models.architectures.weights import OWN, layer_of, line, table_of
 from tfzoo.runs.files import new_folder
 from tfzoo.runs.pretrained import CARD, CONFIG, WEIGHTS
 
@@ -134,7 +133,7 @@ def tensors_of(name: str, model: Any) -> dict[str, Tensor]:
             put(said["of"], suffix, undone(said, value, model), layer)
 
     for own, value in model.state_dict().items():
-        layer = next(iter(re.findall(r"\.(\d+)\.", own)), "")
+        layer = layer_of(own)
         put(*line(table, own, name), value, layer)
     for key, (said, parts) in taken.items():
         stacked = torch.stack([parts[index] for index in sorted(parts)])

@@ -331,6 +331,11 @@ class LanguageModelingTask(DocumentTask):
         tokens = max(1, max_tokens // options.beam)
         return prompt_batches(prompts, self.tokenizer, tokens, room, on_truncated)
 
+    def _ids_of(self, batch: DocumentBatch) -> list[list[int]]:
+        """The ids of each prompt."""
+        pad = self.tokenizer.special.pad
+        return [[one for one in row if one != pad] for row in batch.tokens.tolist()]
+
     def _searched(
         self, batch: DocumentBatch, options: Continue, random: torch.Generator
     ) -> list[str]:
@@ -343,8 +348,7 @@ class LanguageModelingTask(DocumentTask):
             beam=options.beam,
             length_penalty=options.length_penalty,
         )
-        read = [[one for one in row if one != special.pad] for row in batch.tokens.tolist()]
-        return self._cut(self._texts(read, new.tolist()), options)
+        return self._cut(self._texts(self._ids_of(batch), new.tolist()), options)
 
     def _sampled(
         self, batch: DocumentBatch, options: Continue, random: torch.Generator
@@ -357,7 +361,7 @@ class LanguageModelingTask(DocumentTask):
     ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
         """After each step, the tokens that were read, and the new ones, of each text."""
         special = self.tokenizer.special
-        read = [[one for one in row if one != special.pad] for row in batch.tokens.tolist()]
+        read = self._ids_of(batch)
         new: list[list[int]] = [[] for _ in read]
         open_rows = {*range(len(read))}
         columns = next_tokens(

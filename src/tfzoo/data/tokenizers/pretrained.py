@@ -113,7 +113,7 @@ class Pretrained:
         self.library = published_tokenizer.loaded(self.text)
 
     def files(self) -> dict[str, bytes]:
-        """The files of which ``transformers`` makes a tokenizer of the class ``transformers_class``."""
+        """The files of which ``transformers`` makes a tokenizer of its ``transformers_class``."""
         self._trained()
         return {published_tokenizer.FILE: self.text.encode()}
 

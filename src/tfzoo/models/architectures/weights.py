@@ -73,12 +73,21 @@ def line(table: Mapping[str, Any], own: str, name: str) -> tuple[Any, str]:
     raise BadOption(f"architecture {name!r} has no weights for {own}: its parts were changed")
 
 
+def layer_of(own: str) -> str:
+    """The number of the layer in the name of a parameter or a module; "" where there is none.
+
+    >>> layer_of("decoder.layers.3.norm.weight")
+    '3'
+    """
+    return next(iter(re.findall(r"\.(\d+)\.", own)), "")
+
+
 class Source:
     """Where the values of one parameter ``own`` come from."""
 
     def __init__(self, name: str, own: str, state: Mapping[str, Tensor], model: nn.Module) -> None:
         self.name, self.state = name, state
-        self.layer = next(iter(re.findall(r"\.(\d+)\.", own)), "")
+        self.layer = layer_of(own)
         self.config: Mapping[str, Any] = model.config  # type: ignore[assignment]  # of a tfzoo model
 
     def tensor(self, said: Any, suffix: str) -> Tensor:
