@@ -41,7 +41,9 @@ def test_what_names_no_component_is_told_what_does(spec: Any) -> None:
 
 
 def test_what_a_model_does_not_supply_is_called_an_option_only_if_it_is_one() -> None:
-    with pytest.raises(BadOption, match=r"as an option: {name: rms, eps: \.\.\.}"):
+    with pytest.raises(
+        BadOption, match=r'as an option: create\("norm", {"name": "rms", "eps": \.\.\.}\)'
+    ):
         create("norm", "rms", dim=4, eps=1e-3)
     with pytest.raises(BadOption, match=r"'width' is nothing .*'rms' takes dim"):
         create("norm", "rms", width=4)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout as drop
@@ -21,7 +22,8 @@ from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import Entry
 from tfzoo.base.rotation import Rotation
 from tfzoo.base.soft_cap import soft_cap
-from tfzoo.errors import BadComponent
+from tfzoo.base.values import PLAIN
+from tfzoo.errors import BadComponent, BadOption
 from tfzoo.masks import Mask, check_type
 
 
@@ -29,6 +31,19 @@ class Component(nn.Module):
     """A registered module. :func:`tfzoo.register` sets ``entry``: name, paper, options, traits."""
 
     entry: ClassVar[Entry]
+
+    def extra_repr(self) -> str:
+        """What it was built with, as far as it keeps it, and the shapes of its parameters."""
+        entry = getattr(self, "entry", None)
+        names = (*entry.supplied, *entry.options) if entry else ()
+        kept = {name: vars(self)[name] for name in names if name in vars(self)}
+        values = [
+            f"{name}={value!r}"
+            for name, value in kept.items()
+            if value is not None and type(value) in PLAIN
+        ]
+        shapes = [f"{name}: {tuple(p.shape)}" for name, p in self.named_parameters(recurse=False)]
+        return ", ".join(values + shapes)
 
 
 class Weighting(Component):
@@ -183,8 +198,20 @@ class Attention(Component):
             cap: the limit of a soft cap on the scores; None: no cap.
             weighting: from scores to weights; None: softmax.
             keys_prepared: ``k`` is what :meth:`prepare_keys` returned, ``(b h k *)``.
+
+        Raises:
+            BadOption: heads are not split, or ``mask`` or ``weighting`` is something else.
         """
         mask = Mask() if mask is None else mask
+        if q.ndim != 4:
+            raise BadOption(
+                f"queries must be (b h q c), not {tuple(q.shape)}: split the heads, or use the "
+                "mixer 'multihead', which has the projections too"
+            )
+        if not isinstance(weighting, nn.Module | None):
+            raise BadOption(
+                f'weighting must be a module, tfzoo.create("weighting", ...), not {weighting!r}'
+            )
         k = k if keys_prepared else self.prepare_keys(k)
         if cap is None and weighting is None:
             return self.softmax_attention(
@@ -217,6 +244,23 @@ def value_matrices(sublayer: nn.Module) -> list[Tensor]:
     return [one for one in sublayer.parameters() if one.dim() > 1]
 
 
+def check_valid(valid: object, x: Tensor) -> None:
+    """Check that ``valid`` is None or boolean ``(b n)`` for tokens ``(b n d)``.
+
+    Raises:
+        BadOption: it is something else.
+    """
+    if valid is None:
+        return
+    if not isinstance(valid, Tensor) or valid.dtype != torch.bool or valid.shape != x.shape[:2]:
+        size = f" {tuple(valid.shape)}" if isinstance(valid, Tensor) else ""
+        kind = valid.dtype if isinstance(valid, Tensor) else type(valid).__name__
+        raise BadOption(
+            f"what is padding must be a boolean tensor (b n), here {tuple(x.shape[:2])}, True at "
+            f"tokens, not {kind}{size}"
+        )
+
+
 class Norm(Component):
     """``(b n d), (b n) -> (b n d)``. Statistics in fp32 or better; the output has the input's
     dtype.
@@ -224,7 +268,10 @@ class Norm(Component):
     ``valid`` is False at padding, None without padding; only a norm that mixes tokens reads it.
     """
 
-    __call__: Callable[..., Tensor]  # what torch leaves open
+    def __call__(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        check_valid(valid, x)
+        y: Tensor = super().__call__(x, valid)
+        return y
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         raise NotImplementedError
@@ -272,8 +319,24 @@ class Residual(Component):
 class Position(Component):
     """Positional encoding. The model calls all three hooks; a component overrides those it needs.
 
-    Positions are ``(1 n)`` for right-padded sequences and ``(b n)`` where they differ between rows.
+    Positions are ``(1 n)`` for right-padded sequences and ``(b n)`` where they differ between rows;
+    alone, also ``(n)``.
     """
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Raises BadOption, which says which hooks to call instead."""
+        calls = {
+            "embed": "x = position.embed(x, pos)",
+            "angles": "rotation = position.angles(pos), then rotation(q) and rotation(k)",
+            "bias": "bias = position.bias(pos, pos), which is added to the scores",
+        }
+        own = [
+            calls[hook] for hook in calls if getattr(type(self), hook) is not vars(Position)[hook]
+        ]
+        raise BadOption(
+            f"position {self.entry.name!r} is not called, its hooks are, with "
+            f"pos = torch.arange(n): {'; '.join(own) or 'none, as it does nothing'}"
+        )
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
         """Before the first layer: ``(b n d), (b|1 n), (b 1) -> (b n d)``."""
@@ -318,7 +381,10 @@ class Pooling(Component):
     input's dtype.
     """
 
-    __call__: Callable[..., Tensor]  # what torch leaves open
+    def __call__(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        check_valid(valid, x)
+        y: Tensor = super().__call__(x, valid)
+        return y
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         raise NotImplementedError

@@ -307,11 +307,13 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
             that a model does not supply, or that is missing and has no value for a part ``alone``.
     """
     entry, options = registry(kind).options(spec)
+    if gather := getattr(entry.cls, "gather", None):
+        supplied = gather(supplied)
     for key in supplied.keys() - KINDS[kind].supplied:
         raise BadOption(
             f"{key!r} is nothing that a model supplies to {kind}; "
             + (
-                f"as an option: {{name: {entry.name}, {key}: ...}}"
+                f'as an option: create("{kind}", {{"name": "{entry.name}", "{key}": ...}})'
                 if key in entry.options
                 else f"{entry.name!r} takes {', '.join(entry.supplied) or 'nothing'}"
             )
@@ -319,7 +321,8 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
     supplied = {**getattr(entry.cls, "alone", {}), **supplied}
     missing = [key for key in entry.supplied if key not in supplied]
     if missing:
-        raise BadOption(f"{kind} {entry.name!r} also needs {', '.join(missing)}")
+        call = ", ".join([f'"{kind}"', f'"{entry.name}"', *(f"{key}=..." for key in missing)])
+        raise BadOption(f"{kind} {entry.name!r} also needs {', '.join(missing)}: create({call})")
     return entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
 
 

@@ -19,9 +19,9 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
     Shapes: ``(b n d) -> (b n d)``. Options: none; those of the stack (``heads``, ``attention``,
     ``weighting``, ``head_dim`` and so on) say what a head is.
 
-    >>> import torch
-    >>> from tfzoo.models.options import StackOptions
-    >>> SelfAttention(8, StackOptions(heads=2))(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> mixer = tfzoo.create("mixer", "multihead", dim=8, heads=2, weighting="sparsemax")
+    >>> mixer(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

@@ -13,7 +13,7 @@ from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.context import Context
 from tfzoo.models.inputs import check_tokens
-from tfzoo.models.options import StackOptions
+from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
 from tfzoo.models.traits import names_that_fit, reads_any_mask
 
 
@@ -38,12 +38,22 @@ class Mixer(Component):
     """
 
     alone: ClassVar[Mapping[str, Any]] = {
-        "options": StackOptions(),
         "causal": False,
         "layer": 0,
         "layers": 1,
     }
     """What :func:`tfzoo.create` supplies where its caller does not."""
+
+    @classmethod
+    def gather(cls, supplied: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of :func:`tfzoo.create`, with options of attention in ``options``:
+        ``heads=4`` is ``options=StackOptions(heads=4)``.
+        """
+        read = ATTENTION_OPTIONS if "options" in cls.entry.supplied else ()
+        options = {key: value for key, value in supplied.items() if key in read}
+        rest = {key: value for key, value in supplied.items() if key not in options}
+        return {**rest, "options": rest.get("options", StackOptions()).updated(options)}
+
     causal: bool = False
     """Whether it was built so that tokens see no later ones; set by the constructor."""
 
@@ -66,6 +76,8 @@ class Mixer(Component):
         Raises:
             BadOption: a shape does not fit, or the mixer cannot read this mask.
         """
+        if isinstance(context, Mask):
+            raise BadOption("a mask is passed by its name: mixer(x, mask=...)")
         context = self.context(x, mask) if context is None else context
         y: Tensor = super().__call__(x, context, layer)
         return y

@@ -73,6 +73,9 @@ class SelfOrCrossAttention(nn.Module):
         self.head_scale = nn.Parameter(torch.empty(self.heads)) if options.head_scale else None
         self.reset_parameters()
 
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}"
+
     def reset_parameters(self) -> None:
         """Scales of heads start at 1. Submodules initialise their parameters themselves."""
         if self.head_scale is not None:

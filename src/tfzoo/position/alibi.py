@@ -8,6 +8,7 @@ from torch import Tensor
 from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.contracts import Position
+from tfzoo.position._distances import distances
 
 
 @register("position", "alibi", paper="arXiv:2108.12409, section 3")
@@ -45,5 +46,5 @@ class ALiBi(Position):
         )
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
-        distance = (k_pos[:, None, :] - q_pos[:, :, None]).abs()
+        distance = distances(q_pos, k_pos).abs()
         return -self.slopes(q_pos.device)[:, None, None] * distance[:, None]

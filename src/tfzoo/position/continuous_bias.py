@@ -14,6 +14,7 @@ from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Position
+from tfzoo.position._distances import distances
 
 
 @register("position", "continuous_bias", paper="arXiv:2111.09883, section 3.3")
@@ -77,6 +78,6 @@ class ContinuousBias(Position):
             return found
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
-        distance = k_pos[:, None, :] - q_pos[:, :, None]
+        distance = distances(q_pos, k_pos)
         row = distance.clamp(-self.max_distance, self.furthest_ahead) + self.max_distance
         return F.embedding(row, self.table()).permute(0, 3, 1, 2)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.contracts import Position
+from tfzoo.position._distances import distances
 
 
 @register("position", "kerple", paper="arXiv:2205.09921, section 4")
@@ -58,7 +59,7 @@ class Kerple(Position):
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         dtype = compute_dtype(self.raw_r1)
         r1, r2 = (raw.to(dtype)[:, None, None] for raw in (self.raw_r1, self.raw_r2))
-        distance = (k_pos[:, None, :] - q_pos[:, :, None]).abs()[:, None].to(dtype)
+        distance = distances(q_pos, k_pos).abs()[:, None].to(dtype)
         if self.kernel == "logarithmic":
             return -r1.exp() * torch.log1p(r2.exp() * distance)
         # distance 0 apart: the second derivative of 0^r2 is no number

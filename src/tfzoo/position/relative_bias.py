@@ -12,6 +12,7 @@ from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
+from tfzoo.position._distances import distances
 
 
 @register("position", "relative_bias", paper="arXiv:1910.10683, section 2.1")
@@ -72,5 +73,5 @@ class RelativeBias(Position):
         return bucket if self.causal else bucket + (distance > 0) * self.side
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
-        bucket = self.buckets(k_pos[:, None, :] - q_pos[:, :, None])
+        bucket = self.buckets(distances(q_pos, k_pos))
         return F.embedding(bucket, at_least_fp32(self.table)).permute(0, 3, 1, 2)

@@ -114,7 +114,7 @@ class Rotary(Position):
         frequencies = self.base ** (channel / -self.rotated)
         if self.scaling is not None:
             frequencies = self.scaling(frequencies, self.base)
-        angles = pos[:, None, :, None] * frequencies
+        angles = pos[..., None, :, None] * frequencies
         cos, sin = angles.cos(), angles.sin()
         if self.scaling is not None and self.scaling.amplitude != 1.0:
             cos, sin = cos * self.scaling.amplitude, sin * self.scaling.amplitude

@@ -1,0 +1,134 @@
+"""A part alone, as somebody uses it who read docs/compose.md: what it takes, what it prints, and what
+it says of arguments that it cannot take.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tfzoo.base.registry import create, registry
+from tfzoo.errors import BadOption
+from tfzoo.masks import Mask
+from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
+
+X, Q, PLACES = torch.randn(2, 5, 16), torch.randn(2, 4, 5, 8), torch.arange(5)
+SUPPLIED = {"dim": 16, "heads": 4, "head_dim": 8, "max_length": 5, "causal": False}
+
+
+@pytest.mark.parametrize("name", ["multihead", "linear_attention", "convolution"])
+def test_a_mixer_takes_options_of_attention_by_their_names(name: str) -> None:
+    options = {"heads": 2, "bias": False}
+    by_name = create("mixer", name, dim=16, **options)
+    by_object = create("mixer", name, dim=16, options=StackOptions(**options))
+    by_name.load_state_dict(by_object.state_dict())
+    assert_close(by_name(X), by_object(X))
+    assert by_name.heads == 2
+
+
+def test_self_attention_reads_each_option_that_a_mixer_takes() -> None:
+    class Read(StackOptions):
+        names: set[str] = set()
+
+        def __getattribute__(self, name: str) -> Any:
+            Read.names.add(name)
+            return super().__getattribute__(name)
+
+    options = Read(heads=4)
+    Read.names.clear()
+    create("mixer", "multihead", dim=16, options=options)
+    assert Read.names & set(StackOptions.__dataclass_fields__) == ATTENTION_OPTIONS
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "supplied", "message"),
+    [
+        ("mixer", "multihead", {"heads": 4}, 'needs dim: create("mixer", "multihead", dim=...)'),
+        ("mixer", "multihead", {"dim": 16, "heads": 5}, "heads=5 do not divide dim=16"),
+        ("mixer", "multihead", {"dim": 16, "window": 4}, "'window' is nothing that a model"),
+        ("mixer", "gru", {"dim": 16, "heads": 4}, "'heads' is nothing that a model supplies"),
+        ("norm", "rms", {"dim": 4, "eps": 1.0}, 'create("norm", {"name": "rms", "eps": ...})'),
+        ("position", "rotary", {}, 'create("position", "rotary", head_dim=...)'),
+    ],
+)
+def test_a_wrong_argument_is_answered_with_the_right_call(
+    kind: str, name: str, supplied: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadOption, match=re.escape(message)):
+        create(kind, name, **supplied)
+
+
+@pytest.mark.parametrize("name", registry("position").own_names())
+def test_the_hooks_of_a_position_take_positions_of_one_axis(name: str) -> None:
+    one = create("position", name, **SUPPLIED)
+    length = torch.full((2, 1), 5)
+    assert_close(one.embed(X, PLACES, length), one.embed(X, PLACES[None], length))
+    rotation, whole = one.angles(PLACES), one.angles(PLACES[None])
+    if rotation is not None:
+        assert_close(rotation(Q), whole(Q))
+    bias, whole = one.bias(PLACES, PLACES), one.bias(PLACES[None], PLACES[None])
+    if bias is not None:
+        assert bias.shape == whole.shape == (1, 4, 5, 5)
+        assert_close(bias, whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("rotary", "rotation = position.angles(pos), then rotation(q) and rotation(k)"),
+        ("alibi", "bias = position.bias(pos, pos)"),
+        ("learned", "x = position.embed(x, pos)"),
+        ("none", "none, as it does nothing"),
+    ],
+)
+def test_a_position_that_is_called_says_which_hook_to_call(name: str, call: str) -> None:
+    with pytest.raises(BadOption, match=re.escape(call)):
+        create("position", name, **SUPPLIED)(X)
+
+
+@pytest.mark.parametrize("kind", ["norm", "pooling"])
+@pytest.mark.parametrize(
+    ("valid", "said"),
+    [
+        (torch.ones(2, 5), "not torch.float32 (2, 5)"),
+        (torch.ones(2, 4, dtype=torch.bool), "not torch.bool (2, 4)"),
+        (Mask(), "not Mask"),
+    ],
+)
+def test_what_is_no_padding_mask_is_refused(kind: str, valid: object, said: str) -> None:
+    for name in registry(kind).own_names():
+        part = create(kind, name, dim=16)
+        with pytest.raises(BadOption, match=re.escape(said)):
+            part(X, valid)
+
+
+def test_attention_says_what_it_wants_instead() -> None:
+    attention = create("attention", "cosine", heads=4)
+    with pytest.raises(BadOption, match=r"\(b h q c\), not \(2, 5, 16\): split the heads"):
+        attention(X, X, X)
+    with pytest.raises(BadOption, match="create\\(\"weighting\", ...\\), not 'sparsemax'"):
+        attention(Q, Q, Q, weighting="sparsemax")
+    with pytest.raises(BadOption, match="by its name: mixer"):
+        create("mixer", "gru", dim=16)(X, Mask())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "printed"),
+    [
+        ("norm", "rms", "RMS(eps=1e-06, centred=False, weight: (16,))"),
+        ("attention", "cosine", "Cosine(scale: (4, 1, 1))"),
+        ("position", "learned", "Learned(table: (5, 16))"),
+        ("position", "rotary", "Rotary(base=10000.0, layout='interleaved')"),
+        ("position", "alibi", "ALiBi(heads=4)"),
+        ("pooling", "mean", "Mean()"),
+    ],
+)
+def test_a_part_prints_its_options_and_sizes(kind: str, name: str, printed: str) -> None:
+    supplied = {
+        key: SUPPLIED[key] for key in registry(kind).entry(name).supplied if key in SUPPLIED
+    }
+    assert repr(create(kind, name, **supplied)) == printed
