@@ -1,11 +1,11 @@
-"""A part alone, as somebody uses it who read docs/compose.md: what it takes, what it prints, and what
-it says of arguments that it cannot take.
+"""A part alone, as somebody uses it who read docs/compose.md: what it takes, what it prints, and
+what it says of arguments that it cannot take.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def test_a_mixer_takes_options_of_attention_by_their_names(name: str) -> None:
 
 def test_self_attention_reads_each_option_that_a_mixer_takes() -> None:
     class Read(StackOptions):
-        names: set[str] = set()
+        names: ClassVar[set[str]] = set()
 
         def __getattribute__(self, name: str) -> Any:
             Read.names.add(name)
@@ -110,7 +110,7 @@ def test_attention_says_what_it_wants_instead() -> None:
     attention = create("attention", "cosine", heads=4)
     with pytest.raises(BadOption, match=r"\(b h q c\), not \(2, 5, 16\): split the heads"):
         attention(X, X, X)
-    with pytest.raises(BadOption, match="create\\(\"weighting\", ...\\), not 'sparsemax'"):
+    with pytest.raises(BadOption, match=re.escape("create(\"weighting\", ...), not 'sparsemax'")):
         attention(Q, Q, Q, weighting="sparsemax")
     with pytest.raises(BadOption, match="by its name: mixer"):
         create("mixer", "gru", dim=16)(X, Mask())

@@ -231,7 +231,23 @@ def check_query_key_norm(option: object) -> None:
 
 
 ATTENTION_OPTIONS = frozenset(
-    ["heads", "attention", "weighting", "head_dim", "value_head_dim", "kv_heads", "share_query_key", "projections", "bias", "temperature", "cap", "query_key_norm", "gate", "head_scale", "attention_dropout"]
+    (
+        "heads",
+        "attention",
+        "weighting",
+        "head_dim",
+        "value_head_dim",
+        "kv_heads",
+        "share_query_key",
+        "projections",
+        "bias",
+        "temperature",
+        "cap",
+        "query_key_norm",
+        "gate",
+        "head_scale",
+        "attention_dropout",
+    )
 )
 """Options that a mixer reads, self-attention all of them."""
 STACK_KEYS = ("layers", "pattern", "embedding_norm", "embedding_projection", "first_norm")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from netrc import NetrcParseError, netrc
 from pathlib import Path
-from queue import Queue
+from queue import Empty, Queue
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -162,12 +162,20 @@ def finish(loggers: Sequence[Any]) -> None:
         if not hasattr(run, "finish"):
             continue
         started, folder, sent = monotonic(), Path(run.dir).parent, False
-        patience = end_patience(logger)
+        offline = run.settings.mode in ("offline", "dryrun")
+        # Offline, no call waits for a server: it is a slow machine, and all is worth waiting for.
+        patience = END_WITH_MODEL if offline else end_patience(logger)
         with suppress(Exception):
-            drained = QUEUES.pop(logger).drained(patience / 2)
+            queue = QUEUES.pop(logger)
+            drained = queue.drained(patience / 2)
+            if lost := queue.stop():
+                notify(
+                    f"Weights & Biases: {', '.join(lost)} took longer than {patience / 2:g} "
+                    "seconds at the end and is not there; metrics.csv has all scores"
+                )
             left = patience - (monotonic() - started) + 1
             sent = run_with_timeout(left, partial(finish_run, run)) is True and drained
-        if not sent or run.settings.mode in ("offline", "dryrun"):
+        if not sent or offline:
             notify(
                 f"Weights & Biases: kept in {relative_path(folder)}; "
                 f"to send it: wandb sync {relative_path(folder)}"
@@ -192,29 +200,39 @@ class LogQueue:
     """
 
     def __init__(self, logger: WandbLogger) -> None:
-        self.calls: Queue[Callable[[], object]] = Queue()
-        self.failed = ""
+        self.calls: Queue[tuple[str, Callable[[], object]]] = Queue()
+        self.name, self.failed = "", ""
         for name in QUEUED:
-            setattr(logger, name, self._later(getattr(logger, name)))
+            setattr(logger, name, self._later(name, getattr(logger, name)))
         Thread(target=self._send, daemon=True, name="tracking").start()
 
     def drained(self, seconds: float) -> bool:
         """Wait until all calls are made. Returns False if one failed or it takes longer."""
         done = Event()
-        self.calls.put(done.set)
+        self.calls.put(("", done.set))
         return done.wait(seconds) and not self.failed
 
-    def _later(self, call: Callable[..., object]) -> Callable[..., None]:
-        return lambda *args, **kwargs: self.calls.put(lambda: call(*args, **kwargs))
+    def stop(self) -> list[str]:
+        """Make no further call. Returns the names of those that were not made, or are not over."""
+        names = [self.name]
+        with suppress(Empty):
+            while True:
+                names.append(self.calls.get_nowait()[0])
+        return sorted({*names} - {""})
+
+    def _later(self, name: str, call: Callable[..., object]) -> Callable[..., None]:
+        return lambda *args, **kwargs: self.calls.put((name, lambda: call(*args, **kwargs)))
 
     def _send(self) -> None:
         while True:
+            self.name, call = self.calls.get()
             try:
-                self.calls.get()()
+                call()
             except Exception as error:  # of the client, its service process or the server
                 if not self.failed:
                     self.failed = " ".join(str(error).split())[:160] or type(error).__name__
                     notify(f"Weights & Biases: {self.failed}; training goes on")
+            self.name = ""
 
 
 QUEUES: dict[WandbLogger, LogQueue] = {}
