@@ -1,0 +1,160 @@
+"""Scores of random cases beside those of scikit-learn, or beside sums over all tokens."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tfzoo.tasks.classification import BINS, ClassificationScores
+from tfzoo.tasks.language_modeling import LanguageModelingScores
+from tfzoo.tasks.masked_language_modeling import MaskedLanguageModelingScores
+from tfzoo.tasks.multilabel_classification import MultilabelScores
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "sklearn.json"
+"""What :func:`of_sklearn` says of the 1,000 :func:`cases`, by scikit-learn 1.9.1."""
+COUNT = pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.nightly)])
+
+
+class Case(NamedTuple):
+    """Logits ``(b c)`` of texts, their classes ``(b)`` or flags ``(b c)``, and the threshold of
+    flags.
+    """
+
+    logits: Tensor
+    label: Tensor
+    threshold: float
+
+    def parts(self) -> list[slice]:
+        """Two batches, of which the first may have no text."""
+        half = len(self.logits) // 3
+        return [slice(half), slice(half, None)][half == 0 :]
+
+
+def cases(count: int, *, several: bool) -> list[Case]:
+    """Random cases: of few texts and many classes, so that some occur in none; rarely and mostly
+    right ones; with equal logits of several texts where labels are ranked.
+    """
+    random, found = Random(0), []
+    for _ in range(count):
+        b, c = random.randrange(1, 25), random.randrange(2, 7)
+        logits = torch.tensor([[random.gauss(0, 1.5) for _ in range(c)] for _ in range(b)])
+        skill = random.random() * 3
+        if several:
+            logits = (2 * logits).round() / 2 if random.random() < 0.5 else logits
+            share = random.random()
+            label = torch.tensor([[int(random.random() < share) for _ in range(c)] for _ in logits])
+            logits = logits + skill * label
+        else:
+            label = torch.tensor([random.randrange(c) for _ in range(b)])
+            logits[torch.arange(b), label] += skill
+        found.append(Case(logits.double(), label, random.choice([0.3, 0.5, 0.7])))
+    return found
+
+
+def of_sklearn(case: Case) -> list[float]:
+    """The scores in the order of the tasks' own. The calibration error of classes, which
+    scikit-learn has not, is its formula.
+    """
+    from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+
+    label = case.label.numpy()
+    if label.ndim == 2:
+        p = case.logits.sigmoid().numpy()
+        taken = p > case.threshold
+        ranked = [one for one in range(label.shape[1]) if 0 < label[:, one].mean() < 1]
+        areas = [roc_auc_score(label[:, one], p[:, one]) for one in ranked]
+        return [
+            log_loss(label.ravel(), p.ravel(), labels=[0, 1]),
+            f1_score(label, taken, average="micro", zero_division=0),
+            f1_score(label, taken, average="macro", zero_division=0),
+            float(np.mean(areas)) if areas else 0.5,
+            accuracy_score(label, taken),
+        ]
+    p = case.logits.softmax(-1).numpy()
+    right, sure = p.argmax(1) == label, p.max(1)
+    bins = np.ceil(sure * BINS)
+    gaps = [abs((right - sure)[bins == one].sum()) for one in np.unique(bins)]
+    return [
+        log_loss(label, p, labels=range(p.shape[1])),
+        accuracy_score(label, p.argmax(1)),
+        f1_score(label, p.argmax(1), average="macro", zero_division=0),
+        sum(gaps) / len(p),
+    ]
+
+
+def of_task(case: Case) -> list[float]:
+    """The scores of two batches."""
+    classes = case.logits.shape[1]
+    several = MultilabelScores(classes, torch.tensor(case.threshold))
+    single = ClassificationScores(classes)
+    for part in case.parts():
+        logits, label = case.logits[part], case.label[part]
+        if case.label.ndim == 2:
+            several.update(logits, label)
+        else:
+            losses = torch.nn.functional.cross_entropy(logits, label, reduction="none")
+            single.update(logits, label, losses, torch.ones(len(label)))
+    return [float(one) for one in (several if case.label.ndim == 2 else single).compute().values()]
+
+
+@COUNT
+@pytest.mark.parametrize("task", ["classification", "multilabel_classification"])
+def test_scores_are_those_of_scikit_learn(task: str, count: int) -> None:
+    golden = json.loads(GOLDEN.read_text("utf-8"))[task]
+    assert len(golden) == 1000
+    found = cases(count, several=task.startswith("multi"))
+    for case, wanted in zip(found, golden[:count], strict=True):
+        assert of_task(case) == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("task", ["classification", "multilabel_classification"])
+def test_what_is_stored_is_what_scikit_learn_says(task: str) -> None:
+    pytest.importorskip("sklearn", reason="the stored scores are compared by the other test")
+    golden = json.loads(GOLDEN.read_text("utf-8"))[task]
+    for case, wanted in zip(cases(1000, several=task.startswith("multi")), golden, strict=True):
+        assert of_sklearn(case) == pytest.approx(wanted, abs=1e-6)
+
+
+def documents(random: Random) -> list[tuple[list[float], list[bool], int]]:
+    """Of each document the cross entropies of its tokens, which are right, and its bytes."""
+    found = []
+    for _ in range(random.randrange(1, 9)):
+        nll = [random.expovariate(0.5) for _ in range(random.randrange(1, 30))]
+        right = [random.random() < 0.4 for _ in nll]
+        found.append((nll, right, len(nll) + random.randrange(40)))
+    return found
+
+
+@COUNT
+def test_scores_of_language_models_are_sums_over_all_tokens(count: int) -> None:
+    random = Random(0)
+    for _ in range(count):
+        rows = documents(random)
+        causal, masked = LanguageModelingScores(), MaskedLanguageModelingScores()
+        cut = random.randrange(len(rows))
+        for part in (rows[:cut], rows[cut:]) if cut else (rows,):
+            sums = torch.tensor(
+                [[sum(nll), sum(right), len(nll), size] for nll, right, size in part]
+            )
+            nll, right, tokens, size = sums.T
+            causal.update(nll.sum() + len(part), nll, tokens, size)
+            masked.update(nll.sum() + len(part), nll, right, tokens)
+        every = [one for nll, _, _ in rows for one in nll]
+        hits = [one for _, right, _ in rows for one in right]
+        bits = sum(every) / math.log(2) / sum(size for *_, size in rows)
+        mean = sum(every) / len(every)
+        wanted: dict[str, Any] = {"loss": mean + len(rows) / len(every)}
+        wanted["perplexity"] = math.exp(mean)
+        found = {name: float(value) for name, value in causal.compute().items()}
+        assert found == pytest.approx({**wanted, "bits_per_byte": bits}, rel=1e-5)
+        found = {name: float(value) for name, value in masked.compute().items()}
+        assert found == pytest.approx({**wanted, "accuracy": sum(hits) / len(hits)}, rel=1e-5)
