@@ -84,4 +84,4 @@ def run(args: Sequence[str]) -> int:
         return dry_run(config, command)
     from tfzoo.training.train import train  # imports lightning, so only after the checks
 
-    return train(config, own.get("run"), command, config.start)
+    return train(config, own.get("run"), command)

@@ -52,7 +52,7 @@ class LightningConfig:
 
     Args:
         parser: the parser, which instantiates the classes.
-        values: the parsed values.
+        values: the parsed values; callbacks, loggers and plugins are lists.
         recipe: the values that differ from Lightning's defaults, as plain values for a recipe.
     """
 
@@ -92,6 +92,9 @@ def parse(
                 found[name][key] = value
                 if key in recipe[name]:
                     recipe[name][key] = value
+    for key in ("callbacks", "logger", "plugins"):
+        one_or_more = found["trainer"][key]
+        found["trainer"][key] = [] if isinstance(one_or_more, bool) else as_list(one_or_more)
     return LightningConfig(parser, found, recipe)
 
 

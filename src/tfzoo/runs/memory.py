@@ -167,17 +167,19 @@ def check_model(
     options: Mapping[str, Any],
     place: Place = ADDRESSABLE,
     error: type[TfzooError] = BadRecipe,
+    option: str = "",
 ) -> nn.Module:
     """The model of these options, without data.
 
     Raises:
-        TfzooError: of the class ``error``; it has more bytes than there are.
+        TfzooError: of the class ``error``; it has more bytes than there are. The message names
+            ``option``, or else the one that decides.
     """
     try:
         return build(make, options, place.bytes)
     except TooLarge as found:
-        option = deciding(make, options)
-        refuse(option, "parameters and tables take", found.need, place, error)
+        what = "parameters and tables take"
+        refuse(option or deciding(make, options), what, found.need, place, error)
 
 
 def build(make: Make, options: Mapping[str, Any], most: float, hurry: bool = False) -> nn.Module:

@@ -104,13 +104,16 @@ def dry_run(config: Config, command: list[str]) -> int:
     """Prepare the data, train a few steps, and print what the whole training will take. Nothing is
     written except to the cache. Returns the exit code.
     """
-    make_trainer(config.lightning, None, [])  # devices that there are not are refused at once
+    values = config.lightning.values.clone()
+    values.trainer.callbacks = []
+    values.trainer.limit_val_batches, values.trainer.enable_progress_bar = 0, False
+    context, stopwatch = OutOfMemoryContext(), Stopwatch()
+    trainer = make_trainer(replace(config.lightning, values=values), None, [stopwatch, context])
     task, data = prepare(config)
     notify(data.describe())
-    context = OutOfMemoryContext()
     try:
         with launching(command):
-            found = estimate(config, task, data, context)
+            found = estimate(trainer, task, data, stopwatch)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -120,11 +123,8 @@ def dry_run(config: Config, command: list[str]) -> int:
     return 0
 
 
-def estimate(config: Config, task: Any, data: Any, context: L.Callback) -> Estimate:
+def estimate(trainer: L.Trainer, task: Any, data: Any, stopwatch: Stopwatch) -> Estimate:
     """Train a few steps, the first one on the largest batch, and estimate the whole training."""
-    values = config.lightning.values.clone()
-    values.trainer.callbacks, values.trainer.logger = None, None
-    values.trainer.limit_val_batches, values.trainer.enable_progress_bar = 0, False
     own, padded = data.train_dataloader, PaddedTokens(data)
 
     def largest_first() -> DataLoader[Any]:
@@ -138,8 +138,6 @@ def estimate(config: Config, task: Any, data: Any, context: L.Callback) -> Estim
         )
 
     data.train_dataloader = largest_first
-    stopwatch = Stopwatch()
-    trainer = make_trainer(replace(config.lightning, values=values), None, [stopwatch, context])
     trainer.fit(task, datamodule=data)
     steps = cycle(padded.of_steps(trainer.accumulate_grad_batches))
     pairs = list(zip(stopwatch.seconds, steps, strict=False))

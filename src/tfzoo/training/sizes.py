@@ -42,22 +42,17 @@ def check_sizes(config: Config, tokenizer: Any = None) -> None:
     Raises:
         BadRecipe: naming the option that decides, what it needs and what there is.
     """
-    options = config.recipe["model"]
-    supplied = config.task.model_arguments(tokenizer, data=config.recipe["data"])
-    make = partial(config.task.Model, **supplied)
-    model, option = config.model, ""
-    if tokenizer is not None:
-        model = memory.build(make, options, memory.ADDRESSES)
-        most = max((size for size in supplied.values() if size), default=0)
-        option = f"data.tokenizer.vocab_size={most}"
     on_gpu, copies, narrow = demands(config.recipe["trainer"])
     check_processes(copies)
+    options, option = config.recipe["model"], ""
+    supplied = config.task.model_arguments(tokenizer, data=config.recipe["data"])
+    if tokenizer is not None:
+        most = max((size for size in supplied.values() if size), default=0)
+        option = f"data.tokenizer.vocab_size={most}"
+    make = partial(config.task.Model, **supplied)
+    model = memory.check_model(make, options, memory.here(), option=option)  # it is built here
     place = memory.gpu() if on_gpu else memory.here()
-    parameters = memory.size(model)
-    if parameters > memory.machine():  # where it is built
-        option = option or memory.deciding(make, options)
-        memory.refuse(option, "parameters and tables take", parameters, memory.here())
-    if not copies or MOST_STATE * copies * parameters <= place.bytes:
+    if not copies or MOST_STATE * copies * memory.size(model) <= place.bytes:
         return
     try:
         whole = training_size(partial(make, **options), optimizer_of(config))

@@ -64,12 +64,12 @@ AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
 
 
-def train(config: Config, run: str | None, command: list[str], start: Path | None) -> int:
+def train(config: Config, run: str | None, command: list[str]) -> int:
     """Train, validate and test; returns the exit code.
 
     If the folder ``run`` holds a checkpoint of this configuration, training goes on from it.
-    Otherwise it starts, in a new folder if none is named, and with the weights of the checkpoint or
-    folder ``start`` if one is given. ``command`` are the arguments of ``tfzoo``.
+    Otherwise it starts, in a new folder if none is named, and with the weights of ``config.start``
+    if there are any. ``command`` are the arguments of ``tfzoo``.
     """
     with opened(config.name, run) as folder:
         shown = relative_path(folder)
@@ -88,7 +88,7 @@ def train(config: Config, run: str | None, command: list[str], start: Path | Non
             return 0
         training = TrainingRun(config, folder, command, resume_from)
         task, data = prepare(config)
-        loaded = load_weights(task, start) if start and not resume_from else None
+        loaded = load_weights(task, config.start) if config.start and not resume_from else None
         task.choose_trained()
         if not rank():
             write_config(folder, config.recipe)

@@ -26,7 +26,6 @@ from lightning.pytorch.callbacks import ModelCheckpoint, Timer
 from tfzoo.base import adapters
 from tfzoo.base.ranks import rank
 from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
-from tfzoo.config.merge import as_list
 from tfzoo.errors import BadRecipe
 from tfzoo.training import fsdp_strategy, tracking
 from tfzoo.training.checkpoint_io import AtomicCheckpointIO
@@ -78,22 +77,20 @@ def make_trainer(
     fsdp_strategy.register()
     values = config.values.clone()
     if folder is None:
-        values.trainer.logger = None
-    for logger in as_list(values.trainer.logger):
-        if isinstance(logger, Namespace):
-            configure_logger(logger, folder)
+        values.trainer.logger = []
+    for logger in values.trainer.logger:
+        configure_logger(logger, folder)
     with lightning_errors("trainer"):
         arguments = dict(config.parser.instantiate(values).trainer)
-        configured = [one for one in as_list(arguments["logger"]) if one and one is not True]
         disabled = tuple(cls for key, cls in DISABLED_BY.items() if arguments[key] is False)
         enabled = [one for one in callbacks if not isinstance(one, disabled)]
         arguments |= {
-            "callbacks": [*as_list(arguments["callbacks"] or []), *enabled],
+            "callbacks": [*arguments["callbacks"], *enabled],
             "default_root_dir": folder,
             "enable_checkpointing": None,
             "enable_model_summary": bool(arguments["enable_model_summary"]),
-            "logger": [*loggers, *configured] or False,
-            "plugins": [*as_list(arguments["plugins"] or []), AtomicCheckpointIO()],
+            "logger": [*loggers, *arguments["logger"]] or False,
+            "plugins": [*arguments["plugins"], AtomicCheckpointIO()],
             "use_distributed_sampler": False,
         }
         if arguments["num_sanity_val_steps"] is None:
