@@ -423,3 +423,21 @@ def test_a_gpu_that_is_too_small_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         check_sizes(config)
     config.recipe["trainer"]["strategy"] = "fsdp2"
     check_sizes(config)  # each GPU has a part
+
+
+@pytest.mark.usefixtures("of_16_gb")
+def test_an_optimiser_that_cannot_be_counted_is_refused_where_gradients_alone_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tfzoo.errors import BadRecipe
+    from tfzoo.training import sizes
+
+    def looks_at_data(*_: Any) -> int:
+        raise RuntimeError("no data")
+
+    monkeypatch.setattr(sizes, "training_size", looks_at_data)
+    check_sizes(resolve(load_recipe(TINY[0]), parse_arguments([*TINY[1:], "--model.dim", "4096"])))
+    options = parse_arguments([*TINY[1:], "--model.dim", "7168"])
+    large = resolve(load_recipe(TINY[0]), options)
+    with pytest.raises(BadRecipe, match=r"model.dim=7168: parameters, gradients .* take at least"):
+        check_sizes(large)

@@ -51,8 +51,9 @@ def check_sizes(config: Config, tokenizer: Any = None) -> None:
         option = f"data.tokenizer.vocab_size={most}"
     make = partial(config.task.Model, **supplied)
     model = memory.check_model(make, options, memory.here(), option=option)  # it is built here
+    parameters = memory.size(model)
     place = memory.gpu() if on_gpu else memory.here()
-    if not copies or MOST_STATE * copies * memory.size(model) <= place.bytes:
+    if not copies or MOST_STATE * copies * parameters <= place.bytes:
         return
     try:
         whole = training_size(partial(make, **options), optimizer_of(config))
