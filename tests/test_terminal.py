@@ -30,7 +30,15 @@ def printed(command: str, screen: io.StringIO) -> list[str]:
 
 @pytest.mark.parametrize(
     "command",
-    ["show mixer gru", "show position rotary", "list weighting", "fit", "recipes", "--help"],
+    [
+        "show mixer gru",
+        "show position rotary",
+        "list weighting",
+        "fit",
+        "recipes",
+        "--help",
+        "serve --help",
+    ],
 )
 def test_nothing_is_wider_than_the_terminal(command: str) -> None:
     lines, plain = printed(command, Terminal()), printed(command, io.StringIO())

@@ -51,6 +51,21 @@ def test_a_run_that_does_not_exist_is_named_before_anything_is_loaded(
     assert ran.stderr.splitlines() == ["tfzoo: no run at nothing. tfzoo fit RECIPE makes one"]
 
 
+def test_a_device_of_no_kind_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
+    code = """if True:
+        import sys
+        from tfzoo.commands.main import main
+        code = main(["serve", "numbers.ckpt", "--device", "tpu"])
+        print(code, "torch" in sys.modules, "tfzoo.serving.worker" in sys.modules)"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert ran.stderr.splitlines() == [
+        "tfzoo: --device tpu: no such device; one of cpu, cuda, cuda:N or mps"
+    ]
+    assert ran.stdout.split() == ["2", "False", "False"]
+
+
 def test_without_the_extra_it_says_what_to_install(
     here: Path,  # noqa: F811
     capsys: pytest.CaptureFixture[str],

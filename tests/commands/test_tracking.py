@@ -5,7 +5,9 @@ from ending, and loses nothing.
 from __future__ import annotations
 
 import json
+import re
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import wandb
 from benchmarks.wandb_host import serving
 from tfzoo.commands.main import main
 from tfzoo.learning.task import Task
+from tfzoo.training.tracking import LogQueue
 
 TINY = (
     *(
@@ -120,3 +123,66 @@ def test_training_starts_ends_and_keeps_its_data(
     )
     assert next(kept.glob("*.wandb")).stat().st_size > 0
     assert json.loads(Path("runs/numbers/1/summary.json").read_text("utf-8"))["test"]["scores"]
+
+
+class Slow:
+    """A logger on a machine with much to do: each call begins late, and a table is metrics too."""
+
+    def __init__(self) -> None:
+        self.logged: list[str] = []
+        self.wait = 0.05
+
+    def log_metrics(self, name: str) -> None:
+        time.sleep(self.wait)
+        self.logged.append(name)
+
+    def log_table(self, name: str) -> None:
+        time.sleep(self.wait)
+        self.log_metrics(name)
+
+    log_hyperparams = after_save_checkpoint = finalize = log_metrics
+
+
+def test_what_a_call_logs_by_another_call_is_logged_before_the_queue_is_empty() -> None:
+    logger: Any = Slow()
+    queue = LogQueue(logger)
+    logger.log_table("examples")
+    assert queue.drained(10)
+    assert logger.logged == ["examples"]
+    assert queue.stop() == []
+
+
+def test_what_is_not_logged_in_time_is_named() -> None:
+    logger: Any = Slow()
+    logger.wait = 1
+    queue = LogQueue(logger)
+    for _ in range(3):
+        logger.log_metrics("loss")
+    logger.log_table("examples")
+    assert not queue.drained(0.1)
+    assert queue.stop() == ["log_metrics", "log_table"]
+    time.sleep(1.2)
+    assert logger.logged == ["loss"], "what was stopped is not made later"
+
+
+@pytest.mark.parametrize("logger", ["WandbLogger", "TensorBoardLogger", "CSVLogger"])
+def test_a_logger_offline_has_all_and_prints_no_warning(
+    logger: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert main(["fit", "translation/numbers", *TINY, "--trainer.logger", logger]) == 0
+    err = capfd.readouterr().err
+    assert not [line for line in err.splitlines() if re.search(r"(?i)\bwarn|^wandb|Tip:", line)]
+    assert not [one for one in caught if one.category is UserWarning], caught
+    kept = {
+        "WandbLogger": "wandb/offline-run-*/files/media/table/val/*.json",
+        "TensorBoardLogger": "lightning_logs/version_0/events.out.*",
+        "CSVLogger": "lightning_logs/version_0/metrics.csv",
+    }[logger]
+    assert list(Path("runs/numbers/1").glob(kept))

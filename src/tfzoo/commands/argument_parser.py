@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import NoReturn
 
+from tfzoo.base.terminal import columns, print_result, reflow
 from tfzoo.errors import TfzooError, did_you_mean
-from tfzoo.training.device import DEVICES
+from tfzoo.training.device import DEVICES, device_name
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -32,7 +34,10 @@ class CommandParser(argparse.ArgumentParser):
     def add_device(self) -> None:
         """Add the option ``--device``."""
         self.add_argument(
-            "--device", metavar="D", help=f"{DEVICES}; default: the first GPU, else the CPU"
+            "--device",
+            type=device_name,
+            metavar="D",
+            help=f"{DEVICES}; default: the first GPU, else the CPU",
         )
 
     def add_engine(self) -> None:
@@ -66,6 +71,11 @@ class CommandParser(argparse.ArgumentParser):
             usage = self.format_usage().removeprefix("usage: ").replace("[-h] ", "")
             message = f"{missing} is missing: {' '.join(usage.split())}"
         raise TfzooError(f"{message}{suggestion} ({self.prog} --help)")
+
+    def print_help(self, file: object = None) -> None:
+        """Print the help, in lines that fit into the terminal."""
+        text = self.format_help().rstrip()
+        print_result(text if columns(sys.stdout) is None else reflow(text))
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise HelpPrinted

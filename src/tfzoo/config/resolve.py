@@ -124,7 +124,7 @@ def call_constructors(
                 elif check := getattr(made[name], "check_model", None):
                     check(made["model"])
                 if name == "optim":
-                    task.check_optim(made[name])
+                    task.check_optim(made[name], merged.origins)
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             message = " ".join(str(error).split())[:300]
             raise BadRecipe(f"{where}: {message}") from None

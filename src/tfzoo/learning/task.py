@@ -330,9 +330,14 @@ class Task(L.LightningModule):
         """Check a model of the class ``Model``, as soon as a recipe is read; raise a BadOption."""
 
     @classmethod
-    def check_optim(cls, optim: Optim) -> None:
-        """Check the section ``optim``, as soon as a recipe is read; raise a BadOption."""
-        if not cls.smooths_labels and optim.label_smoothing not in (0, Optim.label_smoothing):
+    def check_optim(cls, optim: Optim, origins: Mapping[str, str] | None = None) -> None:
+        """Check the section ``optim``, as soon as a recipe is read; raise a BadOption. ``origins``
+        are those of its keys, a file or an option of the command line.
+        """
+        default = Optim.label_smoothing
+        if (origins or {}).get("optim.label_smoothing", "").startswith("--"):
+            default = 0.0  # named by hand, the default is as wrong as any other
+        if not cls.smooths_labels and optim.label_smoothing not in (0, default):
             raise BadOption(
                 f"optim.label_smoothing: task {cls.entry.name!r} does not choose among classes, "
                 "so there is nothing to smooth; leave it out"

@@ -13,6 +13,17 @@ if TYPE_CHECKING:
 DEVICES = "cpu, cuda, cuda:N or mps"
 
 
+def device_name(name: str) -> str:
+    """The name of a device of a kind that there is; it needs no torch.
+
+    Raises:
+        TfzooError: there is no such kind.
+    """
+    if not re.fullmatch(r"cpu|cuda(:\d+)?|mps", name):
+        raise TfzooError(f"--device {name}: no such device; one of {DEVICES}")
+    return name
+
+
 def find_device(name: str | None) -> torch.device:
     """The device of a name; of None the first GPU, or the CPU if there is none.
 
@@ -23,9 +34,7 @@ def find_device(name: str | None) -> torch.device:
 
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if not re.fullmatch(r"cpu|cuda(:\d+)?|mps", name):
-        raise TfzooError(f"--device {name or ''}: no such device; one of {DEVICES}")
-    device = torch.device(name)
+    device = torch.device(device_name(name))
     if device.type == "cuda" and not torch.cuda.is_available():
         why = "PyTorch finds no GPU" if torch.version.cuda else "this PyTorch is a build for CPUs"
         raise TfzooError(f"--device {name}: {why} (tfzoo doctor says more)")

@@ -13,7 +13,7 @@ from functools import partial
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from queue import Empty, Queue
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
@@ -204,7 +204,8 @@ class LogQueue:
         self.name, self.failed = "", ""
         for name in QUEUED:
             setattr(logger, name, self._later(name, getattr(logger, name)))
-        Thread(target=self._send, daemon=True, name="tracking").start()
+        self.thread = Thread(target=self._send, daemon=True, name="tracking")
+        self.thread.start()
 
     def drained(self, seconds: float) -> bool:
         """Wait until all calls are made. Returns False if one failed or it takes longer."""
@@ -221,7 +222,13 @@ class LogQueue:
         return sorted({*names} - {""})
 
     def _later(self, name: str, call: Callable[..., object]) -> Callable[..., None]:
-        return lambda *args, **kwargs: self.calls.put((name, lambda: call(*args, **kwargs)))
+        def put(*args: Any, **kwargs: Any) -> None:
+            if current_thread() is self.thread:  # log_table calls log_metrics: a part of it
+                call(*args, **kwargs)
+            else:
+                self.calls.put((name, lambda: call(*args, **kwargs)))
+
+        return put
 
     def _send(self) -> None:
         while True:
