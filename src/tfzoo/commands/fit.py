@@ -29,9 +29,9 @@ Train a recipe. RECIPE is a packaged name (see tfzoo recipes) or the path of a Y
   --run FOLDER      the folder of this run; default runs/<recipe>/<n>. If it holds a run with the
                     same recipe and options, training resumes from its last checkpoint, unless the
                     run is complete. One process at a time trains in a folder
-  --from RUN        start with the weights of another run or checkpoint, as far as they fit; a
-                    folder of transformers, or hf://owner/name, also gives the recipe its model
-                    and tokenizer, and options on top change parts of it
+  --from RUN        start with the weights of another run or checkpoint, as far as they fit, and
+                    with its tokenizer; a folder of transformers, or hf://owner/name, also gives
+                    the recipe its model, and options on top change parts of it
   --SECTION.KEY V   override a value of the recipe:
                     --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
                     sections: model, data, optim, compute, trainer (Lightning's Trainer),

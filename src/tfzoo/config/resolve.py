@@ -14,7 +14,7 @@ from tfzoo.config.merge import Merged, merge
 from tfzoo.config.sections import LIGHTNING, find_task
 from tfzoo.config.security import check_values
 from tfzoo.config.sources import Arguments, ConfigSource, Option
-from tfzoo.config.start import begin
+from tfzoo.config.start import Start, begin
 from tfzoo.config.validation import check_monitors, check_trainer, validate
 from tfzoo.errors import BadRecipe, within
 
@@ -35,7 +35,7 @@ class Config:
         lightning: the sections ``trainer`` and ``checkpoint``, parsed by jsonargparse.
         data: the data module of the section ``data``; None if it was not made.
         model: the model on the device ``meta``, with placeholders for what follows from the data.
-        start: the checkpoint or folder whose weights training starts with.
+        start: what training starts with, if not with new weights.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Config:
     lightning: LightningConfig
     data: Any = None
     model: Any = None
-    start: Path | None = None
+    start: Start | None = None
 
 
 def resolve(

@@ -334,7 +334,13 @@ class DocumentText(SingleTexts):
         }
         if self._vocabulary is None:
             lines = (text for text, _ in self.splits["train"])
-            tokenizer = train_tokenizer(lines, self.content, self.tokenizer, read["train"].examples)
+            tokenizer = train_tokenizer(
+                lines,
+                self.content,
+                self.tokenizer,
+                read["train"].examples,
+                self.tokenizer_states,
+            )
             self._vocabulary = Vocabulary(tokenizer, [], self.tokenizer)
         sets = {name: self._encode(name, held.get(name, []), read[name]) for name in self.splits}
         for name, one in sets.items():

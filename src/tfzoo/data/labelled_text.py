@@ -158,7 +158,7 @@ class LabelledText(SingleTexts):
         if len(names) == 2:
             content, count = f"{content} pairs", 2 * count
             lines = (text for pair in lines for text in parts(pair))
-        tokenizer = train_tokenizer(lines, content, self.tokenizer, count)
+        tokenizer = train_tokenizer(lines, content, self.tokenizer, count, self.tokenizer_states)
         found = read["train"].labels | (read["val"].labels if self.holds_out else set())
         labels = sorted(label for label in found if label.strip())
         self.check_labels(labels)

@@ -5,7 +5,7 @@ length in an order that depends on seed and epoch alone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -62,6 +62,8 @@ class TextData(L.LightningDataModule):
         self.tokenizer = tokenizer
         self.max_tokens, self.max_length, self.token_dropout = max_tokens, max_length, token_dropout
         self.seed, self.workers = seed, workers
+        self.tokenizer_states: Sequence[str] = ()
+        """States of tokenizers that are used in place of new ones: of source and target, or one."""
         self.start = 0
         """Batches of this process that were trained on before: training continues after them."""
         self.content = ""

@@ -19,7 +19,7 @@ from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.encoded import Encoded, Writer
 from tfzoo.data.progress import watched
 from tfzoo.data.table import Table
-from tfzoo.data.tokenizer import Tokenizer, TokenizerPair
+from tfzoo.data.tokenizer import Tokenizer, TokenizerPair, restored
 from tfzoo.errors import BadData
 
 T = TypeVar("T")
@@ -148,9 +148,19 @@ def location(rows: Examples, row: int, name: str) -> str:
 
 
 def train_tokenizers(
-    rows: Examples, read: SplitFingerprint, languages: tuple[str, str], spec: Spec, joint: bool
+    rows: Examples,
+    read: SplitFingerprint,
+    languages: tuple[str, str],
+    spec: Spec,
+    joint: bool,
+    states: Sequence[str] = (),
 ) -> TokenizerPair:
-    """The tokenizers of a training split: one for both sides if ``joint``, else one for each."""
+    """The tokenizers of a training split: one for both sides if ``joint``, else one for each; those
+    of ``states``, if there are any.
+    """
+    if states:
+        pair = [restored(spec, state) for state in states]
+        return TokenizerPair(pair[0], pair[-1], *languages, spec)
     if joint:
         lines = (line for row in rows for line in row)
         one = train_tokenizer(lines, f"{read.source} {read.target}", spec, read.examples * 2)
@@ -160,8 +170,14 @@ def train_tokenizers(
     return TokenizerPair(source, target, *languages, spec)
 
 
-def train_tokenizer(lines: Iterable[str], content: str, spec: Spec, count: int) -> Tokenizer:
-    """A tokenizer trained on ``count`` lines, whose hash is ``content``."""
+def train_tokenizer(
+    lines: Iterable[str], content: str, spec: Spec, count: int, states: Sequence[str] = ()
+) -> Tokenizer:
+    """A tokenizer trained on ``count`` lines, whose hash is ``content``; that of ``states``, if
+    there is one.
+    """
+    if states:
+        return restored(spec, states[0])
     path = cache.entry("tokenizer", cache.key(FORMAT, content, identity("tokenizer", spec)))
     tokenizer: Tokenizer = create("tokenizer", spec)
     if not cache.is_whole(path):

@@ -166,7 +166,12 @@ class TranslationData(TextData):
         }
         if self._tokenizers is None:
             self._tokenizers = train_tokenizers(
-                self.splits["train"], read["train"], self.direction, self.tokenizer, self.joint
+                self.splits["train"],
+                read["train"],
+                self.direction,
+                self.tokenizer,
+                self.joint,
+                self.tokenizer_states,
             )
         special, made_by = self._tokenizers.special, identity("tokenizer", self._tokenizers.spec)
         columns = [

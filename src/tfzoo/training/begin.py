@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from tfzoo.base.terminal import relative_path
+from tfzoo.base.terminal import notify, relative_path
 from tfzoo.config.sections import task_class
+from tfzoo.config.start import Start
+from tfzoo.data.prepare import identity
 from tfzoo.errors import BadRun, listing
 from tfzoo.learning.adapter import holds_adapter
 from tfzoo.runs import checkpoints
@@ -55,6 +57,17 @@ def load_weights(task: Any, path: Path) -> tuple[str, list[tuple[str, str]]]:
     if texts_of(checkpoint["tfzoo"]["tokenizer"]) != texts_of(task.tokenizer_state()):
         rows.append(("tokenizer", "another one: a row of its embeddings stood for another word"))
     return f"weights of {name}", rows
+
+
+def states_of(start: Start, data: Mapping[str, Any]) -> Sequence[str]:
+    """The vocabularies that training takes from what it begins with: where the section ``data``
+    names the same tokenizer; else none, and new ones are made of its text.
+    """
+    same = identity("tokenizer", data["tokenizer"]) == identity("tokenizer", start.tokenizer)
+    if not same or data.get("joint") not in (None, len(start.states) == 1):
+        return ()
+    notify(f"tokenizer: that of {relative_path(start.path)}")
+    return start.states
 
 
 def of_model(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -42,7 +42,7 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.training import tracking
-from tfzoo.training.begin import load_weights
+from tfzoo.training.begin import load_weights, states_of
 from tfzoo.training.checks import Checks
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
@@ -88,7 +88,8 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
             return 0
         training = TrainingRun(config, folder, command, resume_from)
         task, data = prepare(config)
-        loaded = load_weights(task, config.start) if config.start and not resume_from else None
+        start = config.start
+        loaded = load_weights(task, start.path) if start and not resume_from else None
         task.choose_trained()
         if not rank():
             write_config(folder, config.recipe)
@@ -110,6 +111,8 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
 def prepare(config: Config) -> tuple[Any, Any]:
     """The task, with its new model, and its data, which is prepared."""
     data = config.data
+    if config.start and config.start.states:
+        data.tokenizer_states = states_of(config.start, config.recipe["data"])
     data.prepare_data()
     data.setup("fit")
     tokenizer = getattr(data, config.task.tokenizer_of_data)
