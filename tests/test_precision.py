@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,7 +12,22 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.every_component import DIM, every_component, inputs, made, outputs
+from tfzoo.base.registry import Entry, registry
+from tfzoo.testing.contract import reproducible
+from tfzoo.testing.probes import DIM, PROBES, inputs
+from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized
+
+ENTRIES = [
+    registry(kind).entry(name) for kind in COMPONENT_KINDS for name in registry(kind).names()
+]
+every_component = pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: f"{e.kind}-{e.name}")
+
+
+@pytest.fixture(autouse=True)
+def as_contracts_run() -> Iterator[None]:
+    """In float64, from one seed."""
+    with reproducible():
+        yield
 
 
 def loss(outs: list[Tensor]) -> Tensor:
@@ -20,24 +36,31 @@ def loss(outs: list[Tensor]) -> Tensor:
     return torch.stack([(x * torch.randn(x.shape, dtype=torch.float64)).sum() for x in outs]).sum()
 
 
-def results(kind: str, name: str, dtype: torch.dtype) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Outputs and gradients with weights and inputs of one dtype."""
-    module = made(kind, name).to(dtype)
-    given = [x.detach().to(dtype).requires_grad_() for x in inputs(kind)]
-    with Float64Only() if dtype == torch.float64 else nullcontext():
-        outs = outputs(module, given)
-        value, wanted = loss(outs), [*given, *module.parameters()]
+def results(
+    entry: Entry, rounded: torch.dtype, dtype: torch.dtype
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Outputs and gradients of weights and inputs, rounded to one dtype, in another."""
+    torch.manual_seed(0)
+    module = build_randomized(entry).to(rounded).to(dtype)
+    given = {
+        name: one.to(rounded).to(dtype).requires_grad_() if one.is_floating_point() else one
+        for name, one in inputs().items()
+    }
+    with Float64Only() if dtype == rounded == torch.float64 else nullcontext():
+        outs = PROBES[entry.kind](module, given)
+        value = loss(outs)
+        wanted = [*(one for one in given.values() if one.requires_grad), *module.parameters()]
         if not value.requires_grad:
             return outs, []
         return outs, list(torch.autograd.grad(value, wanted, allow_unused=True))
 
 
 @every_component
-def test_float64_is_computed_in_float64(kind: str, name: str) -> None:
+def test_float64_is_computed_in_float64(entry: Entry) -> None:
     """No operation returns fp32, forward or backward."""
-    if name == "relative_bias":
+    if entry.name == "relative_bias":
         pytest.skip("buckets are integers; their logarithm is taken in fp32, as T5 does")
-    outs, grads = results(kind, name, torch.float64)
+    outs, grads = results(entry, torch.float64, torch.float64)
     for x in (*outs, *grads):
         assert x is None or x.dtype == torch.float64
 
@@ -55,24 +78,21 @@ class Float64Only(TorchDispatchMode):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @every_component
-def test_weights_of_every_dtype_train_on_a_cpu(kind: str, name: str, dtype: torch.dtype) -> None:
+def test_weights_of_every_dtype_train_on_a_cpu(entry: Entry, dtype: torch.dtype) -> None:
     """The output has the input's dtype, and is within rounding of float64 computed from the same
     weights.
     """
-    outs, grads = results(kind, name, dtype)
-    module = made(kind, name).to(dtype).double()
-    given = [x.detach().to(dtype).double().requires_grad_() for x in inputs(kind)]
-    exact = outputs(module, given)
+    outs, grads = results(entry, dtype, dtype)
+    exact, wanted = results(entry, dtype, torch.float64)
+    assert outs[0].dtype == dtype
     for x, right in zip(outs, exact, strict=True):
-        assert x.dtype == dtype or (kind == "position" and x.dtype == torch.float32)
+        assert x.dtype in (dtype, torch.float32), "such as a bias of scores"
         assert_close(x.double(), right, **limit(dtype, right))
-    if grads:
-        wanted = torch.autograd.grad(loss(exact), [*given, *module.parameters()], allow_unused=True)
-        for x, y in zip(grads, wanted, strict=True):
-            assert (x is None) == (y is None)
-            if x is not None and y is not None:
-                assert x.dtype == dtype
-                assert_close(x.double(), y, **limit(dtype, y))
+    for x, y in zip(grads, wanted, strict=True):
+        assert (x is None) == (y is None)
+        if x is not None and y is not None:
+            assert x.dtype == dtype
+            assert_close(x.double(), y, **limit(dtype, y))
 
 
 def limit(dtype: torch.dtype, right: Tensor) -> dict[str, float]:
@@ -91,7 +111,7 @@ def test_weight_gradients_of_half_precision_are_summed_in_fp32() -> None:
         ("norm", "instance"),
         ("position", "index"),
     ):
-        module = made(kind, name).bfloat16()
+        module = build_randomized(registry(kind).entry(name)).bfloat16()
         x = torch.ones(64, 64, DIM, dtype=torch.bfloat16)
         x[:, ::2] = -1
         x[..., ::2] *= -1
@@ -99,4 +119,4 @@ def test_weight_gradients_of_half_precision_are_summed_in_fp32() -> None:
         out = module(x) if kind == "norm" else module.embed(x * 0, pos)
         parameter = next(iter(module.parameters()))
         (grad,) = torch.autograd.grad(out, parameter, x if kind == "norm" else torch.ones_like(x))
-        assert_close(grad.float().abs(), torch.full((DIM,), 4096.0), rtol=0.01, atol=0.0)
+        assert_close(grad.double().abs(), torch.full((DIM,), 4096.0), rtol=0.01, atol=0.0)

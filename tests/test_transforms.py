@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,106 +13,103 @@ from torch.func import functional_call, grad, jvp, vmap
 from torch.testing import assert_close
 
 from tests.daily import sampled
-from tests.every_component import (
-    DIM,
-    SUPPLIED,
-    B,
-    C,
-    H,
-    every_component,
-    inputs,
-    made,
-    outputs,
-)
 from tfzoo.attention import _tanh_scores
 from tfzoo.base import rotation
 from tfzoo.base.adapters import transforms_active
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout
-from tfzoo.base.registry import registry
+from tfzoo.base.registry import Entry, registry
 from tfzoo.masks import Mask
 from tfzoo.norm._rms_kernel import rms_norm
+from tfzoo.testing import derivatives
+from tfzoo.testing.contract import reproducible
+from tfzoo.testing.probes import DIM, HEADS, PROBES, WIDTH, B, inputs
+from tfzoo.testing.samples import build_randomized
 
-Function = Callable[..., tuple[Tensor, ...]]
+KINDS = ("attention", "norm", "position", "feedforward", "pooling")
+every_component = pytest.mark.parametrize(
+    "entry",
+    [registry(kind).entry(name) for kind in KINDS for name in registry(kind).names()],
+    ids=lambda entry: f"{entry.kind}-{entry.name}",
+)
 
 
 @pytest.fixture(autouse=True)
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_tanh_scores, "SMALL", 0)
+    monkeypatch.setitem(PROBES, "norm", evaluated)  # type: ignore[arg-type]  # it is a dict
 
 
-def as_function(kind: str, name: str) -> tuple[Function, list[Tensor]]:
-    """A component in float64 as a function of its inputs and parameters. Batch norm is as in
-    evaluation, because it counts in place.
+def evaluated(norm: nn.Module, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """A norm as in evaluation, because batch norm counts in place."""
+    return [norm.eval()(given["x"], given["valid"])]
+
+
+@every_component
+def test_no_component_refuses_a_second_derivative_or_torch_func(
+    entry: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A contract lets a component of somebody else's refuse them."""
+
+    def raised(error: Exception) -> None:
+        raise error
+
+    monkeypatch.setattr(derivatives, "_clear", raised)
+    with reproducible():
+        derivatives.second_derivatives_are_right_or_refused(entry)
+        derivatives.torch_func_works_or_is_refused(entry)
+
+
+@every_component
+def test_gradients_of_each_example_are_those_of_each_alone(entry: Entry) -> None:
+    """``vmap(grad(...))`` of inputs and parameters, as differential privacy wants it, and a
+    directional derivative.
     """
-    module, given = made(kind, name).double().eval(), inputs(kind)
-    names, start = [n for n, _ in module.named_parameters()], len(given)
+    with reproducible():
+        module = build_randomized(entry).eval()
+        given = {name: one for name, one in inputs().items() if one.is_floating_point()}
+        start = dict(module.named_parameters())
+        tensors = [one.detach().requires_grad_() for one in (*given.values(), *start.values())]
 
-    def function(*tensors: Tensor) -> tuple[Tensor, ...]:
-        class Called(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.inner = module
+        def loss(*tensors: Tensor) -> Tensor:
+            named = dict(zip([*given, *start], tensors, strict=True))
+            parameters = {f"inner.{name}": named.pop(name) for name in start}
+            outs = functional_call(Called(module, entry.kind), parameters, ({**inputs(), **named},))
+            return torch.stack([one.sin().sum() for one in outs]).sum()
 
-            def forward(self, *given: Tensor) -> list[Tensor]:
-                return outputs(self.inner, list(given))
-
-        parameters = dict(zip([f"inner.{n}" for n in names], tensors[start:], strict=True))
-        outs = functional_call(Called(), parameters, tensors[:start])
-        return tuple(x for x in outs if x.requires_grad or transforms_active())
-
-    return function, [*given, *(p.detach().requires_grad_() for p in module.parameters())]
-
-
-def scalar(function: Function) -> Callable[..., Tensor]:
-    return lambda *tensors: torch.stack([x.sin().sum() for x in function(*tensors)]).sum()
-
-
-@every_component
-def test_first_and_second_derivatives_are_right(kind: str, name: str) -> None:
-    """Along one random direction each (``fast_mode``), against finite differences in float64."""
-    function, tensors = as_function(kind, name)
-    if not function(*tensors):
-        return
-    assert gradcheck(function, tensors, fast_mode=True)
-    assert gradgradcheck(function, tensors, fast_mode=True)
+        if not loss(*tensors).requires_grad:
+            return
+        places = tuple(range(len(tensors)))
+        many = [torch.stack([one, one.flip(0)]) for one in tensors[: len(given)]]
+        rows = (*(0 for _ in given), *(None for _ in start))
+        found = vmap(grad(loss, argnums=places), in_dims=rows)(*many, *tensors[len(given) :])
+        for row in range(2):
+            alone = [one[row].detach().requires_grad_() for one in many] + tensors[len(given) :]
+            wanted = torch.autograd.grad(loss(*alone), alone, materialize_grads=True)
+            for one, other in zip(found, wanted, strict=True):
+                assert_close(one[row], other, atol=1e-9, rtol=1e-9)
+            directions = tuple(torch.randn_like(one) for one in alone)
+            slope = sum((x * y).sum() for x, y in zip(wanted, directions, strict=True))
+            assert_close(jvp(loss, tuple(alone), directions)[1], slope, atol=1e-9, rtol=1e-9)
 
 
-@every_component
-def test_torch_func_computes_what_autograd_does(kind: str, name: str) -> None:
-    function, tensors = as_function(kind, name)
-    if not function(*tensors):
-        return
-    loss = scalar(function)
-    places = tuple(range(len(tensors)))
-    found = grad(loss, argnums=places)(*tensors)
-    wanted = torch.autograd.grad(loss(*tensors), tensors, allow_unused=True, materialize_grads=True)
-    for one, other in zip(found, wanted, strict=True):
-        assert_close(one, other, atol=1e-9, rtol=1e-9)
-    directions = tuple(torch.randn_like(x) for x in tensors)
-    _, slope = jvp(loss, tuple(tensors), directions)
-    expected = sum((x * y).sum() for x, y in zip(wanted, directions, strict=True))
-    assert_close(slope, expected, atol=1e-9, rtol=1e-9)
+class Called(nn.Module):
+    """A component whose ``forward`` is all that it computes."""
 
+    def __init__(self, inner: nn.Module, kind: str) -> None:
+        super().__init__()
+        self.inner, self.kind = inner, kind
 
-@every_component
-def test_gradients_of_each_example_are_those_of_each_alone(kind: str, name: str) -> None:
-    """``vmap(grad(...))``, as differential privacy wants it."""
-    function, tensors = as_function(kind, name)
-    if not function(*tensors):
-        return
-    loss = scalar(function)
-    many = torch.stack([tensors[0], tensors[0].flip(1)])
-    found = vmap(lambda x: grad(loss)(x, *tensors[1:]))(many)
-    for one, x in zip(found, many, strict=True):
-        assert_close(one, grad(loss)(x, *tensors[1:]), atol=1e-9, rtol=1e-9)
+    def forward(self, given: dict[str, Tensor]) -> list[Tensor]:
+        return PROBES[self.kind](self.inner, given)
 
 
 @pytest.mark.parametrize("name", registry("attention").names())
 @pytest.mark.parametrize("n", [20, 130])
 def test_torch_func_differentiates_attention_over_longer_texts(name: str, n: int) -> None:
     """In forward mode and twice, where PyTorch's fused kernels have no derivative."""
-    attention, (q, k, v, d) = made("attention", name).double(), drawn(4, 1, H, n, C).detach()
+    attention = build_randomized(registry("attention").entry(name)).double()
+    q, k, v, d = drawn(4, 1, HEADS, n, WIDTH).detach()
 
     def loss(q: Tensor) -> Tensor:
         return attention(q, k, v, mask=Mask(causal=True)).sin().sum()
@@ -178,7 +175,10 @@ class Calls(nn.Module):
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self.parts = nn.ModuleDict({name: made(kind, name) for name in registry(kind).names()})
+        entries = [registry(kind).entry(name) for name in registry(kind).names()]
+        self.parts = nn.ModuleDict(
+            {entry.name: build_randomized(entry, max_length=300) for entry in entries}
+        )
 
     def forward(self, *given: Tensor) -> dict[str, list[Tensor]]:
         return {name: called(part, *given) for name, part in self.parts.items()}
@@ -193,7 +193,7 @@ def called(part: Any, *given: Tensor) -> list[Tensor]:
     if hasattr(part, "embed"):
         outs = [part.embed(x, pos, valid.sum(1, keepdim=True)), part.bias(pos, pos)]
         angles = part.angles(pos)
-        outs.append(angles and angles(x.view(B, n, H, C).transpose(1, 2)))
+        outs.append(angles and angles(x.view(B, n, HEADS, WIDTH).transpose(1, 2)))
         return [one for one in outs if one is not None]
     return [part(x, valid=valid) if "valid" in forward_names(part) else part(x)]
 
@@ -202,16 +202,16 @@ def forward_names(module: nn.Module) -> tuple[str, ...]:
     return type(module).forward.__code__.co_varnames
 
 
-@pytest.mark.parametrize("kind", sampled(SUPPLIED, ["norm", "feedforward"]))
+@pytest.mark.parametrize("kind", sampled(KINDS, ["norm", "feedforward"]))
 def test_one_export_serves_all_lengths(kind: str) -> None:
     """All components of a kind in one graph, which costs less than one each."""
     module = Calls(kind).eval()
 
     def given(n: int) -> tuple[Tensor, ...]:
         torch.manual_seed(n)
-        valid = torch.arange(n) < torch.tensor([[n], [n - 1]])
+        valid = torch.arange(n) < torch.tensor([[n], [n - 1], [n]])
         if kind == "attention":
-            return (*torch.randn(3, B, H, n, C).unbind(), valid)
+            return (*torch.randn(3, B, HEADS, n, WIDTH).unbind(), valid)
         return torch.randn(B, n, DIM), valid
 
     n = torch.export.Dim("n", min=2, max=256)

@@ -9,16 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.tiny import numbers
 from tfzoo.commands.main import main
 from tfzoo.training import dry_run
 from tfzoo.training.dry_run import Estimate
 
-TINY = [
-    "translation/numbers",
-    *("--data.dataset.train", "400", "--data.dataset.val", "4", "--data.dataset.test", "4"),
-    *("--data.dataset.long", "4", "--model.dim", "16", "--model.layers", "1", "--model.heads", "2"),
-    *("--trainer.accelerator", "cpu", "--trainer.devices", "1", "--search.max_length", "0.1"),
-]
+TINY = ("translation/numbers", *numbers(train=400, val=4, test=4, length=0.1))
 
 
 Compare = Callable[..., tuple[Estimate, dict[str, Any]]]

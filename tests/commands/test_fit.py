@@ -15,34 +15,11 @@ import pytest
 import torch
 import yaml
 
+from tests.tiny import numbers
 from tfzoo import TranslationTask
 from tfzoo.commands.main import main
 
-TINY = (
-    *(
-        "--data.dataset.train",
-        "200",
-        "--data.dataset.val",
-        "8",
-        "--data.dataset.test",
-        "8",
-        "--data.dataset.long",
-        "4",
-    ),
-    *(
-        "--model.dim",
-        "16",
-        "--model.layers",
-        "1",
-        "--model.heads",
-        "2",
-        "--search.max_length",
-        "0.2",
-        "--trainer.accelerator",
-        "cpu",
-    ),
-    *("--trainer.devices", "1", "--trainer.log_every_n_steps", "1"),
-)
+TINY = numbers("--trainer.log_every_n_steps 1")
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.tiny import numbers
 from tfzoo.base.scores import format_scores
 from tfzoo.commands.main import main
 from tfzoo.training import progress
@@ -19,12 +20,8 @@ from tfzoo.training import progress
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 TINY = [
-    "fit",
-    "translation/numbers",
-    *("--data.dataset.train", "400", "--data.dataset.val", "4", "--data.dataset.test", "4"),
-    *("--data.dataset.long", "4", "--model.dim", "16", "--model.layers", "1", "--model.heads", "2"),
-    *("--trainer.accelerator", "cpu", "--trainer.devices", "1", "--search.max_length", "0.1"),
-    *("--trainer.max_steps", "6", "--run", "run"),
+    *("fit", "translation/numbers"),
+    *numbers("--trainer.max_steps 6 --run run", train=400, val=4, test=4, length=0.1),
 ]
 
 

@@ -23,6 +23,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tests.daily import sampled
+from tests.tiny import numbers
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.models.fsdp import full_tensor, shard
@@ -32,38 +33,8 @@ from tfzoo.training.trainer import launching
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
-TINY = (
-    *(
-        "--data.dataset.train",
-        "200",
-        "--data.dataset.val",
-        "9",
-        "--data.dataset.test",
-        "5",
-        "--data.dataset.long",
-        "4",
-    ),
-    *(
-        "--model.dim",
-        "16",
-        "--model.layers",
-        "1",
-        "--model.heads",
-        "2",
-        "--search.max_length",
-        "0.2",
-        "--trainer.accelerator",
-        "cpu",
-    ),
-    *(
-        "--trainer.log_every_n_steps",
-        "1",
-        "--trainer.max_steps",
-        "4",
-        "--trainer.val_check_interval",
-        "4",
-    ),
-)
+LIMITS = "--trainer.log_every_n_steps 1 --trainer.max_steps 4 --trainer.val_check_interval 4"
+TINY = numbers(LIMITS, val=9, test=5)
 HARD = (
     *("--trainer.gradient_clip_val", "0.5", "--trainer.accumulate_grad_batches", "2"),
     *("--model.norm", "batch", "--model.allow", "[leaky-norm]", "--model.encoder.dropout", "0.1"),

@@ -16,44 +16,12 @@ import pytest
 import wandb
 
 from benchmarks.wandb_host import serving
+from tests.tiny import numbers
 from tfzoo.commands.main import main
 from tfzoo.learning.task import Task
 from tfzoo.training.tracking import LogQueue
 
-TINY = (
-    *(
-        "--data.dataset.train",
-        "200",
-        "--data.dataset.val",
-        "8",
-        "--data.dataset.test",
-        "8",
-        "--data.dataset.long",
-        "4",
-    ),
-    *(
-        "--model.dim",
-        "16",
-        "--model.layers",
-        "1",
-        "--model.heads",
-        "2",
-        "--search.max_length",
-        "0.2",
-        "--trainer.accelerator",
-        "cpu",
-    ),
-    *(
-        "--trainer.devices",
-        "1",
-        "--trainer.log_every_n_steps",
-        "1",
-        "--trainer.max_steps",
-        "3",
-        "--trainer.logger",
-        "WandbLogger",
-    ),
-)
+TINY = numbers("--trainer.log_every_n_steps 1 --trainer.max_steps 3 --trainer.logger WandbLogger")
 
 
 @pytest.fixture

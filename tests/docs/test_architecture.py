@@ -19,6 +19,7 @@ import tfzoo
 from benchmarks.structure import Source
 from tests import forked
 from tests.docs.pages import ROOT
+from tests.tiny import numbers
 
 pytestmark = forked.requires_fork
 PAGE = (ROOT / "docs/architecture.md").read_text("utf-8")
@@ -28,12 +29,7 @@ WALKS = {
     for section in PAGE.split("\n## ")[1:]
 }
 BATCH, OPTION, KILL, SWEEP, SERVE = [name for name, steps in WALKS.items() if steps]
-TRAIN = (
-    *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4"),
-    *("--data.dataset.long", "4", "--search.max_length", "0.1"),
-    *("--model.dim", "16", "--model.heads", "2", "--model.layers", "1", "--model.norm", "rms"),
-    *("--trainer.accelerator", "cpu", "--trainer.devices", "1", "--trainer.limit_val_batches", "0"),
-)
+TRAIN = numbers("--model.norm rms --trainer.limit_val_batches 0", val=4, test=4, length=0.1)
 CELLS = """
 recipe: classification/listops
 overrides:

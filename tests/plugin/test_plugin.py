@@ -20,32 +20,11 @@ from typing import Any
 import pytest
 
 from tests import forked
+from tests.tiny import numbers
 
 pytestmark = forked.requires_fork
 HERE = Path(__file__).parent
-SMALL = (
-    *(
-        "--data.dataset.train",
-        "200",
-        "--data.dataset.val",
-        "4",
-        "--data.dataset.test",
-        "4",
-        "--data.dataset.long",
-        "4",
-    ),
-    *(
-        "--model.dim",
-        "16",
-        "--model.heads",
-        "2",
-        "--model.layers",
-        "1",
-        "--search.max_length",
-        "0.1",
-    ),
-    *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
-)
+SMALL = numbers("--trainer.max_steps 2", val=4, test=4, length=0.1)
 
 Tfzoo = Callable[..., str]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiny import numbers
+
 FITS = """
 import contextlib, io, json, sys, torch
 from pathlib import Path
@@ -48,44 +50,9 @@ for name in ("empties", "stays full"):
 print("FOUND", json.dumps(found))
 """
 COMMAND = (
-    *(
-        "fit",
-        "translation/numbers",
-        "--trainer.accelerator",
-        "cpu",
-        "--trainer.devices",
-        "1",
-        "--trainer.log_every_n_steps",
-        "1",
-    ),
-    *(
-        "--data.dataset.train",
-        "200",
-        "--data.dataset.val",
-        "8",
-        "--data.dataset.test",
-        "8",
-        "--data.dataset.long",
-        "4",
-    ),
-    *(
-        "--model.dim",
-        "16",
-        "--model.layers",
-        "1",
-        "--model.heads",
-        "2",
-        "--search.max_length",
-        "0.2",
-    ),
-    *(
-        "--trainer.max_steps",
-        "8",
-        "--trainer.val_check_interval",
-        "100",
-        "--checkpoint.every_n_train_steps",
-        "1",
-    ),
+    *("fit", "translation/numbers"),
+    *numbers("--trainer.log_every_n_steps 1 --trainer.max_steps 8"),
+    *("--trainer.val_check_interval", "100", "--checkpoint.every_n_train_steps", "1"),
 )
 
 

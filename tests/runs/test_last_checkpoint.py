@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.tiny import numbers
 from tfzoo import TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.runs.checkpoints import newest, read, unfit
@@ -21,38 +22,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 RUN = Path("run")
 LAST = RUN / "checkpoints/last.ckpt"
-TINY = (
-    *(
-        "--data.dataset.train",
-        "200",
-        "--data.dataset.val",
-        "8",
-        "--data.dataset.test",
-        "8",
-        "--data.dataset.long",
-        "4",
-    ),
-    *(
-        "--data.max_tokens",
-        "128",
-        "--model.dim",
-        "16",
-        "--model.layers",
-        "1",
-        "--model.heads",
-        "2",
-        "--search.max_length",
-        "0.2",
-    ),
-    *(
-        "--trainer.accelerator",
-        "cpu",
-        "--trainer.devices",
-        "1",
-        "--trainer.accumulate_grad_batches",
-        "3",
-    ),
-)
+TINY = numbers("--data.max_tokens 128 --trainer.accumulate_grad_batches 3")
 
 
 @pytest.fixture(autouse=True)
