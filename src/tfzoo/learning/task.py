@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -306,6 +306,12 @@ class Task(L.LightningModule):
     def answers(self, texts: Sequence[str]) -> list[Any]:
         """The :attr:`Answer` to each text."""
         raise NotImplementedError
+
+    def stream(self, text: str) -> Iterator[Any]:
+        """The :attr:`Answer` to one text; before it, of a task whose answers grow, each piece of it
+        as it comes, a ``str``.
+        """
+        yield from self.answers([text])
 
     def facts(self, answer: Any) -> dict[str, str]:
         """An :attr:`Answer` as the lines of a page."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
 
@@ -37,6 +38,7 @@ class Texts(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     text: str | list[str] | None = None
     texts: list[str | list[str]] | None = None
+    stream: bool = False
 
     @model_validator(mode="after")
     def one_of_both(self) -> Self:
@@ -49,8 +51,11 @@ class Texts(BaseModel):
         """The texts; the model reads pairs where there are two ``names``.
 
         Raises:
-            Refused: a text is too long, there are too many, or a pair where there are none.
+            Refused: a text is too long, there are too many, several are to be streamed, or a pair
+                where there are none.
         """
+        if self.stream and self.text is None:
+            raise Refused(422, 'stream is for one text: send {"text": "...", "stream": true}')
         texts = [self.text] if self.text is not None else self.texts or []
         if len(texts) > limits.texts:
             raise Refused(422, f"{len(texts):,} texts; at most {limits.texts:,} in a request")
@@ -86,8 +91,10 @@ REFUSALS = (400, 403, 408, 413, 415, 422, 500, 503, 504)
 def answered(schema: Any) -> dict[str, Any]:
     """The description of what is answered: one answer, or a list of them for a list of texts."""
     several = {"type": "object", "properties": {"answers": {"type": "array", "items": schema}}}
-    content = {"application/json": {"schema": {"anyOf": [schema, several]}}}
-    return {"description": "One answer for each text, in the same order", "content": content}
+    content: dict[str, Any] = {"application/json": {"schema": {"anyOf": [schema, several]}}}
+    content["text/event-stream"] = {"schema": {"type": "string"}}
+    about = "One answer for each text, in the same order; with stream, events as they come"
+    return {"description": about, "content": content}
 
 
 def make_app(
@@ -130,7 +137,7 @@ def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
     """The page, what it shows, the JSON API, and whether the server is well."""
     command, name = worker.command, worker.name
     facts = {"run": run, "command": command, "task": name, "names": worker.texts}
-    facts["hint"] = worker.hint
+    facts |= {"hint": worker.hint, "streams": worker.streams}
     first = render(PAGE, served=True, limits=limits, **facts)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -163,12 +170,66 @@ def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
     )
     async def answer(request: Request, asked: Texts) -> Any:
         texts = asked.all(limits, worker.texts)
+        if asked.stream:
+            return await streamed(request, worker, texts)
         found = await while_connected(request, worker.run(texts))
         return JSONResponse(found[0] if asked.texts is None else {"answers": found})
 
     @app.get("/health", summary="Which run is served, and how many requests are being answered")
     async def health() -> Health:
         return Health(status="ok", run=run, task=name, requests=worker.accepted)
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events; ``work`` is stopped where the client goes away."""
+
+    def __init__(self, events: AsyncIterator[str], work: asyncio.Future[Any]) -> None:
+        unbuffered = {"X-Accel-Buffering": "no"}  # by nginx
+        super().__init__(events, media_type="text/event-stream", headers=unbuffered)
+        self.work = work
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send the events."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.work.cancel()
+
+
+async def streamed(request: Request, worker: Worker, texts: Sequence[str]) -> EventStream:
+    """The answer of one text: an event for each piece as it comes, and one for the whole, or for
+    the error that ended it.
+
+    Raises:
+        Refused, ClientGone: as :func:`while_connected`, before the first piece.
+    """
+    pieces: asyncio.Queue[str | None] = asyncio.Queue()  # at most those of one answer
+    work = asyncio.ensure_future(worker.run(texts, on_piece=pieces.put_nowait))
+    work.add_done_callback(lambda _: pieces.put_nowait(None))
+    try:
+        first = await while_connected(request, pieces.get())
+        if first is None:
+            work.result()
+    except BaseException:
+        work.cancel()
+        raise
+
+    async def events() -> AsyncIterator[str]:
+        piece = first
+        while piece is not None:
+            yield event({"piece": piece})
+            piece = await pieces.get()
+        try:
+            yield event((await work)[0])
+        except Refused as refused:
+            yield event({"error": str(refused)})
+
+    return EventStream(events(), work)
+
+
+def event(value: Any) -> str:
+    """A server-sent event."""
+    return f"data: {json.dumps(value)}\n\n"
 
 
 def check_length(text: str, limits: Limits, which: str) -> None:
@@ -233,6 +294,8 @@ async def on_invalid(request: Request, error: Any) -> Response:
     if name not in Texts.model_fields:
         unknown = f"there is no key {name!r}: " if first["type"] == "extra_forbidden" else ""
         return refusal(request, Refused(422, unknown + EXPECTED))
+    if name == "stream":
+        return refusal(request, Refused(422, "stream is neither true nor false"))
     rows = [row for row in rest if isinstance(row, int)]
     where = f"{name}[{rows[0]}]" if rows else name
     kind = "a list of strings" if where == "texts" else "a string"

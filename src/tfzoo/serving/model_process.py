@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from multiprocessing import parent_process
 from typing import Any
@@ -18,6 +18,7 @@ from torch import nn
 
 from tfzoo.base.registry import registry
 from tfzoo.errors import TfzooError
+from tfzoo.learning.task import Task
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.serving import frames
 from tfzoo.serving.answers import answer_page
@@ -60,6 +61,7 @@ def run(load: Callable[[], Any], folder: str, channel: socket.socket, stop: Any)
             schema = TypeAdapter(task.Answer).json_schema()
             said = {"command": task.command, "name": task.entry.name, "answer": schema}
             said["texts"], said["hint"] = task.text_names, task.input_hint
+            said["streams"] = type(task).stream is not Task.stream
         except TfzooError as error:
             said = {"error": str(error), "code": error.code}
         while True:
@@ -68,24 +70,34 @@ def run(load: Callable[[], Any], folder: str, channel: socket.socket, stop: Any)
             if "error" in said or (asked := frames.read(stream)) is None:
                 return
             current = asked["number"]
-            said = answer(task, asked["texts"], asked["page"])
+            for said in answer(task, asked["texts"], asked["page"], asked["stream"]):
+                if "piece" in said:
+                    stream.write(frames.packed(said))
+                    stream.flush()
 
 
-def answer(task: Any, texts: Sequence[str], page: str | None) -> dict[str, Any]:
-    """What is ``found``; or the ``status`` of an error, and ``why``. ``page`` is the run that the
-    page of one text names, None: no page.
+def answer(
+    task: Any, texts: Sequence[str], page: str | None, stream: bool
+) -> Iterator[dict[str, Any]]:
+    """Each ``piece`` of the answer of one text if ``stream``; and last what is ``found``, or the
+    ``status`` of an error, and ``why``. ``page`` is the run that the page of one text names, None:
+    no page.
     """
     try:
         if page is not None:
-            return {"found": answer_page(task, texts[0], page)}
-        return {"found": [asdict(found) for found in task.answers(texts)]}
+            yield {"found": answer_page(task, texts[0], page)}
+        elif stream:
+            for part in task.stream(texts[0]):
+                yield {"piece": part} if isinstance(part, str) else {"found": [asdict(part)]}
+        else:
+            yield {"found": [asdict(found) for found in task.answers(texts)]}
     except Stopped:
-        return {"status": 504, "why": "it was stopped"}
+        yield {"status": 504, "why": "it was stopped"}
     except TfzooError as error:
-        return {"status": 500 if error.code == 1 else 422, "why": str(error)}
+        yield {"status": 500 if error.code == 1 else 422, "why": str(error)}
     except Exception as error:  # of any kind: the next request may fare better
         why = f"the model failed: {type(error).__name__}"
-        return {"status": 500, "why": why, "note": place_of(error)}
+        yield {"status": 500, "why": why, "note": place_of(error)}
 
 
 def end_with_parent() -> None:

@@ -21,6 +21,7 @@ from tfzoo.serving.log import note
 GRACE = 2.0
 """Seconds in which work that nobody waits for ends before a layer, or its process is ended."""
 MODULE = "tfzoo.serving.model_process"
+OnPiece = Callable[[str], object]
 METHOD = "spawn" if sys.platform == "win32" else "forkserver"
 
 
@@ -64,7 +65,9 @@ class ModelProcess:
         self.streams = await asyncio.open_connection(sock=self.socket)
         checked(await self.receive())
 
-    async def ask(self, texts: Sequence[str], page: str | None) -> dict[str, Any]:
+    async def ask(
+        self, texts: Sequence[str], page: str | None, on_piece: OnPiece | None
+    ) -> dict[str, Any]:
         """The answer of the process.
 
         Raises:
@@ -73,9 +76,15 @@ class ModelProcess:
         if self.streams is None:
             self.streams = await asyncio.open_connection(sock=self.socket)
         self.number += 1
-        self.streams[1].write(frames.packed({"number": self.number, "texts": texts, "page": page}))
+        asked = {"number": self.number, "texts": texts, "page": page}
+        asked["stream"] = on_piece is not None
+        self.streams[1].write(frames.packed(asked))
         await self.streams[1].drain()
         found: dict[str, Any] = await self.receive()
+        while "piece" in found:
+            if on_piece is not None:
+                on_piece(found["piece"])
+            found = await self.receive()
         return found
 
     async def receive(self) -> Any:
@@ -128,6 +137,7 @@ class Job:
 
     texts: Sequence[str]
     page: str | None
+    on_piece: OnPiece | None
     result: asyncio.Future[Any]
 
 
@@ -158,16 +168,20 @@ class Worker:
             raise
         self.command, self.name = about["command"], about["name"]
         self.answer, self.texts, self.hint = about["answer"], about["texts"], about["hint"]
+        self.streams: bool = about["streams"]
 
-    async def run(self, texts: Sequence[str], page: str | None = None) -> Any:
-        """The answers of texts, or the page of one, which names the run ``page``.
+    async def run(
+        self, texts: Sequence[str], page: str | None = None, on_piece: OnPiece | None = None
+    ) -> Any:
+        """The answers of texts, or the page of one, which names the run ``page``. ``on_piece`` is
+        called with the pieces of the answer of one text as they come.
 
         Raises:
             Refused: 503, too many are waiting; 504, out of time; 422 or 500, the work failed.
         """
         if self.accepted >= self.most:
             raise Refused(503, f"{self.accepted} requests are waiting already; try again later")
-        job = Job(texts, page, asyncio.get_running_loop().create_future())
+        job = Job(texts, page, on_piece, asyncio.get_running_loop().create_future())
         self.accepted += 1
         self.waiting.put_nowait(job)
         try:
@@ -204,7 +218,7 @@ class Worker:
 
     async def _answer(self, job: Job) -> Any:
         process = await self._running()
-        asked = asyncio.ensure_future(process.ask(job.texts, job.page))
+        asked = asyncio.ensure_future(process.ask(job.texts, job.page, job.on_piece))
         await asyncio.wait((asked, job.result), return_when=asyncio.FIRST_COMPLETED)
         if not asked.done():
             process.stop()

@@ -400,13 +400,27 @@ class LanguageModelingTask(DocumentTask):
 
     def answers(self, texts: Sequence[str]) -> list[LanguageModelingAnswer]:
         truncated: set[int] = set()
-        new, limit = Continue().max_new_tokens, self.max_positions()[1]
         found = self.continuations(
-            texts,
-            max_new_tokens=new if limit is None else min(new, max(limit // 2, 1)),
-            on_truncated=lambda rows, _: truncated.update(rows),
+            texts, self._served(), on_truncated=lambda rows, _: truncated.update(rows)
         )
         return [LanguageModelingAnswer(text, row in truncated) for row, text in enumerate(found)]
+
+    def stream(self, text: str) -> Iterator[str | LanguageModelingAnswer]:
+        truncated: list[Sequence[int]] = []
+        pieces = []
+        for piece in self.continuation(
+            text, self._served(), on_truncated=lambda rows, _: truncated.append(rows)
+        ):
+            pieces.append(piece)
+            if piece:
+                yield piece
+        yield LanguageModelingAnswer("".join(pieces), bool(truncated))
+
+    def _served(self) -> Continue:
+        """How ``tfzoo serve`` continues a text: half of the positions are the text's."""
+        options, limit = Continue(), self.max_positions()[1]
+        most = options.max_new_tokens if limit is None else max(limit // 2, 1)
+        return replace(options, max_new_tokens=min(options.max_new_tokens, most))
 
     def facts(self, answer: LanguageModelingAnswer) -> dict[str, str]:
         return {"continuation": answer.continuation}

@@ -18,15 +18,15 @@ def render(template: Path, *, served: bool = False, **given: object) -> str:
     writes ``script`` where it belongs. All other text is escaped.
 
     Args:
-        served: the page may send a form to its own server, show the answer in a frame, and have
-            the icon that browsers ask for.
+        served: the page may ask its own server, show the answer in a frame, and have the icon
+            that browsers ask for.
     """
     style = BASE.read_text("utf-8") + beside(template, ".css")
     script = beside(template, ".js")
     own = "'self'" if served else "'none'"
     policy = (
         f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
-        f"frame-src {own}; img-src {own}; base-uri 'none'; form-action {own}"
+        f"frame-src {own}; img-src {own}; connect-src {own}; base-uri 'none'; form-action {own}"
     )
     environment = Environment(
         loader=FileSystemLoader(BASE.parent),

@@ -1,0 +1,152 @@
+"""The continuation of a text as it comes: events, their limits, the page on which it grows."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from lightning.pytorch import seed_everything
+
+from tests.serving.running import JSON, Client, serving, wait_for
+from tests.serving.test_serving import Gate
+from tests.tasks.test_attention import translator
+from tfzoo.base.registry import create
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.tasks.language_modeling import LanguageModelingTask
+
+LAYERS = 2
+PROMPT = "a b <i>c</i>"
+
+
+def continuing() -> LanguageModelingTask:
+    """A model that continues :data:`PROMPT` with 64 words."""
+    seed_everything(4, verbose=False)
+    options = {"name": "word", "cut": "spaces"}
+    tokenizer = create("tokenizer", options)
+    tokenizer.train(["a b c d e f g h <b>", PROMPT])
+    recipe = {"model": {"dim": 16, "heads": 2, "layers": LAYERS, "position": "rotary"}}
+    task = LanguageModelingTask.build(recipe, Vocabulary(tokenizer, [], options)).eval()
+    for one in tokenizer.special.ends:
+        task.model.output_weight.data[one] = 0.0
+    return task
+
+
+class Later(Gate):
+    """Waits from the sixth token on."""
+
+    def wait(self, *args: object) -> None:
+        if self.layers >= 6 * LAYERS:
+            super().wait(*args)
+        else:
+            self.count.value += 1
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Any]:
+    task = continuing()
+    with serving(task, characters=200) as client:
+        yield SimpleNamespace(task=task, client=client)
+
+
+def opened(client: Client) -> http.client.HTTPResponse:
+    """An answer of which the headers have come."""
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+    connection.request("POST", "/generate", json.dumps({"text": PROMPT, "stream": True}), JSON)
+    return connection.getresponse()
+
+
+def events(text: str) -> list[dict[str, Any]]:
+    *found, rest = text.split("\n\n")
+    assert rest == ""
+    return [json.loads(one.removeprefix("data: ")) for one in found]
+
+
+def test_pieces_come_before_the_answer_and_are_all_of_it(served: Any) -> None:
+    whole = served.client.ask("/generate", {"text": PROMPT})
+    streamed = served.client.ask("/generate", {"text": PROMPT, "stream": True})
+    assert streamed.headers.get_content_type() == "text/event-stream"
+    *pieces, last = events(streamed.text)
+    assert last == json.loads(whole.text)
+    assert len(pieces) > 20
+    assert all([*one] == ["piece"] and one["piece"] for one in pieces)
+    assert "".join(one["piece"] for one in pieces) == last["continuation"]
+    assert served.client.requests() == 0
+
+
+def test_an_answer_without_pieces_is_one_event() -> None:
+    with serving(translator()) as client:
+        whole = json.loads(client.ask("/translate", {"text": "one"}).text)
+        streamed = client.ask("/translate", {"text": "one", "stream": True})
+        assert events(streamed.text) == [whole]
+
+
+def test_what_cannot_be_streamed_is_refused_before_the_first_event(served: Any) -> None:
+    ask = served.client.ask
+    several = ask("/generate", {"texts": ["a"], "stream": True})
+    assert (several.status, several.error) == (
+        422,
+        'stream is for one text: send {"text": "...", "stream": true}',
+    )
+    other = ask("/generate", {"text": "a", "stream": "yes"})
+    assert (other.status, other.error) == (422, "stream is neither true nor false")
+    long = ask("/generate", {"text": "a" * 201, "stream": True})
+    assert (long.status, "at most 200" in long.error) == (422, True)
+
+
+def test_a_client_that_goes_away_stops_the_model_and_one_that_reads_nothing_does_not() -> None:
+    gate = Later()
+    with serving(continuing(), prepare=gate, waiting=1) as client:
+        first = opened(client)
+        assert first.readline().startswith(b'data: {"piece": ')
+        wait_for(lambda: gate.layers == 6 * LAYERS + 1)
+        assert client.requests() == 1
+        first.close()
+        for _ in range(3):  # whatever came before an answer has been seen
+            client.requests()
+        gate.go.set()
+        wait_for(lambda: client.requests() == 0)
+        assert gate.layers == 6 * LAYERS + 1
+        silent = opened(client)  # reads no event
+        assert client.ask("/generate", {"text": "a"}).status == 200
+        assert len(events(silent.read().decode())) > 20
+
+
+def test_time_that_is_over_is_the_last_event() -> None:
+    gate = Later()
+    with serving(continuing(), prepare=gate, seconds=1) as client:
+        found = opened(client)
+        assert found.status == 200
+        *pieces, last = events(found.read().decode())
+        gate.go.set()
+        assert pieces
+        assert last == {"error": "no answer within 1 seconds; send fewer or shorter texts"}
+        assert client.ask("/generate", {"text": "a"}).status == 200
+
+
+def test_the_page_shows_a_continuation_as_it_comes(browser: Any) -> None:
+    gate = Later()
+    with serving(continuing(), prepare=gate) as client:
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        said: list[str] = []
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(f"http://127.0.0.1:{client.port}/")
+        page.fill("#text", f"  {PROMPT} ")
+        page.keyboard.press("Enter")
+        wait_for(lambda: len(page.text_content("#growing b")) > 5)
+        assert page.inner_text("#growing").startswith(PROMPT + " ")
+        assert page.is_disabled("#send")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        begun = page.inner_text("#growing b")
+        gate.go.set()
+        page.locator("#send:enabled").wait_for()
+        assert not page.is_visible("#growing")
+        shown = page.frame_locator("#answer").locator("dd").first.inner_text()
+        assert shown.startswith(begun.strip())
+        assert said == []
+        page.close()
