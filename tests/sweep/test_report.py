@@ -255,6 +255,8 @@ def test_the_text_says_the_same_as_the_page(folder: Path) -> None:
         results.cells
     )
     assert "batch · rotary: refused: norm 'batch' sees the future" in text
+    assert "p < 0." in text, "as it is read: a sign before a number opens no markup"
+    assert "&lt;" not in text
 
 
 def test_the_report_leaves_its_files_and_what_it_was_judged_with(folder: Path) -> None:

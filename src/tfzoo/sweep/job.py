@@ -102,7 +102,7 @@ def run_job(job: Job) -> Ended:
 def read_probe(path: Path) -> str:
     """The text of a file as this machine sees it; ``""`` if it does not see it."""
     try:
-        return path.read_text()
+        return path.read_text("utf-8")
     except OSError:
         return ""
 

@@ -150,7 +150,7 @@ def check_visible(ray: Any, folder: Path, cores: int, gpus: int) -> None:
         BadRun: naming a machine that does not.
     """
     probe, word = folder / f".probe-{uuid4().hex}", uuid4().hex
-    probe.write_text(word)
+    probe.write_text(word, "utf-8")
     on_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     read = ray.remote(num_cpus=0, max_retries=0)(job.read_probe)
     try:
