@@ -16,6 +16,8 @@ from tests.data.test_sentencepiece import marian
 from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import GPT, GROUPED, MODERN, SEQ2SEQ, SMALL, T5
 from tfzoo.commands.main import main
+from tfzoo.errors import BadRun
+from tfzoo.runs import checkpoints
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 
 PROMPTS = ["the dog", "a small cat"]
@@ -185,6 +187,58 @@ def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(
     assert main([*trained, "--run", "rms", "--model.norm", "rms"]) == 0
     assert tfzoo.ClassificationTask.load("rms").recipe["model"]["norm"] == "rms"
     assert main(["fit", "mine.yaml", "--from", "same", "--run", "again", "--model.dim", "8"]) == 0
+
+
+BARE = [
+    ("bert", "BertModel", "BertForSequenceClassification", SMALL),
+    ("bert", "BertModel", "BertForMaskedLM", SMALL),
+    ("gpt2", "GPT2Model", "GPT2LMHeadModel", {**GPT, "n_positions": 256}),
+    ("llama", "LlamaModel", "LlamaForCausalLM", GROUPED),
+    ("marian", "MarianModel", "MarianMTModel", SEQ2SEQ),
+    ("marian", "BartModel", "BartForConditionalGeneration", SEQ2SEQ),
+]
+
+
+@pytest.mark.parametrize(("family", "class_name", "whole", "config"), BARE)
+def test_a_model_without_a_head_gives_its_layers_and_applies_to_nothing(
+    family: str,
+    class_name: str,
+    whole: str,
+    config: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    peer, _ = save(family, class_name, config, tmp_path / "bare")
+    same, _ = save(family, whole, config, tmp_path / "whole")
+    trunk = getattr(same, same.base_model_prefix)
+    trunk.load_state_dict(peer.state_dict(), strict=False)  # a pooler is the classifier's
+    same.save_pretrained(tmp_path / "whole")
+    found = checkpoints.read(tmp_path / "bare")["state_dict"]
+    wanted = checkpoints.read(tmp_path / "whole")["state_dict"]
+    poolers = {name for name in found.keys() - wanted.keys() if "pooling" in name}
+    assert all(torch.equal(found[name], wanted[name]) for name in found.keys() - poolers)
+    heads = ("model.head", "model.projection", "model.output_bias", "class_weights")
+    assert all(name.startswith(heads) for name in wanted.keys() - found.keys())
+    for call in (tfzoo.from_pretrained, lambda folder: main(["import", str(folder)])):
+        with pytest.raises(BadRun, match=f"holds {class_name}, a model without a head"):
+            if call(tmp_path / "bare") == 2:
+                raise BadRun(capsys.readouterr().err)
+
+
+def test_a_bare_encoder_is_fine_tuned_with_a_new_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save("bert", "BertModel", {**SMALL, "max_position_embeddings": 256}, tmp_path / "bert")
+    (tmp_path / "data").mkdir()
+    for split in ("train", "val"):
+        rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
+        (tmp_path / f"data/{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
+    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    assert main(["fit", "mine.yaml", "--from", "bert", "--run", "run"]) == 0
+    table = capsys.readouterr().out
+    assert re.search(r"started anew +2 of .*: head\.", table)
+    assert "dropped" not in table
 
 
 def test_a_recipe_says_the_same_under_from(

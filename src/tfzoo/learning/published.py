@@ -16,7 +16,7 @@ from tfzoo.data.published_tokenizer import found_in, json_of, sha256_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import options_like
 from tfzoo.models.architectures.config import Model, Published, read_config
-from tfzoo.models.architectures.published import config_of, load, located
+from tfzoo.models.architectures.published import config_of, located, read_weights, without_head
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.masked_language_model import MaskedLanguageModel
@@ -46,7 +46,7 @@ def read(folder: Path) -> dict[str, Any]:
     with located(folder):
         published = read_config(config)
         spec, state = found_in(folder)
-    model = load(folder, published)
+    model, state_dict = read_weights(folder, published)
     options = {key: one for key, one in model.config.items() if key not in DERIVED}
     recipe: dict[str, Any] = {"task": task_of(published), "seed": 0, "model": options}
     tokenizer: dict[str, Any]
@@ -63,7 +63,9 @@ def read(folder: Path) -> dict[str, Any]:
         "recipe": recipe,
         "tokenizer": tokenizer,
     }
-    weights = {f"model.{key}": one for key, one in model.state_dict().items()}
+    if published.bare:
+        kept["headless"] = without_head(folder, published)
+    weights = {f"model.{key}": one for key, one in state_dict.items()}
     if published.classes:
         weights["class_weights"] = torch.ones(len(published.classes))
     return {"state_dict": weights, "tfzoo": {**kept, "batches": 0}}

@@ -455,6 +455,8 @@ class Task(L.LightningModule):
         adapter, if it has one, is merged, unless ``keep_adapter``.
         """
         kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
+        if kept.get("headless"):
+            raise BadRun(kept["headless"])
         if model is None and kept.get("foreign"):
             raise BadRun(
                 f"the model of this checkpoint, {kept['foreign']}, is not tfzoo's: load it with "

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -68,12 +69,14 @@ class Published:
         model: the class of the model.
         options: the arguments of its constructor.
         classes: the names of the classes of a classifier, in the order of its outputs.
+        bare: the class of ``transformers`` where it is a model without a head; else "".
     """
 
     architecture: str
     model: type[Model]
     options: Mapping[str, Any]
     classes: tuple[str, ...] = ()
+    bare: str = ""
 
 
 def read_config(config: Mapping[str, Any]) -> Published:
@@ -91,8 +94,11 @@ def read_config(config: Mapping[str, Any]) -> Published:
         raise BadOption("it asks for code of its own (auto_map), which tfzoo never runs")
     name = architecture_of(config)
     said = architecture(name)
-    classifies = check_class(name, config)
-    model = TransformerClassifier if classifies else MODELS[said.model]
+    written = check_class(name, config)
+    classifies = written in said.classifier.get("classes", [])
+    headless = written if written in bare(name) else ""
+    pooled = classifies or bool(headless and said.classifier)  # BertModel has BERT's pooling
+    model = TransformerClassifier if pooled else MODELS[said.model]
     table: dict[str, Any] = {**said.config["keys"]}
     table |= said.classifier.get("keys", {}) if classifies else {}
     readers = [READERS[reader] for reader in said.config.get("readers", ())]
@@ -109,13 +115,13 @@ def read_config(config: Mapping[str, Any]) -> Published:
     own = inspect.signature(model).parameters
     options = without_sides({key: value for key, value in options.items() if key in own})
     classes = class_names(config) if classifies else ()
-    options |= {"classes": len(classes)} if classifies else {}
+    options |= {"classes": len(classes) or 2} if pooled else {}
     pad = config.get("pad_token_id")
     if type(pad) is int or model is LanguageModel:  # others have 0 where nothing is said
         options["pad"] = pad if type(pad) is int and pad >= 0 else None
     for keys, value in leaves({"model": options}):
         check_number(keys, value, "config.json")
-    return Published(name, model, options, classes)
+    return Published(name, model, options, classes, headless)
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
@@ -139,8 +145,23 @@ def architecture_of(config: Mapping[str, Any]) -> str:
     )
 
 
-def check_class(name: str, config: Mapping[str, Any]) -> bool:
-    """Whether the class that wrote a ``config.json`` classifies texts.
+def own_classes(name: str) -> list[str]:
+    """The classes of ``transformers`` with an architecture's own head."""
+    said = architecture(name)
+    return [said.transformers, *said.config.get("also", ())]
+
+
+def bare(name: str) -> list[str]:
+    """The same without a head.
+
+    >>> bare("gpt2")
+    ['GPT2Model']
+    """
+    return [re.sub(r"(For\w+|LMHeadModel|MTModel)$", "Model", one) for one in own_classes(name)]
+
+
+def check_class(name: str, config: Mapping[str, Any]) -> str:
+    """The class that wrote a ``config.json``.
 
     Raises:
         BadOption: the class has another head than tfzoo's models.
@@ -149,14 +170,13 @@ def check_class(name: str, config: Mapping[str, Any]) -> bool:
     written = config.get("architectures") or [said.transformers]
     if not (isinstance(written, list) and written and isinstance(written[0], str)):
         raise BadOption(f"architectures must be a list of one class, not {written!r}")
-    own = [said.transformers, *said.config.get("also", ())]
-    classes = said.classifier.get("classes", [])
-    if written[0] not in [*own, *classes]:
+    known = [*own_classes(name), *said.classifier.get("classes", []), *bare(name)]
+    known = list(dict.fromkeys(known))
+    if written[0] not in known:
         raise BadOption(
-            f"its class {written[0]} has another head than tfzoo's models: "
-            f"{listing([*own, *classes], 9)}"
+            f"its class {written[0]} has another head than tfzoo's models: {listing(known, 9)}"
         )
-    return written[0] in classes
+    return str(written[0])
 
 
 def check_keys(config: Mapping[str, Any], known: Sequence[str], name: str) -> None:

@@ -47,7 +47,16 @@ def from_pretrained(folder: str | Path) -> Model:
     config = config_of(folder)
     with located(folder):
         published = read_config(config)
-    return load(folder, published)
+    if published.bare:
+        raise BadRun(without_head(folder, published))
+    model, state = read_weights(folder, published)
+    model.load_state_dict(state, assign=True)
+    dtype = next((one.dtype for one in state.values()), None)
+    for module in model.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            if buffer.is_meta:  # not saved: empty, it tells the dtype that a module was moved to
+                setattr(module, name, torch.empty_like(buffer, device="cpu", dtype=dtype))
+    return model.eval()
 
 
 def config_of(folder: Path) -> dict[str, Any]:
@@ -73,39 +82,35 @@ def located(folder: Path) -> Iterator[None]:
         raise BadRun(f"cannot import {folder}: {error}") from None
 
 
-def load(folder: Path, published: Published) -> Model:
-    """The model that ``config.json`` describes, with the weights of the folder. It is built without
-    memory, and each parameter is read once.
+def without_head(folder: Path, published: Published) -> str:
+    """Why a model without a head applies to no text."""
+    return (
+        f"{folder} holds {published.bare}, a model without a head: train one with tfzoo fit RECIPE "
+        f"--from {folder}"
+    )
+
+
+def read_weights(folder: Path, published: Published) -> tuple[Model, dict[str, Tensor]]:
+    """The model that ``config.json`` describes, without memory, and its parameters, each read once;
+    those of a head only where there is one.
+
+    Raises:
+        BadRun: a shape differs from that of ``config.json``, or a file is damaged.
     """
+    bare = bool(published.bare)
     with located(folder):
         model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
         with ExitStack() as files:
             tensors = Tensors(published.architecture, *tensors_of(folder, files))
-            state = convert_weights(published.architecture, model, tensors)
+            state = convert_weights(published.architecture, model, tensors, bare)
             tensors.check_all_read()
-    fit(folder, model, state)
-    model.eval()
-    return model  # type: ignore[no-any-return]  # of the class that was built
-
-
-def fit(folder: Path, model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Give a model without memory its parameters.
-
-    Raises:
-        BadRun: a shape differs from that of ``config.json``.
-    """
     for name, wanted in model.state_dict().items():
-        if state[name].shape != wanted.shape:
+        if name in state and state[name].shape != wanted.shape:
             raise BadRun(
                 f"cannot import {folder}: by config.json {name} would be {list(wanted.shape)}, and "
                 f"its weights are {list(state[name].shape)}"
             )
-    model.load_state_dict(state, assign=True)
-    dtype = next((one.dtype for one in state.values()), None)
-    for module in model.modules():
-        for name, buffer in module.named_buffers(recurse=False):
-            if buffer.is_meta:  # not saved: empty, it tells the dtype that a module was moved to
-                setattr(module, name, torch.empty_like(buffer, device="cpu", dtype=dtype))
+    return model, state
 
 
 def tensors_of(folder: Path, files: ExitStack) -> tuple[list[str], Callable[[str], Tensor]]:

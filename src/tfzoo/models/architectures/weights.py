@@ -27,11 +27,14 @@ from tfzoo.errors import BadOption
 from tfzoo.models.architectures import architecture
 
 
-def convert_weights(name: str, model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def convert_weights(
+    name: str, model: nn.Module, state: Mapping[str, Tensor], bare: bool = False
+) -> dict[str, Tensor]:
     """The state dict of ``model``, made of that of the ``transformers`` model of an architecture.
 
     ``model.load_state_dict(convert_weights("llama", model, peer.state_dict()))`` gives ``model``
-    the weights of ``peer``.
+    the weights of ``peer``. Where that is ``bare``, without a head, the parameters of the head are
+    left out.
 
     Raises:
         UnknownName: there is no architecture of that name.
@@ -41,7 +44,21 @@ def convert_weights(name: str, model: nn.Module, state: Mapping[str, Tensor]) ->
     return {
         own: Source(name, own, state, model).tensor(*line(table, own, name))
         for own in model.state_dict()
+        if not (bare and is_left_out(own, line(table, own, name), architecture(name).prefix, state))
     }
+
+
+def is_left_out(own: str, said: tuple[Any, str], prefix: str, state: Mapping[str, Tensor]) -> bool:
+    """Whether a model without a head lacks a parameter: one outside the trunk ``prefix``, or of a
+    pooling that was not saved.
+    """
+    first, suffix = said
+    if isinstance(first, list):
+        first = first[0]
+    first = first["of"] if isinstance(first, Mapping) else first
+    if own.startswith("pooling.") and f"{first}{suffix}" not in state:
+        return True
+    return bool(prefix) and not first.startswith(f"{prefix}.")
 
 
 def table_of(name: str, model: nn.Module) -> dict[str, Any]:
