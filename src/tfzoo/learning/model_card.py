@@ -88,18 +88,21 @@ def model_card(
         parameters=parameters,
         usage=usage
         or USAGE.format(command=task.command, address=f"hf://{name}", cls=task.__name__),
-        training=training(pretrained.without_folders(kept["recipe"]), int(kept["batches"])),
+        training=training(
+            pretrained.without_folders(kept["recipe"]), int(kept["batches"]), kept.get("began", {})
+        ),
         scores=table(kept["results"]),
         recipe=as_yaml(without_none(pretrained.without_folders(recipe))),
         versions=", ".join(f"{name} {one}" for name, one in versions().items()),
     )
 
 
-def training(recipe: Mapping[str, Any], batches: int) -> str:
-    """What the model began with, and what was trained, one line each."""
+def training(recipe: Mapping[str, Any], batches: int, began: Mapping[str, str]) -> str:
+    """What the model began with, which of it was kept, and what was trained, one line each."""
     lines = [f"- {batches:,} batches." if batches else "- Not trained by tfzoo."]
     if source := recipe.get("from"):
         lines.append(f"- It began with the weights of {source}.")
+        lines += [f"- {kind.capitalize()}: {said}." for kind, said in began.items()]
     adapter = recipe.get("adapter") or {}
     if adapter.get("name"):
         rank = f" of rank {adapter['rank']}" if adapter.get("rank") else ""

@@ -176,6 +176,8 @@ class Task(L.LightningModule):
     """What training adds to the model, see :class:`~tfzoo.learning.adapter.Adapter`."""
     seed: int
     recipe: dict[str, Any]
+    began: dict[str, str]
+    """Which of the weights that training began with were kept, which parts swapped, in words."""
     results: dict[str, float]
     """The scores of the run or repository that the task was loaded from."""
     scores: nn.ModuleList
@@ -218,6 +220,7 @@ class Task(L.LightningModule):
         self.throughput = InferenceThroughput()  # of the last evaluation
         self._figures: dict[str, Figures] = {}  # of the last test
         self.results = {}
+        self.began = {}
         self.options = options
         self.model = model
         self.tokenizer = tokenizer
@@ -482,6 +485,7 @@ class Task(L.LightningModule):
             if not keep_adapter:
                 merge(task.model)
             task.batches = int(kept["batches"])
+            task.began = {str(key): str(one) for key, one in kept.get("began", {}).items()}
             task.results = {str(key): float(one) for key, one in kept.get("results", {}).items()}
         except TfzooError:
             raise
@@ -892,6 +896,7 @@ class Task(L.LightningModule):
             "skipped": self.skipped,
             "text": self._content(),
             **({"foreign": self.foreign} if self.foreign else {}),
+            **({"began": self.began} if self.began else {}),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -901,6 +906,7 @@ class Task(L.LightningModule):
                 "the checkpoint has another tokenizer than the training data; resume with the data "
                 "that the checkpoint was trained on"
             )
+        self.began = dict(kept.get("began", {}))
         text = kept.get("text")
         if text and self._content() not in ("", text):
             raise BadRun(

@@ -24,7 +24,8 @@ FORMAT = 2
 """The version of the layout of the entry ``tfzoo`` in a checkpoint."""
 KEPT: dict[str, type] = {
     **{"format": int, "task": str, "recipe": dict, "tokenizer": dict, "batches": int},
-    **{"skipped": int, "text": str, "foreign": str, "results": dict, "headless": str},
+    **{"skipped": int, "text": str, "foreign": str, "results": dict, "began": dict},
+    **{"headless": str},
 }
 """What the key ``tfzoo`` of a checkpoint holds."""
 

@@ -54,9 +54,29 @@ def load_weights(task: Any, path: Path) -> tuple[str, list[tuple[str, str]]]:
         for kind, names, state in (("started anew", anew, own), ("dropped", dropped, given))
         if names
     ]
+    changed = swapped(checkpoint["tfzoo"]["recipe"].get("model", {}), task.recipe.get("model", {}))
+    task.began = {**dict(rows), **({"swapped": ", ".join(changed)} if changed else {})}
     if texts_of(checkpoint["tfzoo"]["tokenizer"]) != texts_of(task.tokenizer_state()):
         rows.append(("tokenizer", "another one: a row of its embeddings stood for another word"))
     return f"weights of {name}", rows
+
+
+def swapped(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The options of a model that differ, parts by their names.
+
+    >>> swapped({"norm": {"name": "layer", "eps": 1e-5}, "dim": 8}, {"norm": "rms", "dim": 8})
+    ['norm: layer is now rms']
+    """
+
+    def named(value: Any) -> Any:
+        return value.get("name", value) if isinstance(value, Mapping) else value
+
+    both = [key for key in after if key in before]
+    return [
+        f"{key}: {named(before[key])} is now {named(after[key])}"
+        for key in both
+        if named(before[key]) != named(after[key])
+    ]
 
 
 def states_of(start: Start, data: Mapping[str, Any]) -> Sequence[str]:

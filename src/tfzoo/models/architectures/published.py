@@ -6,13 +6,13 @@ and code that it asks for is not run.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfzoo.base import bounded_files
 from tfzoo.base.requirements import require
