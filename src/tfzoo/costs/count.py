@@ -104,7 +104,7 @@ class Counter:
         return tensor
 
 
-class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+class Operations(TorchDispatchMode):
     """Adds each operation of PyTorch to the part that is running."""
 
     def __init__(self, counter: Counter) -> None:
@@ -132,7 +132,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch l
 
 def fused_forward(q: Any, k: Any, v: Any, *args: Any, out_val: Any = None, **kwargs: Any) -> int:
     """The products of PyTorch's attention kernel for CPUs."""
-    return int(sdpa_flop_count(q.shape, k.shape, v.shape))  # type: ignore[no-untyped-call]  # as above
+    return int(sdpa_flop_count(q.shape, k.shape, v.shape))
 
 
 def fused_backward(

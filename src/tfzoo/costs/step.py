@@ -64,7 +64,7 @@ def count_in(model: nn.Module, sizes: Sizes) -> dict[str, Cost]:
     with counter.counting():
         with counter.running(MODEL):
             total = loss(model, sizes, counter)
-        total.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        total.backward()
     return dict(counter.costs)
 
 

@@ -46,7 +46,7 @@ class SkippedSteps:
         # Asynchronous; for a tensor on the CPU, the tensor itself.
         self._copy = self.in_a_row.to("cpu", non_blocking=True)
         if skipped.is_cuda:
-            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch's is untyped
+            self._copied = torch.cuda.Event()
             self._copied.record()
 
     def last_in_a_row(self) -> int:

@@ -38,7 +38,7 @@ def weights_of_every_dtype_train(entry: Entry) -> None:
         loss = torch.stack([one.float().sin().mean() for one in outs]).sum()
         if not loss.requires_grad:
             continue
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         for name, parameter in module.named_parameters():
             if parameter.grad is not None:
                 assert_finite(parameter.grad, f"gradient of {name} in {dtype}")

@@ -52,7 +52,7 @@ def step_peak(
     with recorder:
         model = make().train()
         before = recorder.peak = recorder.held
-        loss(model).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        loss(model).backward()
         return recorder.peak - before
 
 
