@@ -8,8 +8,9 @@ Each SOURCE is imported, and its logits and token ids are compared with those of
 Then BERT is fine-tuned by tfzoo and by ``transformers.Trainer``, from the same weights, with the
 same batches in the same order, without dropout, each in a process of its own: the largest
 difference of the losses of 20 steps, in fp32 and in float64; tokens per second, in turns, and peak
-memory. ``--write`` writes benchmarks/published.md. With a network, ``--bert google-bert/...
---recipe classification/sst2`` fine-tunes a published model on a published data set.
+memory. Both have tfzoo's batches, of texts of similar length; a further line is of the Trainer with
+as many texts a batch in random order, filled up to the longest, as its default is. ``--write``
+writes benchmarks/published.md.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ import resource
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 PAGE = Path(__file__).parent / "published.md"
 HUB = [
@@ -43,6 +46,8 @@ TEXTS = [
 STEPS = 20
 RATE, DECAY, CLIP, BETAS, EPS = 1e-3, 0.01, 1.0, (0.9, 0.999), 1e-8
 NAMES = {"ours": "tfzoo", "theirs": "transformers.Trainer"}
+SHUFFLED = "shuffled"
+"""``theirs`` with batches as its default makes them."""
 RECIPE = """\
 task: classification
 data: {{root: {root}, max_tokens: {tokens}}}
@@ -130,7 +135,22 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
     data = resolve(load_recipe(str(place / "recipe.yaml")), arguments).data
     data.prepare_data()
     data.setup("fit")
-    torch.save([(one.tokens, one.label) for one in data.train_dataloader()], place / "batches.pt")
+    batches = [(one.tokens, one.label) for one in data.train_dataloader()]
+    torch.save(batches, place / "batches.pt")
+    texts = [
+        (row[row != 0], y) for ids, labels in batches for row, y in zip(ids, labels, strict=True)
+    ]
+    order = torch.randperm(len(texts), generator=draw).tolist()
+    each = round(len(texts) / len(batches))
+    groups = [[texts[k] for k in order[at : at + each]] for at in range(0, len(order), each)]
+    padded = [
+        (
+            pad_sequence([ids for ids, _ in group], batch_first=True),
+            torch.stack([y for _, y in group]),
+        )
+        for group in groups
+    ]
+    torch.save(padded, place / f"{SHUFFLED}.pt")
 
 
 class Clock:
@@ -183,7 +203,7 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     return clock
 
 
-def theirs(place: Path, steps: int, double: bool) -> Clock:
+def theirs(place: Path, steps: int, double: bool, order: str = "batches") -> Clock:
     """By ``transformers.Trainer``, which imports nothing of tfzoo."""
     import transformers
     from torch.utils.data import DataLoader
@@ -191,7 +211,7 @@ def theirs(place: Path, steps: int, double: bool) -> Clock:
     model = transformers.BertForSequenceClassification.from_pretrained(place / "bert")
     batches = [
         {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": label}
-        for ids, label in torch.load(place / "batches.pt")
+        for ids, label in torch.load(place / f"{order}.pt")
     ]
     clock = Clock()
 
@@ -237,8 +257,9 @@ def measure(name: str, place: Path, steps: int, double: bool, threads: int) -> d
 
 def one(name: str, place: Path, steps: int, double: bool) -> dict[str, Any]:
     """What a process measures: losses, tokens per second from the fifth step on, peak memory."""
-    clock = (ours if name == "ours" else theirs)(place, steps, double)
-    counts = [int((ids != 0).sum()) for ids, _ in torch.load(place / "batches.pt")][:steps]
+    order = SHUFFLED if name == SHUFFLED else "batches"
+    clock = (ours if name == "ours" else partial(theirs, order=order))(place, steps, double)
+    counts = [int((ids != 0).sum()) for ids, _ in torch.load(place / f"{order}.pt")][:steps]
     start = min(4, steps - 2)
     speed = sum(counts[start + 1 :]) / (clock.ends[-1] - clock.ends[start])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -256,9 +277,9 @@ def fine_tuning(given: argparse.Namespace) -> list[str]:
             worst = max(abs(a - b) for a, b in zip(*found, strict=True))
             kind = "float64" if double else "fp32"
             lines.append(f"| losses of {STEPS} steps, {kind} | {worst:.1e} apart |")
-        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
+        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in (*NAMES, SHUFFLED)}
         for _ in range(given.rounds):
-            for name in NAMES:
+            for name in runs:
                 runs[name].append(measure(name, place, given.steps, False, given.threads))
     for key, unit in (("speed", "tokens per second"), ("peak", "MiB at most")):
         values = {name: [run[key] for run in runs[name]] for name in NAMES}
@@ -268,6 +289,13 @@ def fine_tuning(given: argparse.Namespace) -> list[str]:
             f"| {unit} | {middle}: {median(shares):.2f} times "
             f"({min(shares):.2f} to {max(shares):.2f}) |"
         )
+    speeds = [[run["speed"] for run in runs[name]] for name in ("ours", SHUFFLED)]
+    shares = [a / b for a, b in zip(*speeds, strict=True)]
+    lines.append(
+        "| the same, the Trainer's batches in its default order | transformers.Trainer "
+        f"{median(speeds[1]):,.0f}: {median(shares):.2f} times ({min(shares):.2f} to "
+        f"{max(shares):.2f}) |"
+    )
     return lines
 
 
@@ -283,7 +311,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--one", choices=NAMES)
+    parser.add_argument("--one", choices=(*NAMES, SHUFFLED))
     parser.add_argument("--place", type=Path)
     parser.add_argument("--double", action="store_true")
     given = parser.parse_args(words)

@@ -71,6 +71,22 @@ def test_a_translator_writes_the_same_tokens(name: str, tmp_path: Path) -> None:
         assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
 
 
+def test_settings_of_generate_that_no_search_has_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save("marian", "BartForConditionalGeneration", TRANSLATORS["bart"][2], tmp_path)
+    path = tmp_path / "generation_config.json"
+    said = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**said, "min_length": 0, "repetition_penalty": 1.0}), "utf-8")
+    checkpoints.read(tmp_path)
+    assert "no search of tfzoo" not in capsys.readouterr().err
+    changes = {"forced_bos_token_id": 0, "no_repeat_ngram_size": 3, "num_beam_groups": 2}
+    path.write_text(json.dumps({**said, **changes}), "utf-8")
+    checkpoints.read(tmp_path)
+    line = "use no_repeat_ngram_size: 3, num_beam_groups: 2, forced_bos_token_id: 0, which"
+    assert line in capsys.readouterr().err
+
+
 def test_marians_files_of_sentencepiece_are_read_and_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tfzoo.base.registry import registry
+from tfzoo.base.terminal import notify
 from tfzoo.data.published_tokenizer import found_in, json_of, sha256_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import options_like
@@ -35,6 +36,27 @@ DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes", "pad"})
 LANGUAGES = ("source", "target")
 """What a folder's languages are called, which it does not say."""
 
+UNKNOWN_TO_SEARCH: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0,)),
+    **dict.fromkeys(("encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)),
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"), (1,)),
+    **dict.fromkeys(("forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens"), ()),
+    **dict.fromkeys(("sequence_bias", "exponential_decay_length_penalty", "do_sample"), (False,)),
+}
+"""Settings of ``generate`` that change what it writes and that no search of tfzoo has, and the
+values with which they change nothing.
+"""
+
+
+def unknown_settings(folder: Path, config: Mapping[str, Any]) -> list[str]:
+    """Those of a translator's folder, with their values."""
+    said = {**config, **json_of(folder / "generation_config.json")}
+    return [
+        f"{key}: {said[key]}"
+        for key, nothing in UNKNOWN_TO_SEARCH.items()
+        if said.get(key) is not None and said[key] not in (*nothing, [])
+    ]
+
 
 def read(folder: Path) -> dict[str, Any]:
     """The content of a folder in the form of a checkpoint: ``state_dict`` and ``tfzoo``.
@@ -53,6 +75,11 @@ def read(folder: Path) -> dict[str, Any]:
     if published.model is Transformer:
         tokenizer = {"languages": list(LANGUAGES), "tokenizer": spec, "states": [state]}
         beams = json_of(folder / "generation_config.json").get("num_beams", config.get("num_beams"))
+        if unknown := unknown_settings(folder, config):
+            notify(
+                f"{folder}: generate of transformers would also use {', '.join(unknown)}, which no "
+                "search of tfzoo has: its translations may differ"
+            )
         recipe["search"] = {"beam": beams} if isinstance(beams, int) and beams > 0 else {}
     else:
         labels = list(published.classes)
