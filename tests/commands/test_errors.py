@@ -322,7 +322,7 @@ def test_a_trusted_recipe_may_name_a_class_beside_it(
     ("name", "says"),
     [
         ("numbers", ["no recipe named 'numbers'", "Did you mean 'translation/numbers'"]),
-        ("translation/nubers", ["Did you mean 'translation/numbers'"]),
+        ("translation/nubers", ["Did you mean 'translation/numbers'", "Known: translation/"]),
         ("none.yaml", ["no recipe file none.yaml"]),
     ],
 )

@@ -120,11 +120,17 @@ def test_a_subclass_keeps_its_settings_and_its_parents(
     assert task.load(saved(plain, tmp_path)).gamma == 2.0
 
 
+SGD = torch.optim.SGD([torch.zeros(1)])
+
+
 @pytest.mark.parametrize(
     ("build", "says"),
     [
         (lambda parts: Callback(*parts, weigh=torch.abs), "Callback: .* not restore weigh="),
         (lambda parts: Hidden(*parts, focus=Focus(3.0)), "annotate the parameter with its class"),
+        (lambda parts: Focal(*parts, optim={"lr": 1.0}), r"restore optim=.*; it must be Optim"),
+        (lambda parts: Focal(*parts, optim=SGD), r"restore optim=.*; it must be Optim\(\.\.\.\)"),
+        (lambda parts: Focal(*parts, lr=1.0), r"lr is a setting of optim: optim=Optim\(lr="),
         (lambda parts: Positional(*parts, 3.0), "Positional: settings are keyword arguments"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from typing import Any, get_args, get_type_hints
@@ -51,6 +51,19 @@ def sections(task: type) -> dict[str, type]:
     }
 
 
+def check_names(task: type, names: Set[str]) -> None:
+    """Check that no argument of a task's constructor is a field of one of its sections.
+
+    Raises:
+        BadOption: it is; the message says where it belongs.
+    """
+    for name in names - {*NOT_SETTINGS, *parameters(task)} if names else ():
+        for section, cls in sections(task).items():
+            if name in cls.__dataclass_fields__:
+                call = f"{section}={cls.__name__}({name}=...)"
+                raise BadOption(f"{task.__name__}: {name} is a setting of {section}: {call}")
+
+
 def check(
     task: type, given: tuple[tuple[Any, ...], Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -84,15 +97,20 @@ def check(
         elif name not in classes and is_plain(value):
             options[name] = value
         else:
-            wanted = (
-                "annotate the parameter with its class"
-                if is_dataclass(value)
-                else "a setting must be a dataclass, number, string, list or dict"
-            )
+            wanted = "a setting must be a dataclass, number, string, list or dict"
+            if is_dataclass(value):
+                wanted = "annotate the parameter with its class"
+            if name in classes:
+                wanted = f"it must be {classes[name].__name__}(...)"
             raise BadOption(
-                f"{task.__name__}: a checkpoint could not restore {name}={value!r:.60}; {wanted}"
+                f"{task.__name__}: a checkpoint could not restore {name}={short(value)}; {wanted}"
             )
     return kept, options
+
+
+def short(value: object) -> str:
+    """How a value is written in a message: the beginning of it, on one line."""
+    return f"{' '.join(repr(value).split()):.60}"
 
 
 def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:

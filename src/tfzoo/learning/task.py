@@ -186,6 +186,7 @@ class Task(L.LightningModule):
     """The number of items, such as sentences, of each data set."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        task_settings.check_names(cls, kwargs.keys())
         task = super().__new__(cls)
         # Recorded here, because a subclass may not pass all of them to `super().__init__`.
         task.__dict__["_arguments"] = args, kwargs
