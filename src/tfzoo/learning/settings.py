@@ -59,7 +59,7 @@ def check_names(task: type, names: Set[str]) -> None:
     """
     for name in names - {*NOT_SETTINGS, *parameters(task)} if names else ():
         for section, cls in sections(task).items():
-            if name in cls.__dataclass_fields__:
+            if name in inspect.signature(cls).parameters:
                 call = f"{section}={cls.__name__}({name}=...)"
                 raise BadOption(f"{task.__name__}: {name} is a setting of {section}: {call}")
 
