@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.pairs import Pairs, dense
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import Entry
 from tfzoo.base.rotation import Rotation
@@ -89,6 +90,10 @@ class Attention(Component):
 
     alone: ClassVar[Mapping[str, Any]] = {"layer": 0}
     """What :func:`tfzoo.create` supplies where its caller does not."""
+    fuses: ClassVar[bool] = False
+    """Whether :meth:`softmax_attention` also takes a soft cap, ``cap``, and a ``bias`` that is
+    :class:`~tfzoo.base.pairs.Pairs`.
+    """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -98,7 +103,7 @@ class Attention(Component):
                 f"{where}: it overrides forward, which also sees to caps, weightings and dropout: "
                 "write scores(q, k), and softmax_attention where there is a faster way"
             )
-        if "prepare_keys" in own and "prepared_scores" not in own:
+        if "prepare_keys" in own and cls.prepared_scores is Attention.prepared_scores:
             raise BadComponent(
                 f"{where}: it overrides prepare_keys, so it must override prepared_scores too"
             )
@@ -127,7 +132,7 @@ class Attention(Component):
         k: Tensor,
         *,
         mask: Mask | None = None,
-        bias: Tensor | None = None,
+        bias: Tensor | Pairs | None = None,
         temperature: float = 1.0,
         cap: float | None = None,
         weighting: Weighting | None = None,
@@ -140,6 +145,7 @@ class Attention(Component):
         check_type("mask", mask)
         scores = self.prepared_scores(q, k) if keys_prepared else self.scores(q, k)
         scores = at_least_fp32(scores)
+        bias = dense(bias, scores.shape[-2], scores.shape[-1], scores.device)
         if temperature != 1.0:
             scores = scores / temperature
         if cap is not None:
@@ -166,7 +172,8 @@ class Attention(Component):
         dropout: float,
     ) -> Tensor:
         """:meth:`forward` for softmax weights without a cap; ``k`` is what :meth:`prepare_keys`
-        returned. To be overridden where there is a faster way than weights and :meth:`combine`.
+        returned. To be overridden where there is a faster way than weights and :meth:`combine`;
+        an override may take more, as :attr:`fuses` says.
         """
         weights = self.weights(
             q, k, mask=mask, bias=bias, temperature=temperature, keys_prepared=True
@@ -180,7 +187,7 @@ class Attention(Component):
         v: Tensor,
         *,
         mask: Mask | None = None,
-        bias: Tensor | None = None,
+        bias: Tensor | Pairs | None = None,
         temperature: float = 1.0,
         dropout: float = 0.0,
         cap: float | None = None,
@@ -192,7 +199,7 @@ class Attention(Component):
         Args:
             mask: which query may look at which key; None: each at all. Hidden keys and values must
                 be finite, as a weight of 0 times NaN is NaN; stacks and layers see to it.
-            bias: added to the scores; broadcasts to ``(b h q k)``.
+            bias: added to the scores; broadcasts to ``(b h q k)``, or is a function of indices.
             temperature: divides the scores.
             dropout: probability in force, 0 outside training.
             cap: the limit of a soft cap on the scores; None: no cap.
@@ -213,9 +220,12 @@ class Attention(Component):
                 f'weighting must be a module, tfzoo.create("weighting", ...), not {weighting!r}'
             )
         k = k if keys_prepared else self.prepare_keys(k)
-        if cap is None and weighting is None:
+        given: dict[str, Any] = {"bias": bias, "cap": cap}
+        if not self.fuses:
+            given = {"bias": dense(bias, q.shape[-2], k.shape[-2], q.device)}
+        if weighting is None and (cap is None or self.fuses):
             return self.softmax_attention(
-                q, k, v, mask=mask, bias=bias, temperature=temperature, dropout=dropout
+                q, k, v, mask=mask, temperature=temperature, dropout=dropout, **given
             )
         weights = self.weights(
             q,

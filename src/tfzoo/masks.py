@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import reduce
+from operator import and_
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from tfzoo.base.custom_autograd import custom_functions_apply
+from tfzoo.base.pairs import Pairs, dense, pairs
 from tfzoo.errors import BadOption
 
+T = TypeVar("T")
 LANES = 16  # fp32 numbers in one AVX-512 register
 
 
@@ -43,7 +47,9 @@ class Mask:
         start: position of the first query among the keys. None aligns the last query with the last
             key: ``start = k - q``.
         allowed: ``(b|1 1|h q k)``, boolean, True where a query may look at a key: texts packed into
-            one row, a prefix that is seen as a whole, a local window. None allows everything.
+            one row, a prefix that is seen as a whole, a local window. None allows everything. As
+            :class:`~tfzoo.base.pairs.Pairs`, a function of indices, no such tensor is needed where
+            a kernel computes what it reads.
 
     Raises:
         BadOption: ``keys`` or ``allowed`` is not boolean, or not of the shape of a call; ``start``
@@ -69,20 +75,20 @@ class Mask:
         causal: bool = False,
         keys: Tensor | None = None,
         start: int | None = None,
-        allowed: Tensor | None = None,
+        allowed: Tensor | Pairs | None = None,
     ) -> None:
         for name, mask, meaning in (
             ("keys", keys, "at real tokens"),
             ("allowed", allowed, "where a query may look at a key"),
         ):
-            if mask is not None and mask.dtype != torch.bool:
+            if isinstance(mask, Tensor) and mask.dtype != torch.bool:
                 raise BadOption(
                     f"Mask: {name} must be boolean, True {meaning}, not {mask.dtype}: "
                     f"pass {name}.bool()"
                 )
         if keys is not None and keys.dim() != 2:
             raise BadOption(f"Mask: keys must be (b k), not {tuple(keys.shape)}")
-        if allowed is not None and allowed.dim() != 4:
+        if isinstance(allowed, Tensor) and allowed.dim() != 4:
             raise BadOption(
                 "Mask: allowed must be (b q k) with an axis of heads, (b|1 1|h q k), not "
                 f"{tuple(allowed.shape)}: pass allowed[:, None], or allowed[None, None] if (q k)"
@@ -93,7 +99,7 @@ class Mask:
         self.keys = keys
         self.start = start
         self.allowed = allowed
-        self._latest: dict[str, tuple[list[Any], Tensor | None]] = {}
+        self._latest: dict[str, tuple[list[Any], Any]] = {}
 
     def first_query(self, q: int, k: int) -> int:
         """The position of the first query among the keys; under 0 where queries outnumber keys."""
@@ -106,7 +112,9 @@ class Mask:
     def select(self, rows: Tensor) -> Mask:
         """The mask of these texts of a batch, by index: ``(r)``."""
         keys, allowed = self.keys, self.allowed
-        if allowed is not None and allowed.shape[0] > 1:
+        if isinstance(allowed, Pairs):
+            allowed = allowed.select(rows)
+        elif allowed is not None and allowed.shape[0] > 1:
             allowed = allowed[rows]
         return Mask(self.causal, None if keys is None else keys[rows], self.start, allowed)
 
@@ -144,14 +152,15 @@ class Mask:
         def build() -> Tensor | None:
             if self.keys is not None and self.keys.shape[-1] != k:
                 raise BadOption(f"Mask: keys is of {self.keys.shape[-1]} keys, but there are {k}")
-            if self.allowed is not None and self.allowed.shape[-2:] != (q, k):
+            allowed = dense(self.allowed, q, k, device)
+            if allowed is not None and allowed.shape[-2:] != (q, k):
                 raise BadOption(
-                    f"Mask: allowed is of {self.allowed.shape[-2]} queries and "
-                    f"{self.allowed.shape[-1]} keys, but there are {q} and {k}"
+                    f"Mask: allowed is of {allowed.shape[-2]} queries and "
+                    f"{allowed.shape[-1]} keys, but there are {q} and {k}"
                 )
             visible = None if self.keys is None else self.keys[:, None, None, :]
-            if self.allowed is not None:
-                visible = self.allowed if visible is None else visible & self.allowed
+            if allowed is not None:
+                visible = allowed if visible is None else visible & allowed
             first = self.first_query(q, k)
             if not self.causal or first + 1 >= k:  # then even the first query sees all keys
                 return visible
@@ -159,7 +168,17 @@ class Mask:
             triangle = (torch.arange(k, device=device) <= place)[None, None]
             return triangle if visible is None else visible & triangle
 
-        return self._once(("boolean", q, k, device), build)
+        return self.once(("boolean", q, k, device), build)
+
+    def pairs(self, q: int, k: int) -> Pairs | None:
+        """:meth:`boolean` as a function of indices, for a kernel that computes what it reads."""
+        keys, first = self.keys, self.first_query(q, k)
+        parts = [] if self.allowed is None else [pairs(self.allowed)]
+        if keys is not None:
+            parts.append(Pairs(lambda b, h, i, j: keys[b, j], len(keys)))
+        if self.causal and first + 1 < k:
+            parts.append(Pairs(lambda b, h, i, j: j <= i + first))
+        return reduce(and_, parts) if parts else None
 
     def fully_masked(self, q: int, k: int, device: torch.device) -> Tensor | None:
         """True at queries that may look at no key: ``(b|1 h|1 q|1 1)``; None where none can be
@@ -174,7 +193,7 @@ class Mask:
             seen = device.type == "cpu" and custom_functions_apply(empty)  # a look costs no wait
             return None if seen and not empty.any() else empty
 
-        return self._once(("fully masked", q, k, device), build)
+        return self.once(("fully masked", q, k, device), build)
 
     def shown(self, q: int, k: int, device: torch.device) -> Tensor | None:
         """:meth:`boolean`, but True everywhere for a query that may look at no key."""
@@ -183,16 +202,17 @@ class Mask:
             visible, empty = self.boolean(q, k, device), self.fully_masked(q, k, device)
             return visible if visible is None or empty is None else visible | empty
 
-        return self._once(("shown", q, k, device), build)
+        return self.once(("shown", q, k, device), build)
 
-    def _once(self, call: tuple[Any, ...], build: Callable[[], Tensor | None]) -> Tensor | None:
+    def once(self, call: tuple[Any, ...], build: Callable[[], T]) -> T:
         """What was built for the same call last time, so that the layers of a stack share it."""
         if torch.compiler.is_compiling():  # a compiled layer must not depend on an earlier one
             return build()
         name, *rest = *call, torch.is_inference_mode_enabled()  # no autograd of its tensors
         if name not in self._latest or self._latest[name][0] != rest:
             self._latest[name] = rest, build()
-        return self._latest[name][1]
+        found: T = self._latest[name][1]
+        return found
 
 
 def largest(scores: Tensor) -> Tensor:

@@ -114,7 +114,10 @@ BUGS = (
     Bug(
         "a mask of queries and keys counts only where no key is padding",
         "Mask.boolean",
-        replace("visible & self.allowed", "visible"),
+        replace(
+            "dense(self.allowed, _1, _2, _)",
+            "None if self.keys is not None else dense(self.allowed, _1, _2, _)",
+        ),
         "attention scaled_dot_product hidden_keys_have_no_influence",
     ),
     Bug(

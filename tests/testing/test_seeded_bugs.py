@@ -68,6 +68,7 @@ class RenameLocals(ast.NodeTransformer):
 IDLE = {
     "scores": "0 * (arg_0 @ arg_0.mT)[..., :1] * arg_1[..., :1].mT",
     "prepared_scores": "0 * arg_0[..., :1] * arg_1[..., :1].mT",
+    "factors": "0 * arg_0, arg_1, 1.0",
     "forward": "arg_0",
     "embed": "arg_0",
     "angles": "None",
@@ -88,7 +89,7 @@ INHERITED = {
 """The method that a component gets that inherits its own, or a position without hooks."""
 
 DEFINING = {
-    "attention": ("scores", "prepared_scores"),
+    "attention": ("scores", "prepared_scores", "factors"),
     "weighting": ("forward",),
     "mixer": ("forward",),
     "residual": ("forward",),

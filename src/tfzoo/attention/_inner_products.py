@@ -1,5 +1,5 @@
-"""Attention whose scores are inner products, ``softmax(scale * q k^T + bias) v``, by the faster of
-two ways.
+"""Attention whose scores are inner products, ``softmax(cap(scale * q k^T) + bias) v``, by the
+fastest of three ways.
 """
 
 from __future__ import annotations
@@ -8,12 +8,50 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tfzoo.attention._flex import flex, flex_is_faster
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.pairs import Pairs, dense
 from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.soft_cap import soft_cap
+from tfzoo.contracts import Attention
 from tfzoo.masks import LANES, Mask, check_type, largest
 
 SHORT = 128  # keys; with fewer, and a mask to be read, plain products are the faster way on a CPU
+
+
+class InnerProducts(Attention):
+    """An attention that writes :meth:`factors`, whose inner products are its scores."""
+
+    fuses = True
+
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Queries and keys, the latter from :meth:`prepare_keys`, and a scale: scores are ``scale
+        q k^T``.
+        """
+        raise NotImplementedError
+
+    def prepared_scores(self, q: Tensor, k: Tensor) -> Tensor:
+        q, k, scale = self.factors(q, k)
+        return (q * scale) @ k.mT
+
+    def softmax_attention(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | Pairs | None,
+        temperature: float,
+        dropout: float,
+        cap: float | None = None,
+    ) -> Tensor:
+        q, k, scale = self.factors(q, k)
+        return inner_product_attention(
+            q.to(k.dtype), k, v, mask=mask, bias=bias, scale=scale / temperature, dropout=dropout,
+            cap=cap,
+        )  # fmt: skip
 
 
 def inner_product_attention(
@@ -22,9 +60,10 @@ def inner_product_attention(
     v: Tensor,
     *,
     mask: Mask,
-    bias: Tensor | None = None,
+    bias: Tensor | Pairs | None = None,
     scale: float = 1.0,
     dropout: float = 0.0,
+    cap: float | None = None,
 ) -> Tensor:
     """``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``bias`` broadcasts to ``(b h q k)``; zeros
     for a query that may look at no key.
@@ -33,9 +72,13 @@ def inner_product_attention(
     ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` around the call chooses one that can.
     """
     check_type("mask", mask)
-    if fused_is_faster(q, k, v, mask, bias, dropout):
+    if flex_is_faster(q, k, v, mask, bias, cap, dropout):
+        return flex(q, k, v, mask, bias, scale, cap)
+    bias = dense(bias, q.shape[-2], k.shape[-2], q.device)
+    if cap is None and fused_is_faster(q, k, v, mask, bias, dropout):
         return fused(q, k, v, mask, bias, scale, dropout)
     scores = at_least_fp32((q * scale) @ k.mT)
+    scores = scores if cap is None else soft_cap(scores, cap)
     return drop(mask.softmax(scores, bias, finite=True).to(v.dtype), dropout) @ v
 
 

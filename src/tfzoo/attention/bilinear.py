@@ -5,14 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.attention._inner_products import InnerProducts
 from tfzoo.base.registry import register
-from tfzoo.contracts import Attention
-from tfzoo.masks import Mask
 
 
 @register("attention", "bilinear", paper="arXiv:1508.04025, section 3.1 (general)")
-class Bilinear(Attention):
+class Bilinear(InnerProducts):
     """A trained matrix between query and key: ``softmax(q^T W k) v``, one ``W`` per head.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``W`` is ``(h c c)``. Options: none.
@@ -37,20 +35,5 @@ class Bilinear(Attention):
     def reset_parameters(self) -> None:
         nn.init.uniform_(self.weight, -0.1, 0.1)
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return q @ self.weight @ k.mT
-
-    def softmax_attention(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        bias: Tensor | None,
-        temperature: float,
-        dropout: float,
-    ) -> Tensor:
-        return inner_product_attention(
-            q @ self.weight, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout
-        )
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        return q @ self.weight, k, 1.0

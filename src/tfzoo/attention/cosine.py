@@ -7,19 +7,17 @@ import math
 import torch
 from torch import Tensor, nn
 
-from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.attention._inner_products import InnerProducts
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
-from tfzoo.contracts import Attention
-from tfzoo.masks import Mask
 
 EPS = 1e-12
 """A vector that is shorter counts as 0."""
 
 
 @register("attention", "cosine", paper="arXiv:2010.04245, eq. 4", traits={"rotatable"})
-class Cosine(Attention):
+class Cosine(InnerProducts):
     """Cosine similarity as score: ``softmax(scale * cos(q, k)) v``, one trained scale per head.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``scale`` is ``(h 1 1)``.
@@ -54,24 +52,8 @@ class Cosine(Attention):
     def prepare_keys(self, k: Tensor) -> Tensor:
         return direction(k)
 
-    def prepared_scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return self.scale * (direction(q) @ k.mT)
-
-    def softmax_attention(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        bias: Tensor | None,
-        temperature: float,
-        dropout: float,
-    ) -> Tensor:
-        scaled = (self.scale * direction(q)).to(k.dtype)
-        return inner_product_attention(
-            scaled, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout
-        )
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        return self.scale * direction(q), k, 1.0
 
 
 def direction(x: Tensor) -> Tensor:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.attention._inner_products import InnerProducts
 from tfzoo.base.registry import register
-from tfzoo.contracts import Attention
-from tfzoo.masks import Mask
 
 
 @register(
     "attention", "dot_product", paper="arXiv:1508.04025, section 3.1 (dot)", traits={"rotatable"}
 )
-class DotProduct(Attention):
+class DotProduct(InnerProducts):
     """Unscaled inner products as scores: ``softmax(q k^T) v``.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
@@ -28,20 +26,5 @@ class DotProduct(Attention):
     tensor([[[[5.]]]])
     """
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return q @ k.mT
-
-    def softmax_attention(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        bias: Tensor | None,
-        temperature: float,
-        dropout: float,
-    ) -> Tensor:
-        return inner_product_attention(
-            q, k, v, mask=mask, bias=bias, scale=1.0 / temperature, dropout=dropout
-        )
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        return q, k, 1.0

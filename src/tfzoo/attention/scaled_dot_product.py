@@ -6,14 +6,12 @@ import math
 
 from torch import Tensor
 
-from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.attention._inner_products import InnerProducts
 from tfzoo.base.registry import register
-from tfzoo.contracts import Attention
-from tfzoo.masks import Mask
 
 
 @register("attention", "scaled_dot_product", paper="arXiv:1706.03762, eq. 1", traits={"rotatable"})
-class ScaledDotProduct(Attention):
+class ScaledDotProduct(InnerProducts):
     """Inner products divided by the root of the head's width: ``softmax(q k^T / sqrt(c)) v``.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``. Options: none. Nothing is trained.
@@ -29,19 +27,5 @@ class ScaledDotProduct(Attention):
     tensor([[[[2.]]]])
     """
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return (q / math.sqrt(q.shape[-1])) @ k.mT
-
-    def softmax_attention(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        bias: Tensor | None,
-        temperature: float,
-        dropout: float,
-    ) -> Tensor:
-        scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
-        return inner_product_attention(q, k, v, mask=mask, bias=bias, scale=scale, dropout=dropout)
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        return q, k, 1.0 / math.sqrt(q.shape[-1])

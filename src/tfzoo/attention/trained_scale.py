@@ -7,15 +7,13 @@ import math
 import torch
 from torch import Tensor, nn
 
-from tfzoo.attention._inner_products import inner_product_attention
+from tfzoo.attention._inner_products import InnerProducts
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
-from tfzoo.contracts import Attention
-from tfzoo.masks import Mask
 
 
 @register("attention", "trained_scale", paper="arXiv:2112.13492", traits={"rotatable"})
-class TrainedScale(Attention):
+class TrainedScale(InnerProducts):
     """Inner products with a trained temperature: ``softmax(scale q k^T / sqrt(c)) v``, one
     ``scale`` per head.
 
@@ -47,22 +45,5 @@ class TrainedScale(Attention):
     def reset_parameters(self) -> None:
         nn.init.constant_(self.scale, self.initial_scale)
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return (self.scale * q / math.sqrt(q.shape[-1])) @ k.mT
-
-    def softmax_attention(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        mask: Mask,
-        bias: Tensor | None,
-        temperature: float,
-        dropout: float,
-    ) -> Tensor:
-        scaled = (self.scale * q).to(k.dtype)
-        factor = 1.0 / (temperature * math.sqrt(q.shape[-1]))
-        return inner_product_attention(
-            scaled, k, v, mask=mask, bias=bias, scale=factor, dropout=dropout
-        )
+    def factors(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+        return self.scale * q, k, 1.0 / math.sqrt(q.shape[-1])

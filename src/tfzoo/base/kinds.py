@@ -97,6 +97,7 @@ KINDS: Mapping[str, Kind] = {
         {
             "needs_length": "it needs the length of each sequence",
             "bounded": "every position must be under max_length",
+            "bias_of_distance": "its bias depends on nothing but the distance",
         },
     ),
     "feedforward": Kind(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tfzoo.base.pairs import Pairs
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data.batch import Batch
@@ -87,8 +88,10 @@ class DocumentBatch(Batch):
         """A token sees its own part, up to itself; None where each row is one part."""
         if self.part is None:
             return None
-        same = self.part[:, None, :, None] == self.part[:, None, None, :]
-        return Mask(causal=True, allowed=same)
+        part = self.part
+        return Mask(
+            causal=True, allowed=Pairs(lambda b, h, q, k: part[b, q] == part[b, k], len(part))
+        )
 
 
 class DocumentDataset(Dataset[DocumentBatch]):

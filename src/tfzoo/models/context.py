@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from tfzoo.base.pairs import Pairs
 from tfzoo.base.rotation import Rotation
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
@@ -28,7 +29,7 @@ class Context:
         consecutive: the positions are not the caller's but counted, so that those of two tokens
             differ by at most the tokens' distance.
         valid: ``(b n)``, False at padding; None without padding, or if no part of a layer reads it.
-        bias: ``(b|1 h q k)``, added to the scores of self-attention.
+        bias: ``(b|1 h q k)``, or a function of indices, added to the scores of self-attention.
         rotation: rotary positional encoding of queries and keys of self-attention, or None.
         prefix: tokens see later ones of a prefix, so that ``mask`` is not ``causal`` in a decoder.
         kept: the number of tokens that stay in the cache after this pass; None: all.
@@ -42,7 +43,7 @@ class Context:
     k_pos: Tensor
     consecutive: bool = False
     valid: Tensor | None = None
-    bias: Tensor | None = None
+    bias: Tensor | Pairs | None = None
     rotation: Rotation | None = None
     prefix: bool = False
     kept: int | None = None

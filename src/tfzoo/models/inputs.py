@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tfzoo.base.pairs import Pairs
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, check_type
 from tfzoo.models.cache import DecoderCache
@@ -149,6 +150,10 @@ def check_mask(name: str, mask: Mask, b: int, q: int | None, k: int) -> None:
         return
     if q is None:
         raise BadOption(f"{name}.allowed needs queries, and init_cache has none: use {name}.keys")
+    if isinstance(allowed, Pairs):
+        if allowed.rows not in (1, b):
+            raise BadOption(f"{name}.allowed must be of 1 row or {b}, not {allowed.rows}")
+        return
     if allowed.shape[0] not in (1, b) or allowed.shape[2] != q:
         raise BadOption(
             f"{name}.allowed must be (b|1 1|h {q} k) for {b} rows, not {shape(allowed)}"

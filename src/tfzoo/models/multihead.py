@@ -9,6 +9,7 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
+from tfzoo.base.pairs import Pairs
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
 from tfzoo.masks import Mask
@@ -120,7 +121,13 @@ class SelfOrCrossAttention(nn.Module):
         )
 
     def attend(
-        self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None = None
+        self,
+        x: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Mask,
+        bias: Tensor | Pairs | None = None,
     ) -> Tensor:
         """Attention, gate and output projection: ``(b q d), (b h q c), (b h|kv_heads k *),
         (b kv_heads k e) -> (b q d)``. ``x`` is the input of the block; keys are from

@@ -10,6 +10,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base import kernels
+from tfzoo.base.pairs import Pairs, dense
 from tfzoo.base.registry import Entry, create
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
@@ -105,7 +107,7 @@ class Positioned(nn.Module):
             check_prefix(prefix, x, self.causal, valid, cache)
             self._check_any_mask("the tokens of a prefix see later ones")
             seen = see_prefix(prefix.to(x.device), x.shape[1], valid)
-            allowed = seen if allowed is None else allowed & seen
+            allowed = seen if allowed is None else seen & allowed
         pos, k_pos = self._positions(x, valid, positions, padding, cache)
         keys = valid
         if cache is not None:
@@ -193,16 +195,16 @@ class Positioned(nn.Module):
             )
 
 
-def see_prefix(prefix: Tensor, n: int, non_padding: Tensor | None) -> Tensor:
-    """True where a key is in the prefix of its row or comes no later than the query, ``(b) -> (b 1
-    n n)``. A prefix has as many tokens as it says; padding is not counted.
+def see_prefix(prefix: Tensor, n: int, non_padding: Tensor | None) -> Pairs:
+    """True where a key is in the prefix of its row, ``(b)``, or comes no later than the query. A
+    prefix has as many tokens as it says; padding is not counted.
     """
     place = torch.arange(n, device=prefix.device)
     if non_padding is None:
         first = place < prefix[:, None]
     else:
         first = (non_padding.cumsum(1) <= prefix[:, None]) & non_padding
-    return (place <= place[:, None])[None, None] | first[:, None, None]
+    return Pairs(lambda b, h, i, j: (j <= i) | first[b, j], len(first))
 
 
 def create_position(dim: int, options: StackOptions, causal: bool) -> Position:
@@ -227,9 +229,16 @@ def layer_context(
     """
     if window is not None:
         context = apply_window(context, window, layer)
+    # Kernels read a table of distances where they need it.
+    table = (
+        kernels.apply_to(context.pos)
+        and context.consecutive
+        and "bias_of_distance" in position.entry.traits
+    )
+    places = context.pos, context.k_pos
     return replace(
         context,
-        bias=position.bias(context.pos, context.k_pos),
+        bias=bias_of_distance(position, *places) if table else position.bias(*places),
         rotation=position.angles(context.pos),
     )
 
@@ -245,6 +254,7 @@ def apply_window(context: Context, window: int, layer: int) -> Context:
         k = start + context.pos.shape[1]
         k_pos = k_pos[:, -k:]
         keys = None if keys is None else keys[:, -k:]
+        allowed = dense(allowed, context.pos.shape[1], context.k_pos.shape[1], k_pos.device)
         allowed = None if allowed is None else allowed[..., -k:]
         # Padding takes up cache entries, so the last `window` entries may hold fewer tokens of a
         # padded row: with padding, all are kept.
@@ -252,10 +262,41 @@ def apply_window(context: Context, window: int, layer: int) -> Context:
     reach = window - 1 if mask.causal or context.prefix else window // 2
     # Short sequences need no mask. A graph that is compiled for all lengths always has one.
     if torch.compiler.is_compiling() or not context.consecutive or k_pos.shape[1] > reach + 1:
-        distance = context.pos[:, None, :, None] - k_pos[:, None, None, :]
-        near = distance <= reach if mask.causal else distance.abs() <= reach
-        allowed = near if allowed is None else allowed & near
+        near = within(context.pos, k_pos, reach, mask.causal)
+        allowed = near if allowed is None else near & allowed
     return replace(context, mask=Mask(mask.causal, keys, start, allowed), k_pos=k_pos, kept=kept)
+
+
+def within(pos: Tensor, k_pos: Tensor, reach: int, causal: bool) -> Pairs:
+    """True where a key is at most ``reach`` positions away, or, where later keys are hidden anyway,
+    behind: ``(b|1 q), (b|1 k)``.
+    """
+    rows = max(len(pos), len(k_pos))
+    pos, k_pos = pos.expand(rows, -1), k_pos.expand(rows, -1)
+
+    def near(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        distance = pos[b, i] - k_pos[b, j]
+        return (distance if causal else distance.abs()) <= reach
+
+    return Pairs(near, rows)
+
+
+def bias_of_distance(position: Position, pos: Tensor, k_pos: Tensor) -> Pairs | None:
+    """The bias of a position with the trait ``bias_of_distance``, read from a table of distances,
+    ``(h 2k+1)``; positions are counted: ``(b|1 q), (b|1 k)``.
+    """
+    rows, most = max(len(pos), len(k_pos)), k_pos.shape[1]
+    pos, k_pos = pos.expand(rows, -1), k_pos.expand(rows, -1)
+    distances = torch.arange(-most, most + 1, device=pos.device)[None]
+    table = position.bias(distances.new_zeros(1, 1), distances)
+    if table is None:
+        return None
+    table = table[0, :, 0]
+
+    def read(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return table[h, k_pos[b, j] - pos[b, i] + most]
+
+    return Pairs(read, rows, len(table))
 
 
 def check_no_embedding(position: Entry) -> None:

@@ -11,7 +11,7 @@ from tfzoo.contracts import Position
 from tfzoo.position._distances import distances
 
 
-@register("position", "alibi", paper="arXiv:2108.12409, section 3")
+@register("position", "alibi", paper="arXiv:2108.12409, section 3", traits={"bias_of_distance"})
 class ALiBi(Position):
     """Subtract a penalty that grows with distance: ``scores - slope * |k_pos - q_pos|``, a fixed
     slope per head.

@@ -17,7 +17,12 @@ from tfzoo.contracts import Position
 from tfzoo.position._distances import distances
 
 
-@register("position", "continuous_bias", paper="arXiv:2111.09883, section 3.3")
+@register(
+    "position",
+    "continuous_bias",
+    paper="arXiv:2111.09883, section 3.3",
+    traits={"bias_of_distance"},
+)
 class ContinuousBias(Position):
     """Add a network of one hidden layer over the signed logarithm of distance to the scores:
     ``scores + W max(0, u s + b)``, ``s = sign(d) log(1 + |d|) / log(1 + m)``, ``d = k_pos -

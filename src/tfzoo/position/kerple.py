@@ -13,7 +13,7 @@ from tfzoo.contracts import Position
 from tfzoo.position._distances import distances
 
 
-@register("position", "kerple", paper="arXiv:2205.09921, section 4")
+@register("position", "kerple", paper="arXiv:2205.09921, section 4", traits={"bias_of_distance"})
 class Kerple(Position):
     """Subtract a trained penalty that grows with the logarithm of distance: ``scores - r1 log(1 +
     r2 |k_pos - q_pos|)``, ``r1`` and ``r2`` per head.

@@ -15,7 +15,9 @@ from tfzoo.errors import BadOption
 from tfzoo.position._distances import distances
 
 
-@register("position", "relative_bias", paper="arXiv:1910.10683, section 2.1")
+@register(
+    "position", "relative_bias", paper="arXiv:1910.10683, section 2.1", traits={"bias_of_distance"}
+)
 class RelativeBias(Position):
     """Add a trained number for each bucket of distances to the scores: ``scores +
     table[bucket(k_pos - q_pos)]``, one per head.

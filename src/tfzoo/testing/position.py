@@ -204,6 +204,25 @@ def bounded_says_the_truth(entry: Entry) -> None:
 
 
 @contract("position")
+def bias_of_distance_says_the_truth(entry: Entry) -> None:
+    """The bias depends on nothing but the distance of two positions, exactly where
+    ``bias_of_distance`` is declared.
+    """
+    same = True
+    for position in both(entry):
+        pos = torch.arange(N)[None]
+        near, far = position.bias(pos, pos), position.bias(pos + 7, pos + 7)
+        bias = None if near is None or far is None else (near - far).abs().max()
+        same = same and bias is not None and bool(bias < EXACT)
+    if same != ("bias_of_distance" in entry.traits):
+        raise Violation(
+            "the bias depends on the distance alone, but does not claim bias_of_distance"
+            if same
+            else "claims bias_of_distance, but its bias does not depend on the distance alone"
+        )
+
+
+@contract("position")
 def rotation_keeps_lengths_and_makes_products_depend_on_distance_alone(entry: Entry) -> None:
     """Rotation keeps lengths, and products of rotated queries and keys depend on the distance
     alone.
