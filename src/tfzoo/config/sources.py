@@ -267,8 +267,8 @@ def find_recipe(recipe: str) -> Path:
     hint = f" Did you mean {last[recipe]!r}?" if recipe in last else did_you_mean(recipe, known)
     if path.suffix in (".yaml", ".yml") or path.is_absolute():
         raise BadRecipe(f"no recipe file {recipe}.{hint} (tfzoo recipes lists the packaged ones)")
-    alike = f"{recipe.partition('/')[0]}/"
-    known.sort(key=lambda name: (not name.startswith(alike), name.startswith("ablations/"), name))
+    folder = f"{recipe.partition('/')[0]}/"
+    known = [name for name in known if name.startswith(folder)] or known
     raise BadRecipe(
         f"no recipe named {recipe!r}.{hint} Known: {listing(known)} (tfzoo recipes), "
         "or the path of a YAML file"
