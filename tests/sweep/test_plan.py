@@ -39,6 +39,7 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ({"task": "translation"}, "a recipe, which a sweep varies, and no sweep: tfzoo fit"),
         ({"sedes": [1]}, "a sweep has no key 'sedes'. Did you mean 'seeds'?"),
         ({"model.norm": "rms"}, "Keys of the recipe stand under overrides"),
+        ({"model.dim": 64}, "Keys of the recipe stand under overrides: {model.dim: ...}"),
         ({"recipe": None}, "no recipe"),
         ({"recipe": "translation/number"}, "Did you mean 'translation/numbers'?"),
         ({"seeds": [1, 1]}, "seeds: each once"),

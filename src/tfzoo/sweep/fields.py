@@ -68,10 +68,10 @@ class Fields:
             self.refuse(f"{where} is a mapping of {listing(keys)}, not {tree!r}")
         for key in tree:
             if key not in keys:
-                close = did_you_mean(key, keys) or (
+                close = (
                     f" Keys of the recipe stand under overrides: {{{key}: ...}}"
-                    if "." in str(key)
-                    else ""
+                    if not where and "." in str(key)
+                    else did_you_mean(key, keys)
                 )
                 self.refuse(
                     f"{where or 'a sweep'} has no key {key!r}.{close} Known: {listing(keys, 20)}"
