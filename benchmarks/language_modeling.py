@@ -4,7 +4,7 @@ plain PyTorch loop of the same model over the same batches, and packed rows besi
     OMP_NUM_THREADS=1 python benchmarks/language_modeling.py      # about 8 minutes
 
 Each line has the bits per byte of the test set after the steps, and the tokens that are no padding
-per second of training: the median over rounds of a few steps, in which the two loops take turns.
+per second of training: the median over rounds of a few steps, in which loops and rows take turns.
 The plain loop has the same first weights, AdamW, clipping and schedule; its loss is
 ``F.cross_entropy`` of all logits, and it scores one document at a time. Packed and padded rows hold
 the same tokens a batch at most.
@@ -31,6 +31,8 @@ from tfzoo.data.documents import DocumentData
 from tfzoo.tasks.language_modeling import LanguageModelingTask, size_of
 
 WARMUP = 100
+TIMED = 30
+"""Steps of a round."""
 
 
 def data_of(packed: bool, documents: int) -> DocumentData:
@@ -127,48 +129,61 @@ def batches_of(data: DocumentData, steps: int) -> list[Any]:
     return found[:steps]
 
 
-def speeds(
-    start: LanguageModelingTask, data: DocumentData, batches: list[Any], rounds: int
-) -> tuple[list[float], list[float]]:
-    """Tokens a second of tfzoo and of the plain loop, round by round."""
-    tokens = sum(len(batch.labels) for batch in batches[1:])
-    both: tuple[list[float], list[float]] = ([], [])
+Side = tuple[DocumentData, LanguageModelingTask, list[Any]]
+"""Data, the task before training, and the batches of its steps."""
+
+
+def side(packed: bool, documents: int, steps: int) -> Side:
+    data = data_of(packed, documents)
+    return data, task_of(data), batches_of(data, steps)
+
+
+def speeds(sides: dict[str, Side], rounds: int) -> dict[tuple[str, str], list[float]]:
+    """Tokens a second of each loop on rows of each kind, round by round, in turns."""
+    found: dict[tuple[str, str], list[float]] = {}
     for _ in range(rounds):
-        both[0].append(tokens / ours(copy.deepcopy(start), data, len(batches)))
-        both[1].append(tokens / plain(copy.deepcopy(start), batches))
-    return both
+        for rows, (data, start, batches) in sides.items():
+            tokens = sum(len(batch.labels) for batch in batches[1:TIMED])
+            seconds = ours(copy.deepcopy(start), data, TIMED)
+            found.setdefault((rows, "tfzoo"), []).append(tokens / seconds)
+            seconds = plain(copy.deepcopy(start), batches[:TIMED])
+            found.setdefault((rows, "plain"), []).append(tokens / seconds)
+    return found
+
+
+def beside(what: str, one: list[float], other: list[float]) -> str:
+    ratios = sorted(a / b for a, b in zip(one, other, strict=True))
+    return f"{what} {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--documents", type=int, default=55_000)
-    parser.add_argument("--rounds", type=int, default=7, help="of 30 steps of each, to time them")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help=f"of {TIMED} steps of each, to time them"
+    )
     given = parser.parse_args()
     silence_lightning()
-    for packed in (True, False):
-        rows = "packed" if packed else "padded"
-        data = data_of(packed, given.documents)
-        start = task_of(data)
-        batches = batches_of(data, given.steps)
-        if packed:
-            text = sum(size_of(text) for text, _ in data.splits["train"])
-            count = sum(one.numel() for one in start.model.parameters())
-            print(f"{count:,} parameters, {text:,} bytes, {given.steps:,} steps")
-        each = speeds(start, data, batches[:30], given.rounds)
-        ratios = sorted(a / b for a, b in zip(*each, strict=True))
-        print(
-            f"{rows}: tfzoo / plain {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) "
-            f"over {given.rounds} rounds"
-        )
-        for name, speed in zip(("tfzoo", "plain"), each, strict=True):
-            task = copy.deepcopy(start)
-            if name == "tfzoo":
-                ours(task, data, given.steps)
-            else:
-                plain(task, batches)
-            bits = bits_per_byte(task, data)
-            print(f"{rows} {name}: {bits:.4f} bits per byte, {median(speed):,.0f} tokens/s")
+    steps = max(given.steps, TIMED)
+    sides = {rows: side(rows == "packed", given.documents, steps) for rows in ("packed", "padded")}
+    data, start, _ = sides["packed"]
+    text = sum(size_of(text) for text, _ in data.splits["train"])
+    count = sum(one.numel() for one in start.model.parameters())
+    print(f"{count:,} parameters, {text:,} bytes, {steps:,} steps, {given.rounds} rounds")
+    speed = speeds(sides, given.rounds)
+    for rows in sides:
+        print(beside(f"{rows}: tfzoo / plain", speed[rows, "tfzoo"], speed[rows, "plain"]))
+    print(beside("tfzoo: packed / padded", speed["packed", "tfzoo"], speed["padded", "tfzoo"]))
+    for (rows, name), each in speed.items():
+        data, start, batches = sides[rows]
+        task = copy.deepcopy(start)
+        if name == "tfzoo":
+            ours(task, data, steps)
+        else:
+            plain(task, batches)
+        bits = bits_per_byte(task, data)
+        print(f"{rows} {name}: {bits:.4f} bits per byte, {median(each):,.0f} tokens/s")
 
 
 if __name__ == "__main__":

@@ -22,9 +22,12 @@ def test_the_distance_from_the_diagonal_is_the_calibration_error(texts: int) -> 
     shares = bins[:, 0] / texts
     error = float((shares * (bins[:, 1] - bins[:, 2]).abs()).sum())
     assert error == pytest.approx(float(scores.compute()["calibration_error"]), abs=1e-6)
+    some = bins[:, 0] > 0
+    ends = torch.arange(1, 16) / 15
+    assert (bins[some, 1] <= ends[some] + 1e-6).all()
+    assert (bins[some, 1] >= ends[some] - 1 / 15 - 1e-6).all()
     above, below = calibration_figure(bins, "$5").axes
     line = above.lines[1]
-    some = bins[:, 0] > 0
     assert list(line.get_xdata()) == bins[some, 1].tolist()
     assert list(line.get_ydata()) == bins[some, 2].tolist()
     assert [bar.get_height() for bar in below.patches] == pytest.approx(shares.tolist())

@@ -137,6 +137,7 @@ def test_a_batch_holds_every_token_once_framed_and_what_its_masks_hide(
     dataset = MaskedDataset(sequences, 8, Masking(0.3, 1, special, V), lines)
     assert dataset.documents == 20
     batch = dataset[range(len(dataset))]
+    assert special.every.isdisjoint(batch.labels.tolist())
     restored = batch.tokens.flatten().index_copy(0, batch.places, batch.labels)
     rows = restored.view_as(batch.tokens).tolist()
     read: dict[int, list[int]] = {}

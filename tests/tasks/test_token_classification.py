@@ -14,8 +14,10 @@ from torch import nn
 
 from tests.serving.running import serving
 from tfzoo.base.registry import create, registry
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.classification_batch import Vocabulary
-from tfzoo.data.words import WordBatch, WordEncoder, WordLengths
+from tfzoo.data.encoded import Sentences
+from tfzoo.data.words import WordBatch, WordDataset, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
 from tfzoo.tasks.token_classification import (
     MarkedText,
@@ -140,6 +142,15 @@ def test_the_first_token_of_a_word_has_its_label() -> None:
     assert short.tokens.shape == (1, 12)
     assert short.places.tolist() == [[0, 4, 10, -1, -1, -1]]
     assert short.label.tolist() == [[1, 3, 3, 0, 2, 3]]
+
+
+def test_a_mark_before_the_text_is_no_word() -> None:
+    special = SpecialIds(pad=0, unk=5, bos=6, cls=6, eos=7)
+    words = Sentences.of([[2, 1], [1, 1]])
+    dataset = WordDataset(Sentences.of([[10, 11, 12], [13, 14]]), words, None, 8, special)
+    batch = dataset[[0, 1]]
+    assert batch.tokens.tolist() == [[6, 10, 11, 12, 7], [6, 13, 14, 7, 0]]
+    assert batch.places.tolist() == [[1, 3], [1, 2]]
 
 
 @pytest.mark.parametrize("name", registry("tokenizer").names())

@@ -31,6 +31,12 @@ FORMULA_OF_BLOCK = BLOCK + "test_the_block_is_its_formula_with_every_attention"
 WINDOW = "tests/blocks/test_windows.py::"
 FORMULA = "tests/feedforward/test_feedforward.py::test_is_its_formula"
 ALONE = "tests/blocks/test_encoder_decoder.py::"
+LANGUAGE = "tests/tasks/test_language_modeling.py::"
+MASKED = "tests/tasks/test_masked_language_modeling.py::"
+WORDS = "tests/tasks/test_token_classification.py::"
+SCORES = "tests/tasks/test_scores.py::"
+INTERVALS = "tests/tasks/test_resampling.py::"
+PICTURES = "tests/plots/test_calibration.py::"
 
 BUGS = (
     # masks
@@ -823,6 +829,173 @@ BUGS = (
             "(_ + parent).flatten()[:rows.numel() * parent.shape[1]]",
         ),
         "tests/test_search.py::test_a_sentence_is_decoded_alike_in_any_company",
+    ),
+    # what several tasks share, their scores, intervals and pictures
+    Bug(
+        "beams of a continuation are not divided by their penalty",
+        "Search.penalty",
+        returns("1.0"),
+        "tests/test_search.py::test_search_is_what_its_restatement_finds",
+    ),
+    Bug(
+        "a continuation is the first hypothesis that ended",
+        "best_continuations",
+        replace("max(_, key=_1)", "_[0]"),
+        "tests/models/test_language_model.py::test_beams_find_what_those_of_transformers_do",
+    ),
+    Bug(
+        "what may be the begin of a stop text is written",
+        "LanguageModelingTask.continuation",
+        replace("_[: len(_) - begun(_1, _)]", "_"),
+        LANGUAGE + "test_the_pieces_of_a_continuation_are_the_whole",
+    ),
+    Bug(
+        "a character of which a token is missing is written",
+        "LanguageModelingTask.continuation",
+        without("rstrip"),
+        LANGUAGE + "test_the_pieces_of_a_continuation_are_the_whole",
+    ),
+    Bug(
+        "documents of a row see each other",
+        "DocumentBatch.mask",
+        keyword("allowed"),
+        LANGUAGE + "test_documents_in_one_row_have_the_loss_that_they_have_alone",
+    ),
+    Bug(
+        "positions of packed documents go on from one to the next",
+        "LanguageModelingTask.hidden",
+        keyword("positions", "None"),
+        LANGUAGE + "test_documents_in_one_row_have_the_loss_that_they_have_alone",
+    ),
+    Bug(
+        "each part of a document is its first one",
+        "DocumentDataset.__getitem__",
+        replace("place = position + np.repeat(_, _1)", "place = position"),
+        LANGUAGE + "test_each_token_is_predicted_once_from_the_one_before",
+    ),
+    Bug(
+        "a document's line end is no byte",
+        "tasks/language_modeling:size_of",
+        swap("+", "-"),
+        LANGUAGE + "test_perplexity_and_bits_per_byte_are_those_of_the_documents",
+    ),
+    Bug(
+        "each document counts alike in bits per byte",
+        "tasks/language_modeling:LanguageModelingScores.add",
+        replace("self.bits.update(_, weight=_1)", "self.bits.update(_)"),
+        SCORES + "test_scores_of_language_models_are_sums_over_all_tokens",
+    ),
+    Bug(
+        "special tokens are masked",
+        "Masking.__call__",
+        replace("np.isin(_, _1, invert=True)", "np.isin(_, [-1], invert=True)"),
+        MASKED + "test_a_batch_holds_every_token_once_framed_and_what_its_masks_hide",
+    ),
+    Bug(
+        "words are masked in part",
+        "Masking.__call__",
+        replace("np.take_along_axis(rank, _, 1)", "rank"),
+        MASKED + "test_words_are_masked_whole",
+    ),
+    Bug(
+        "tokens that are not to be found are masked",
+        "Masking.__call__",
+        replace("(np.where(_, _1, _2), _)", "(_1, _)"),
+        MASKED + "test_of_the_tokens_to_find_8_of_10_are_masked_and_1_is_another_one",
+    ),
+    Bug(
+        "a pair is read without its separator",
+        "PairEncoder.encode",
+        replace("[*_, *_1, *_2]", "[*_, *_2]"),
+        "tests/data/test_pairs.py::test_both_texts_are_in_a_row_with_a_separator_between_them",
+    ),
+    Bug(
+        "a model is not told which text of a pair a token is of",
+        "TransformerClassifier.encode",
+        replace("types_of(_, _1)", "_ * 0"),
+        "tests/tasks/test_pairs.py::test_tokens_after_the_first_separator_are_of_the_second_type",
+    ),
+    Bug(
+        "a word is encoded without the one before it",
+        "WordEncoder.words",
+        replace("len(_) if _1 else 0", "0"),
+        WORDS + "test_tokens_of_words_are_those_of_the_text",
+    ),
+    Bug(
+        "a word begins at the mark of the text's begin",
+        "WordDataset.__getitem__",
+        replace("self.special.cls is not None", "False"),
+        WORDS + "test_a_mark_before_the_text_is_no_word",
+    ),
+    Bug(
+        "labels are scored with another threshold than the model's",
+        "MultilabelScores.compute",
+        replace("float(_)", "0.5"),
+        SCORES + "test_scores_are_those_of_scikit_learn",
+    ),
+    Bug(
+        "a label that each text has is ranked",
+        "MultilabelScores.compute",
+        replace("label.any(0) & ~label.all(0)", "label.any(0)"),
+        SCORES + "test_scores_are_those_of_scikit_learn",
+    ),
+    Bug(
+        "F1 is over texts, not over classes",
+        "ClassificationScores.__init__",
+        replace(
+            "MulticlassF1Score(_, average='macro', validate_args=False)",
+            "MulticlassF1Score(_, average='micro', validate_args=False)",
+        ),
+        SCORES + "test_scores_are_those_of_scikit_learn",
+    ),
+    Bug(
+        "texts of an interval are drawn without replacement",
+        "intervals",
+        replace("_.integers(n, size=n)", "_.permutation(n)"),
+        INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
+    ),
+    Bug(
+        "an interval leaves out twice as much",
+        "intervals",
+        replace("(1 - COVERAGE) / 2", "1 - COVERAGE"),
+        INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
+    ),
+    Bug(
+        "each drawn sample is added to those before",
+        "learning/resampling:scores_of",
+        replace("_.reset()", "None"),
+        INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
+    ),
+    Bug(
+        "a text is counted in the interval of probability below its own",
+        "ClassificationScores.reliability",
+        replace("_.ceil()", "_.floor()"),
+        PICTURES + "test_the_distance_from_the_diagonal_is_the_calibration_error",
+    ),
+    Bug(
+        "what a model is sure of is drawn as what is right",
+        "calibration_figure",
+        replace("confidence, accuracy = _", "accuracy, confidence = _"),
+        PICTURES + "test_the_distance_from_the_diagonal_is_the_calibration_error",
+    ),
+    Bug(
+        "F1 is drawn half as large",
+        "threshold_figure",
+        replace("2 * right / _", "right / _"),
+        PICTURES + "test_the_curve_at_the_threshold_is_the_score",
+    ),
+    Bug(
+        "a span with other words is drawn as missed",
+        "LabelCounts._errors",
+        replace("c if _ else c + 1", "c + 1"),
+        WORDS + "test_errors_say_what_became_of_each_span",
+    ),
+    Bug(
+        "the model goes on for a client that has gone while it read an answer",
+        "ModelProcess.stop",
+        replace("self.stopped.value = _", "pass"),
+        "tests/serving/test_streaming.py::"
+        "test_a_client_that_goes_away_stops_the_model_and_one_that_reads_nothing_does_not",
     ),
     # residual connections
     Bug(
