@@ -107,6 +107,22 @@ def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do(ddp: str)
     )
 
 
+@pytest.mark.nightly
+def test_an_adapter_is_trained_sharded_as_whole_and_goes_on() -> None:
+    """Only its parameters change, losses are those of DDP, and readers of the folder merge it."""
+    lora = ("--adapter.name", "lora", "--adapter.rank", "4", "--adapter.targets", "[query,value]")
+    given = ("fit", "translation/numbers", *TINY, *lora, "--trainer.devices", "2")
+    sharded = (*given, "--trainer.strategy", "fsdp2")
+    assert main([*given, "--run", "lora-ddp"]) == 0
+    assert main([*sharded, "--run", "lora"]) == 0
+    assert_close(logged("lora"), logged("lora-ddp"), rtol=2e-4, atol=1e-5)
+    one, other = (tfzoo.TranslationTask.load(run).state_dict() for run in ("lora", "lora-ddp"))
+    assert not any("lora" in name for name in one)
+    assert_close(one, other, rtol=2e-4, atol=1e-5)
+    assert main([*sharded, "--run", "lora", "--trainer.max_steps", "6"]) == 0
+    assert json.loads(Path("lora/summary.json").read_text("utf-8"))["fit"]["steps"] == 6
+
+
 def test_each_checkpoint_is_a_folder_with_a_share_of_every_process() -> None:
     kept = Path(f"{FSDP2}/checkpoints")
     assert {path.name for path in kept.iterdir()} == {"best.ckpt", "last.ckpt"}
