@@ -149,9 +149,9 @@ def test_an_address_that_is_no_plain_read_is_refused_everywhere(address: str) ->
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"train": "https://host/*.tsv"}, "an address has no patterns; give a list"),
+        ({"train": "https://host/*.tsv"}, "here is no list of files"),
         ({"root": "https://host/text"}, "data.root is a folder on this machine"),
-        ({"train": "a.tsv", "test": "s3://bucket/b*.tsv"}, "give a list of addresses"),
+        ({"train": "a.tsv", "test": "zip://b*.tsv::s3://bucket/b.zip"}, "a list of addresses"),
     ],
 )
 def test_what_needs_a_listing_is_refused(options: dict[str, Any], words: str) -> None:

@@ -5,7 +5,7 @@ several documents may share a row.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal, Unpack
@@ -28,6 +28,7 @@ from tfzoo.data.parallel_batch import checked_lines, epoch_of
 from tfzoo.data.prepare import (
     Column,
     SplitFingerprint,
+    encode_cells,
     encode_columns,
     fingerprint_split,
     identity,
@@ -307,6 +308,7 @@ class DocumentText(SingleTexts):
     """
 
     unit = "row"
+    streams = True
 
     def __init__(self, *, text_column: str = "text", **text: Unpack[TextKeywords]) -> None:
         super().__init__(**text)
@@ -319,6 +321,9 @@ class DocumentText(SingleTexts):
     def _prepare(self) -> None:
         column = (self.text_column, self.text_column)
         self.splits = self._examples(("text", "label"), column, ("txt", "txt"))
+        if self.stream is not None:
+            self.files = self.text.files(column, ("txt", "txt"))
+        splits = {"train": self.files.sample(), **self.splits} if self.files else self.splits
         held = {
             name: [text for text, _ in rows]
             for name, rows in self.splits.items()
@@ -327,31 +332,33 @@ class DocumentText(SingleTexts):
         tested = frozenset(text for name in self.test_names for text in held[name])
         read = {
             name: fingerprint_split(rows, name, tested if name == "train" else frozenset())
-            for name, rows in self.splits.items()
+            for name, rows in splits.items()
         }
-        self.content = read["train"].source
+        self.content = self.files.content if self.files else read["train"].source
         self.carriage_returns = {name: one.carriage_returns for name, one in read.items()}
         self.overlap = {
             name: sum(text in read["train"].known for text in held[name])
             for name in self.test_names
         }
         if self._vocabulary is None:
-            lines = (text for text, _ in self.splits["train"])
+            lines = (text for text, _ in splits["train"])
+            content, count = read["train"].source, read["train"].examples
             tokenizer = train_tokenizer(
-                lines,
-                self.content,
-                self.tokenizer,
-                read["train"].examples,
-                self.tokenizer_states,
+                lines, content, self.tokenizer, count, self.tokenizer_states
             )
             self._vocabulary = Vocabulary(tokenizer, [], self.tokenizer)
         sets = {name: self._encode(name, held.get(name, []), read[name]) for name in self.splits}
         for name, one in sets.items():
             if not one.documents:
                 raise BadData(f"{name}: no document has a token")
-        blank = read["train"].examples - sets["train"].documents
-        self.skipped = {"without a token": blank} if blank else {}
+        if "train" in sets:
+            self.skipped = blank(read["train"].examples, sets["train"])
         self.sets = sets
+
+    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> tuple[Any, Mapping[str, int]]:
+        texts = encode_cells(self.vocabulary.tokenizer, [text for text, _ in rows])
+        train = self.items_of("train", Sentences.of(texts), [])
+        return train, blank(len(rows), train)
 
     def _encode(self, name: str, held: list[str], read: SplitFingerprint) -> Any:
         """The ids of a split."""
@@ -368,6 +375,12 @@ class DocumentText(SingleTexts):
 
     def _remarks(self) -> list[str]:
         return super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
+
+
+def blank(texts: int, documents: Any) -> dict[str, int]:
+    """How many of some texts are left out, by reason: they have no token."""
+    left_out: int = texts - documents.documents
+    return {"without a token": left_out} if left_out else {}
 
 
 class DocumentData(DocumentText):

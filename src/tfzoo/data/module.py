@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from tfzoo.base.values import check_range
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import Examples
+from tfzoo.data.stream import Files, StreamLoader, TextStream
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.data.validation_split import ValidationSplit
 from tfzoo.errors import BadData
@@ -51,12 +53,14 @@ class TextData(L.LightningDataModule):
         token_dropout: float,
         seed: int,
         workers: int,
+        stream: int | None = None,
     ) -> None:
         super().__init__()
         check_range("data.max_tokens", max_tokens, ge=1, le=MOST_TOKENS, whole=True)
         check_range("data.max_length", max_length, ge=1, le=MOST_TOKENS, whole=True)
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         check_range("data.workers", workers, ge=0, le=1024, whole=True)
+        check_range("data.stream", stream, ge=1, le=MOST_TOKENS, whole=True, optional=True)
         check_range("seed", seed, ge=0, lt=2**32, whole=True)
         create("tokenizer", tokenizer)  # its options are checked now, not after reading
         self.tokenizer = tokenizer
@@ -64,8 +68,14 @@ class TextData(L.LightningDataModule):
         self.seed, self.workers = seed, workers
         self.tokenizer_states: Sequence[str] = ()
         """States of tokenizers that are used in place of new ones: of source and target, or one."""
+        self.stream = stream
         self.start = 0
         """Batches of this process that were trained on before: training continues after them."""
+        self.places: Mapping[int, Mapping[str, Any]] = {}
+        """Where the readers of a stream, of all processes, stood after :attr:`start` batches."""
+        self.files: Files | None = None
+        """Those of a training text that is read as a stream; :meth:`_prepare` finds them."""
+        self._streaming: StreamLoader | None = None
         self.content = ""
         """A hash of the training text."""
         self.splits: dict[str, Examples] = {}
@@ -112,25 +122,31 @@ class TextData(L.LightningDataModule):
         """The test sets, in the order of :meth:`test_dataloader`."""
         return [name for name in self.splits if name not in ("train", "val")]
 
-    def train_dataloader(self) -> DataLoader[Any]:
+    def train_dataloader(self) -> DataLoader[Any] | StreamLoader:
         """This process's batches of the Trainer's epoch. The first call leaves out :attr:`start`
         batches.
         """
-        loader, done, self.start = self._loader("train", shuffle=True), self.start, 0
+        limit = self.trainer.limit_train_batches if self.trainer else None
+        done, self.start = self.start, 0
+        if self.files is not None:
+            self._streaming = self._stream_loader(self.files, done)
+            self._streaming.begun = place_in_epoch(done, self._streaming.batches, limit)[1]
+            return self._streaming
+        loader = self._loader("train", shuffle=True)
         if done:
-            limit = self.trainer.limit_train_batches if self.trainer else None
-            per_epoch = batches_per_epoch(len(loader), limit)
-            epoch, last = divmod(done - 1, per_epoch)
-            # after the last batch of an epoch nothing of it is left, also where the Trainer stops
-            # before the sampler does
-            start = last + 1 if last + 1 < per_epoch else len(loader)
-            loader.batch_sampler.set_epoch(epoch, start)  # type: ignore[union-attr]  # a LengthBucketedSampler
+            epoch, begun = place_in_epoch(done, len(loader), limit)
+            loader.batch_sampler.set_epoch(epoch, begun)  # type: ignore[union-attr]  # a LengthBucketedSampler
         return loader
 
     def training_batches(self) -> int:
         """The number of this process's batches in the Trainer's epoch."""
         limit = self.trainer.limit_train_batches if self.trainer else None
-        return batches_per_epoch(len(self._sampler("train", shuffle=True)), limit)
+        whole = self.stream or len(self._sampler("train", shuffle=True))
+        return batches_per_epoch(whole, limit)
+
+    def stream_places(self) -> dict[int, dict[str, Any]]:
+        """Where this process's readers of a stream stand after the last batch."""
+        return self._streaming.state() if self._streaming else {}
 
     def val_dataloader(self) -> DataLoader[Any]:
         """All of ``val`` with its text, the longest examples first."""
@@ -146,6 +162,8 @@ class TextData(L.LightningDataModule):
 
     def describe(self) -> str:
         """The size of each split, one per line, for the beginning of a training."""
+        if self.files is not None:
+            return self._describe_stream(self.files)
         sampler = self._sampler("train", shuffle=True)
         padding = sampler.padding()
         self._described = self.sets["train"], sampler
@@ -162,8 +180,17 @@ class TextData(L.LightningDataModule):
             lines.append(f"val is held out of training (data.val_fraction {fraction:g})")
         return "\n".join(lines)
 
+    def _describe_stream(self, files: Files) -> str:
+        sizes = [f"{name} {len(rows):,} {self.unit}s" for name, rows in self.sets.items()]
+        epoch = f"{self.stream:,} batches an epoch"
+        return "\n".join([f"train is a stream of {len(files.names):,} files, {epoch}", *sizes])
+
     def _prepare(self) -> None:
         """Fill ``splits``, ``sets``, ``skipped`` and ``overlap``."""
+        raise NotImplementedError
+
+    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> tuple[Any, Mapping[str, int]]:
+        """The data set of some rows of a stream, and how many are left out, by reason."""
         raise NotImplementedError
 
     def _remarks(self) -> list[str]:
@@ -201,6 +228,18 @@ class TextData(L.LightningDataModule):
             return known[1]
         return LengthBucketedSampler(*self.sets[split].lengths(), **options)
 
+    def _stream_loader(self, files: Files, done: int) -> StreamLoader:
+        encoder = copy(self)  # worker processes that are spawned get it
+        encoder.trainer, encoder._streaming, encoder.splits, encoder.sets = None, None, {}, {}
+        rank, world_size = (
+            (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        )
+        stream = TextStream(
+            files, encoder.encode_rows, self.max_tokens, self.seed, rank, world_size
+        )
+        stream.go_on(done, self.places)
+        return StreamLoader(stream, self.stream or 1, self.workers)
+
     def _loader(self, split: str, *, shuffle: bool, sort: bool = True) -> DataLoader[Any]:
         return DataLoader(
             self.sets[split],
@@ -219,6 +258,16 @@ def batches_per_epoch(batches: int, limit: int | float | None) -> int:
     if limit is None:
         return batches
     return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+
+
+def place_in_epoch(done: int, batches: int, limit: int | float | None) -> tuple[int, int]:
+    """The epoch of the last of ``done`` batches, and how many of its ``batches`` are over. After
+    the last one that the Trainer takes, all are.
+    """
+    per_epoch = batches_per_epoch(batches, limit)
+    epoch, last = divmod(max(done - 1, 0), per_epoch)
+    begun = last + bool(done)
+    return epoch, begun if begun < per_epoch else batches
 
 
 def counted(counts: Mapping[str, int], unit: str) -> str:

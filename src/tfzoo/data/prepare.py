@@ -201,7 +201,7 @@ def encode_columns(
     rows: Examples, read: SplitFingerprint, columns: Sequence[Column], name: str
 ) -> list[Encoded]:
     """The ids of some columns of a split. What is not in the cache is made in one pass over the
-    rows. A cell of spaces alone is encoded as an empty one.
+    rows.
 
     Raises:
         BadData: the split has not as many rows as before (a file changes while it is read).
@@ -229,12 +229,16 @@ def encode_columns(
     return [Encoded(path / "sentences") for path in paths]
 
 
+def encode_cells(encoder: Encoder, cells: Sequence[str]) -> list[list[int]]:
+    """The ids of some cells; those of spaces alone are encoded as empty ones."""
+    return encoder.encode([cell if cell.strip() else "" for cell in cells])
+
+
 def encode_rows(rows: Examples, columns: Iterable[Column], writers: Sequence[Writer]) -> None:
     """Write the ids of some columns of all rows, each to its writer, and close these."""
     for chunk in chunks(rows):
         for column, writer in zip(columns, writers, strict=True):
-            cells = [row[column.side] for row in chunk]
-            writer.add(column.encoder.encode([cell if cell.strip() else "" for cell in cells]))
+            writer.add(encode_cells(column.encoder, [row[column.side] for row in chunk]))
     for writer in writers:
         writer.close()
 

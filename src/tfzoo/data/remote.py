@@ -44,6 +44,25 @@ VERSION = (
 CHUNK = 1 << 20
 """Bytes that are read at a time."""
 
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Seconds to wait before a file is read on, after each failure in a row."""
+
+FINAL = (Refused, FileNotFoundError, PermissionError)
+"""Errors that another try does not mend."""
+
+WITHOUT_LISTS = ("http", "https")
+"""Protocols that cannot say which files there are."""
+
+NUMBERS = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
+"""A range of numbers in an address, such as ``{000..127}``."""
+
+MOST_FILES = 1_000_000
+"""The most addresses that ranges stand for."""
+
+
+class Unreachable(BadData):
+    """An address that could not be read now, and may be later."""
+
 
 def is_address(path: str) -> bool:
     """Whether this is an address or a chain of addresses (``zip://FILE::ADDRESS``), not a path."""
@@ -63,8 +82,11 @@ def refusal(address: str, trusted: bool = True) -> str:
             f"{listing(PROTOCOLS)} and ://, or with zip://FILE:: and such an address. Give files "
             "of this machine by their path; read others in Python and pass their rows"
         )
-    if "*" in address:
-        return f"{address!r}: an address has no patterns; give a list of addresses"
+    if "*" in address and (archive or protocol in WITHOUT_LISTS):
+        return (
+            f"{address!r}: here is no list of files for a pattern; write a range of numbers, "
+            "part-{000..127}.tsv, or a list of addresses"
+        )
     if protocol == UNPROTECTED and not trusted:
         return f"{address!r}: a recipe does not read {UNPROTECTED}://, only https://"
     if protocol == "https" and not trusted:
@@ -88,7 +110,43 @@ def file_name(address: str) -> str:
     return re.sub(r"[^\w.-]", "_", path.rstrip("/").rpartition("/")[2])[-100:].lstrip(".") or "text"
 
 
-def local_copy(address: str) -> Path:
+def addresses(pattern: str, ending: str = "") -> list[str]:
+    """The addresses that one stands for: ranges of numbers, ``part-{000..127}.tsv``, are counted
+    with as many digits as their first number has, and files of a ``*`` are listed, in the order of
+    their names. Of two files that belong together, ``ending`` is that of the first; the addresses
+    are without it.
+
+    Raises:
+        BadOption, BadData: not an address, too many, or no file.
+    """
+    check_address(pattern)
+    found = [pattern]
+    while ranges := NUMBERS.search(found[0]):
+        first, last = map(int, ranges.groups())
+        count = max(0, last - first + 1)
+        if not 0 < count * len(found) <= MOST_FILES:
+            raise BadOption(f"{pattern!r} is a range of {count * len(found):,} files")
+        texts = [str(number).zfill(len(ranges[1])) for number in range(first, last + 1)]
+        found = [NUMBERS.sub(text, one, count=1) for one in found for text in texts]
+    return [name for one in found for name in (listed(one, ending) if "*" in one else [one])]
+
+
+def listed(pattern: str, ending: str) -> list[str]:
+    """The addresses of a pattern with ``*``, see :func:`addresses`."""
+    protocol = pattern.partition("://")[0]
+    try:
+        system, path = opened(pattern)
+        files = sorted(system.glob(path))
+    except Exception as error:  # of many classes, from several libraries
+        raise error if isinstance(error, BadOption) else unreadable(pattern, error) from None
+    if ending:
+        files = [one.removesuffix(f".{ending}") for one in files if one.endswith(f".{ending}")]
+    if not files:
+        raise BadData(f"no file matches {pattern}{ending and f'.{ending}'}")
+    return [f"{protocol}://{one.lstrip('/')}" for one in files]
+
+
+def local_copy(address: str, quiet: bool = False) -> Path:
     """The copy of a file in the cache: the current one, or the last one if the address cannot be
     reached.
 
@@ -112,11 +170,19 @@ def local_copy(address: str) -> Path:
             raise unreadable(address, error) from None
         print(f"data: {address} cannot be reached; the copy in the cache is used", file=sys.stderr)
         return used(known[-1], address)
-    version = cache.key(*(f"{name} {info[name]}" for name in VERSION if name in info))
-    entry = cache.entry("download", f"{key}-{version}")
+    entry = cache.entry("download", f"{key}-{version_of(info)}")
+    with suppress(OSError):  # there is none yet
+        os.utime(entry)  # so that no other process removes it now
     if not cache.is_whole(entry):
+        if not quiet:
+            print(f"data: copying {address} into the cache", file=sys.stderr)
         download(system, path, address, entry, info)
     return used(entry, address)
+
+
+def version_of(info: Mapping[str, Any]) -> str:
+    """What changes when a file changes, by its ``info``."""
+    return cache.key(*(f"{name} {info[name]}" for name in VERSION if name in info))
 
 
 def opened(address: str) -> tuple[Any, str]:
@@ -150,10 +216,9 @@ def download(system: Any, path: str, address: str, entry: Path, info: Mapping[st
     """Copy a file into the cache."""
     size = info.get("size")
     allowed = make_room(LIMIT if size is None else size)
-    print(f"data: copying {address} into the cache", file=sys.stderr)
     with cache.filling(entry) as folder, (folder / file_name(address)).open("wb") as copy:
         (folder / "address").write_text(address, "utf-8")
-        for chunk in chunks(system, path, address):
+        for chunk in chunks(system, path, address, version_of(info)):
             if copy.tell() + len(chunk) > allowed:
                 raise BadData(
                     f"{address} is too large: the cache keeps {LIMIT / 1e9:g} GB of such copies, "
@@ -162,15 +227,41 @@ def download(system: Any, path: str, address: str, entry: Path, info: Mapping[st
             copy.write(chunk)
 
 
-def chunks(system: Any, path: str, address: str) -> Iterator[bytes]:
-    """The content of a file at an address."""
-    stream: IO[bytes]
-    try:
-        with system.open(path, "rb") as stream:
-            while chunk := stream.read(CHUNK):
+def chunks(system: Any, path: str, address: str, version: str) -> Iterator[bytes]:
+    """The content of a file at an address. Where reading fails on its way, it goes on after the
+    bytes that were read, with :data:`PAUSES` between tries, if the file is still of this version.
+    """
+    size = failed = 0
+    while True:
+        try:
+            if size and version_of(system.info(path)) != version:
+                raise BadData(f"{address} has changed while it was copied; start again")
+            for chunk in read_from(system, path, size):
+                size, failed = size + len(chunk), 0
                 yield chunk
-    except Exception as error:  # of many classes, from several libraries
-        raise unreadable(address, error) from None
+        except BadData:
+            raise
+        except Exception as error:  # of many classes, from several libraries
+            if not size or failed == len(PAUSES) or isinstance(cause(error), FINAL):
+                raise unreadable(address, error) from None
+            time.sleep(PAUSES[failed])
+            failed += 1
+        else:
+            return
+
+
+def read_from(system: Any, path: str, start: int) -> Iterator[bytes]:
+    """The content of a file, without its first bytes."""
+    stream: IO[bytes]
+    with system.open(path, "rb") as stream:
+        try:
+            stream.seek(start)
+        except (ValueError, OSError):  # a server that sends whole files alone
+            left = start
+            while left and (skipped := len(stream.read(min(CHUNK, left)))):
+                left -= skipped
+        while chunk := stream.read(CHUNK):
+            yield chunk
 
 
 def make_room(wanted: int) -> int:
@@ -201,6 +292,13 @@ def used(entry: Path, address: str) -> Path:
     return entry / file_name(address)
 
 
+def release(file: Path) -> None:
+    """Let the copy of a file be the first that is removed: it has been read to its end."""
+    if file.parent.parent == shelf():
+        with suppress(OSError):  # removed by another process
+            os.utime(file.parent, (0, 0))
+
+
 def shelf() -> Path:
     """The folder of the cache that holds the copies."""
     return cache.folder() / cache.SHELF
@@ -227,8 +325,9 @@ def cause(error: BaseException) -> BaseException:
 def unreadable(address: str, error: BaseException) -> BadData:
     """The error for an address that cannot be read."""
     error = cause(error)
+    kind = BadData if isinstance(error, FINAL) else Unreachable
     why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
-    return BadData(
+    return kind(
         f"cannot read {address} ({why}). Check the address and the network; or download the file "
         "and give its path"
     )

@@ -4,7 +4,7 @@ vocabulary, and a part of training that is held out for validation.
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec
 from tfzoo.base.values import check_range
@@ -36,6 +36,7 @@ class TextKeywords(TypedDict, total=False):
     workers: int
     max_line: int
     max_ratio: int
+    stream: int | None
 
 
 class SingleTexts(TextData):
@@ -55,10 +56,15 @@ class SingleTexts(TextData):
         workers: processes that make batches; 0: the main process does.
         max_line: the most characters of a line or a cell in a file.
         max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
+        stream: read ``train`` as a stream, in epochs of so many batches of each process
+            (:mod:`tfzoo.data.stream`). None: it is prepared as a whole.
 
     Raises:
         BadOption: a number out of its range, or options that exclude each other.
     """
+
+    streams: ClassVar[bool] = False
+    """Whether training can be read as a stream."""
 
     def __init__(
         self,
@@ -78,6 +84,7 @@ class SingleTexts(TextData):
         workers: int = 0,
         max_line: int = LIMITS.line,
         max_ratio: int = LIMITS.ratio,
+        stream: int | None = None,
     ) -> None:
         super().__init__(
             tokenizer=tokenizer,
@@ -86,8 +93,14 @@ class SingleTexts(TextData):
             token_dropout=0.0,
             seed=seed,
             workers=workers,
+            stream=stream,
         )
         check_range("data.val_fraction", val_fraction, gt=0, lt=1)
+        if stream is not None and not self.streams:
+            raise BadOption(
+                "data.stream: what labels there are is known when all of training is read, so that "
+                "text with labels is prepared as a whole; leave it out"
+            )
         self.text = TextSource(
             dataset,
             name,
@@ -99,6 +112,7 @@ class SingleTexts(TextData):
             Limits(max_line, max_ratio),
             header=True,
             val_required=False,
+            stream=stream is not None,
         )
         self.dataset, self.built_in = dataset or "", self.text.built_in
         self.val_fraction = val_fraction
@@ -128,7 +142,8 @@ class SingleTexts(TextData):
 
     def describe(self) -> str:
         """The size of each split."""
-        return "\n".join([super().describe(), *self._about_training()])
+        about = [] if self.files else self._about_training()
+        return "\n".join([super().describe(), *about])
 
     def _about_training(self) -> list[str]:
         """What else there is to say of the size of training."""

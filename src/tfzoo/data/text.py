@@ -15,7 +15,7 @@ from typing import Any
 from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.lines import LIMITS, Limits, find_file, missing, read_lines, stat_fingerprint
 from tfzoo.data.pairs import Pair
-from tfzoo.data.remote import file_name, is_address, local_copy
+from tfzoo.data.remote import addresses, file_name, is_address, local_copy
 from tfzoo.data.table import FORMS, Table, Words
 from tfzoo.errors import BadData, BadOption
 
@@ -208,24 +208,54 @@ def find_texts(
     Raises:
         BadData: there is no such file.
     """
-    texts: list[ParallelText | PlainText | Table] = []
-    ending = "" if first == second or isinstance(first, Words) else first
-    for path in paths:
-        if is_address(path):
-            texts.append(remote_text(path, first, second, columns, header, delimiter, limits))
-            continue
-        for found in matching(root, path, ending):
-            text = find_text(
-                root / found,
-                first,
-                second,
-                columns,
-                header=header,
-                delimiter=delimiter,
-                limits=limits,
-            )
-            texts.append(text)
+    options: Any = {"header": header, "delimiter": delimiter, "limits": limits}
+    texts = [
+        text_of(root, path, first, second, columns, **options)
+        for path in files_of(root, paths, first, second)
+    ]
     return texts[0] if len(texts) == 1 else JoinedText(tuple(texts))
+
+
+def files_of(root: Path, paths: Sequence[str], first: str, second: str) -> list[str]:
+    """The paths and addresses that some stand for, patterns among them: each of a table, of a file
+    of lines, or of two files without their endings.
+    """
+    ending = "" if first == second or isinstance(first, Words) else first
+    return [
+        found
+        for path in paths
+        for found in (
+            addresses(path, "" if is_table(path) else ending)
+            if is_address(path)
+            else matching(root, path, ending)
+        )
+    ]
+
+
+def is_table(path: str) -> bool:
+    """Whether a path or an address has the ending of a table."""
+    return Path(file_name(path).removesuffix(".gz")).suffix in FORMS
+
+
+def text_of(
+    root: Path,
+    path: str,
+    first: str,
+    second: str,
+    columns: tuple[str, str] | None = None,
+    *,
+    header: bool = False,
+    delimiter: str = ",",
+    limits: Limits = LIMITS,
+    quiet: bool = False,
+) -> ParallelText | PlainText | Table:
+    """The text of one of :func:`files_of`; at an address, its copy in the cache, which is made
+    without a word if ``quiet``.
+    """
+    options: Any = {"header": header, "delimiter": delimiter, "limits": limits}
+    if is_address(path):
+        return remote_text(path, first, second, columns, quiet, **options)
+    return find_text(root / path, first, second, columns, **options)
 
 
 def remote_text(
@@ -233,6 +263,8 @@ def remote_text(
     first: str,
     second: str,
     columns: tuple[str, str] | None,
+    quiet: bool,
+    *,
     header: bool,
     delimiter: str,
     limits: Limits,
@@ -242,17 +274,17 @@ def remote_text(
     Raises:
         BadOption, BadData: it cannot be read.
     """
-    name = file_name(address).removesuffix(".gz")
-    if Path(name).suffix in FORMS or isinstance(first, Words):
+    if is_table(address) or isinstance(first, Words):
         wanted = columns or (first, second)
-        return Table(local_copy(address), wanted, header=header, delimiter=delimiter, limits=limits)
+        copy = local_copy(address, quiet)
+        return Table(copy, wanted, header=header, delimiter=delimiter, limits=limits)
     if first == second:
-        return PlainText(local_copy(address), limits)
+        return PlainText(local_copy(address, quiet), limits)
     if isinstance(first, Pair):
         raise BadData(f"{address}: pairs of texts are read from tables: {', '.join(FORMS)}")
     path, chain, archive = address.partition("::")
     source, target = (f"{path}.{ending}{chain}{archive}" for ending in (first, second))
-    return ParallelText(local_copy(source), local_copy(target), limits)
+    return ParallelText(local_copy(source, quiet), local_copy(target, quiet), limits)
 
 
 def matching(root: Path, path: str, ending: str) -> list[str]:

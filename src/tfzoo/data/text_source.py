@@ -13,8 +13,9 @@ from tfzoo.data.lines import Limits, is_folder
 from tfzoo.data.prepare import Examples
 from tfzoo.data.remote import check_address, is_address
 from tfzoo.data.rows import Split, given_rows
+from tfzoo.data.stream import Files
 from tfzoo.data.table import FORMS
-from tfzoo.data.text import find_tests, find_texts, named_tests
+from tfzoo.data.text import files_of, find_tests, find_texts, named_tests
 from tfzoo.errors import BadOption
 
 Columns = tuple[str, str]
@@ -37,6 +38,7 @@ class TextSource:
         limits: of the size of the files.
         header: whether the first row of every table names its columns.
         val_required: whether files without ``val`` are refused.
+        stream: whether ``train`` is found by :meth:`files` instead of being read as a whole.
 
     Raises:
         BadOption: none of these is given, or two that exclude each other.
@@ -55,6 +57,7 @@ class TextSource:
         *,
         header: bool,
         val_required: bool,
+        stream: bool = False,
     ) -> None:
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise BadOption(
@@ -76,6 +79,8 @@ class TextSource:
                 "data takes its text from exactly one of data.dataset, data.name, data.root and "
                 "data.train"
             )
+        if stream:
+            check_stream(train, local, val is not None or root is not None)
         if val_required and local and root is None and val is None:
             raise BadOption(
                 "data.val is not given, nor data.root, a folder to find it in; "
@@ -89,7 +94,8 @@ class TextSource:
                 "splits: set it to null (--data.dataset null)"
             )
         self.built_in: Any = create("dataset", given) if built_in else None
-        self.name, self.val_required = name, val_required
+        self.name, self.val_required = name, val_required or stream
+        self.stream = stream
         self.tables: dict[str, Any] = {"header": header, "delimiter": delimiter, "limits": limits}
         self.root = None if root is None else Path(root).expanduser()
         self.train, self.val = train, val
@@ -121,6 +127,18 @@ class TextSource:
             }
         return self._local(columns, endings)
 
+    def files(self, columns: Columns, endings: Columns) -> Files:
+        """The files of a training text that is read as a stream.
+
+        Raises:
+            BadOption, BadData: none can be found.
+        """
+        root = self.root or Path()
+        if self.root is not None and is_saved(self.root):
+            raise BadOption(f"data.stream reads files, and {self.root} is a folder of data sets")
+        names = files_of(root, paths_of(self.train) or ["train"], *endings)
+        return Files(root, names, columns, endings, self.tables)
+
     def _named(self, found: Mapping[str, Any], columns: Columns, name: str) -> dict[str, Examples]:
         """The splits of a data set that is there already."""
         wanted = split_names(found, name, self.train, self.val, self.tests)
@@ -139,7 +157,9 @@ class TextSource:
                 return given_rows(split, columns, name)
             return find_texts(root, paths, *endings, columns, **self.tables)
 
-        splits = {"train": find("train" if self.train is None else self.train, "data.train")}
+        splits = {}
+        if not self.stream:
+            splits["train"] = find("train" if self.train is None else self.train, "data.train")
         beside = self.root is not None and any(root.glob("val.*"))
         if self.val is not None or beside or self.val_required:
             splits["val"] = find("val" if self.val is None else self.val, "data.val")
@@ -151,6 +171,21 @@ class TextSource:
         if self.root is None:
             return splits
         return splits | find_tests(root, *endings, columns, **self.tables)
+
+
+def check_stream(train: Split | None, local: bool, has_val: bool) -> None:
+    """Check what is read as a stream.
+
+    Raises:
+        BadOption: no files, or no ``val`` beside them.
+    """
+    if not local or (train is not None and paths_of(train) is None):
+        raise BadOption(
+            "data.stream reads files: paths or addresses as data.train, or in data.root. Leave it "
+            "out for other text, which is prepared as a whole"
+        )
+    if not has_val:
+        raise BadOption("data.stream: give data.val too, files that are read as a whole")
 
 
 def is_splits(dataset: Any) -> bool:

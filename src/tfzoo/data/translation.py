@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec
 from tfzoo.base.values import check_range
+from tfzoo.data.encoded import Sentences
 from tfzoo.data.lines import LIMITS, Limits
 from tfzoo.data.module import TextData
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset
 from tfzoo.data.prepare import (
     Column,
     Examples,
+    encode_cells,
     encode_columns,
     fingerprint_split,
     identity,
@@ -67,6 +71,8 @@ class TranslationData(TextData):
         workers: processes that make batches; 0: the main process does.
         max_line: the most characters of a line or a cell in a file.
         max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
+        stream: read ``train`` as a stream, in epochs of so many batches of each process
+            (:mod:`tfzoo.data.stream`). None: it is prepared as a whole.
 
     Raises:
         BadOption: a number out of its range, or options that exclude each other.
@@ -100,6 +106,7 @@ class TranslationData(TextData):
         workers: int = 0,
         max_line: int = LIMITS.line,
         max_ratio: int = LIMITS.ratio,
+        stream: int | None = None,
     ) -> None:
         super().__init__(
             tokenizer=tokenizer,
@@ -108,7 +115,10 @@ class TranslationData(TextData):
             token_dropout=token_dropout,
             seed=seed,
             workers=workers,
+            stream=stream,
         )
+        if stream is not None and val_fraction is not None:
+            raise BadOption("data.stream: nothing is held out of a stream; give data.val instead")
         self.text = TextSource(
             dataset,
             name,
@@ -120,6 +130,7 @@ class TranslationData(TextData):
             Limits(max_line, max_ratio),
             header=False,
             val_required=val_fraction is None,
+            stream=stream is not None,
         )
         self.built_in = self.text.built_in
         if self.built_in is not None and not hasattr(self.built_in, "languages"):
@@ -156,9 +167,11 @@ class TranslationData(TextData):
         self.splits = self._examples()
         held = {name: list(rows) for name, rows in self.splits.items() if name != "train"}
         tested = frozenset(source for name in self.test_names for source, _ in held[name])
-        read = {"train": fingerprint_split(self.splits["train"], "train", tested)}
+        train = self.files.sample() if self.files else self.splits["train"]
+        read = {"train": fingerprint_split(train, "train", tested)}
         read |= {name: fingerprint_split(rows, name) for name, rows in held.items()}
-        self.content = f"{read['train'].source} {read['train'].target}"
+        whole = f"{read['train'].source} {read['train'].target}"
+        self.content = self.files.content if self.files else whole
         self.carriage_returns = {name: one.carriage_returns for name, one in read.items()}
         self.overlap = {
             name: sum(source in read["train"].known for source, _ in held[name])
@@ -166,7 +179,7 @@ class TranslationData(TextData):
         }
         if self._tokenizers is None:
             self._tokenizers = train_tokenizers(
-                self.splits["train"],
+                train,
                 read["train"],
                 self.direction,
                 self.tokenizer,
@@ -178,7 +191,7 @@ class TranslationData(TextData):
             Column(side, tokenizer, made_by)
             for side, tokenizer in enumerate((self._tokenizers.source, self._tokenizers.target))
         ]
-        dropout = TokenDropout(self.token_dropout, self.seed, special)
+        dropout = self._dropout()
         sets = {}
         for name, rows in self.splits.items():
             source, target = encode_columns(held.get(name, rows), read[name], columns, name)
@@ -190,15 +203,36 @@ class TranslationData(TextData):
                 held.get(name, []),
                 dropout if name == "train" else None,
             )
-        self._filter(sets["train"])
+        if "train" in sets:
+            self.skipped = self._filter(sets["train"])
+            if len(sets["train"]) == 0:
+                skips = self._skips()
+                raise BadData(f"train: no pair is left; skipped: {skips} (data.max_length)")
         self.sets = sets
+
+    def _dropout(self) -> TokenDropout:
+        return TokenDropout(self.token_dropout, self.seed, self.tokenizers.special)
+
+    def encode_rows(
+        self, rows: Sequence[tuple[str, str]]
+    ) -> tuple[ParallelDataset, Mapping[str, int]]:
+        both = self.tokenizers
+        source, target = (
+            Sentences.of(encode_cells(tokenizer, [row[side] for row in rows]))
+            for side, tokenizer in enumerate((both.source, both.target))
+        )
+        kept = np.arange(len(rows))
+        train = ParallelDataset(source, target, kept, both.special, (), self._dropout())
+        return train, self._filter(train)
 
     def _remarks(self) -> list[str]:
         both = self.tokenizers
         return super()._remarks() + self._remarks_of(both.source, both.target)
 
-    def _filter(self, train: ParallelDataset) -> None:
-        """Leave pairs out of training that have an empty side, or one that is too long."""
+    def _filter(self, train: ParallelDataset) -> dict[str, int]:
+        """Leave pairs out of training that have an empty side, or one that is too long; how many,
+        by reason.
+        """
         source, target = train.source.lengths, train.target.lengths
         empty = np.minimum(source, target) == 0
         long = ~empty & (np.maximum(source, target) > self.max_length)
@@ -206,14 +240,14 @@ class TranslationData(TextData):
             "with an empty side": int(empty.sum()),
             f"over {self.max_length} tokens": int(long.sum()),
         }
-        self.skipped = {why: count for why, count in counts.items() if count}
         train.rows = np.flatnonzero(~(empty | long))
-        if len(train) == 0:
-            raise BadData(f"train: no pair is left; skipped: {self._skips()} (data.max_length)")
+        return {why: count for why, count in counts.items() if count}
 
     def _examples(self) -> dict[str, Examples]:
         """The rows of each split. Finds files, or copies those at an address; reads none."""
         if self.built_in is None:
+            if self.stream is not None:
+                self.files = self.text.files(self.columns, self.direction)
             found = self.text.external(self.columns, self.direction)
             if self.val_fraction is not None:
                 return hold_out(found, self.val_fraction, self.seed)

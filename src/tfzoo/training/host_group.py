@@ -1,4 +1,4 @@
-"""Processes agree on a number without waiting for their devices."""
+"""Processes agree on values without waiting for their devices."""
 
 from __future__ import annotations
 
@@ -22,10 +22,24 @@ class HostGroup:
         """The largest value of any process; all processes must call it. Where there is one process,
         its own value.
         """
-        if not dist.is_initialized() or dist.get_world_size() < 2:
+        if not self._connected():
             return value
-        if self._group is None:
-            self._group = dist.new_group(backend="gloo")
         found = torch.tensor(value)
         dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self._group)
         return int(found)
+
+    def gathered(self, value: Any) -> list[Any]:
+        """The values of all processes, by rank; all processes must call it."""
+        if not self._connected():
+            return [value]
+        found: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(found, value, group=self._group)
+        return found
+
+    def _connected(self) -> bool:
+        """Whether there are several processes, which are connected now."""
+        if not dist.is_initialized() or dist.get_world_size() < 2:
+            return False
+        if self._group is None:
+            self._group = dist.new_group(backend="gloo")
+        return True

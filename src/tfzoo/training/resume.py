@@ -45,7 +45,15 @@ class Resume(L.Callback):
             "processes": self.trainer.world_size,
             "accumulated": self.trainer.accumulate_grad_batches,
         }
-        return {"scores": self.scores, **shape, **rows}
+        state = {"scores": self.scores, **shape, **rows}
+        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
+        if places := data.stream_places():
+            state["places"] = {
+                number: place
+                for found in self.last.processes.gathered(places)
+                for number, place in found.items()
+            }
+        return state
 
     def on_load_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
@@ -70,7 +78,8 @@ class Resume(L.Callback):
         self.missed = batch["completed"] < batch["processed"]
         task: Any = pl_module
         task.batches = done = task.batches * before // now  # of each process
-        trainer.datamodule.start = done  # type: ignore[attr-defined]  # a Trainer has it, and it is a TextData
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
+        data.start, data.places = done, kept.get("places", {})
         if trainer.strategy.restore_checkpoint_after_setup:
             adapters.forget_train_loader(trainer)  # made before it could know where to start
         trainer.fit_loop.setup_data()

@@ -1,0 +1,410 @@
+"""Training text that is read as a stream."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from tfzoo import ClassificationData, TranslationData
+from tfzoo.config.security import check_values
+from tfzoo.data import remote, stream
+from tfzoo.data.documents import DocumentData
+from tfzoo.data.masked_documents import MaskedData
+from tfzoo.errors import BadData, BadOption, BadRecipe, BadRun
+
+FILES, PAIRS = 10, 40
+
+
+def pairs(file: int) -> list[tuple[str, str]]:
+    """Pairs of several lengths, none of which is in another file."""
+    return [(f"a{file} b{row}" + " c" * (row % 7), f"d{file} e{row}") for row in range(PAIRS)]
+
+
+def table(file: int) -> bytes:
+    return "".join(f"{en}\t{de}\n" for en, de in [("en", "de"), *pairs(file)]).encode()
+
+
+@pytest.fixture(autouse=True)
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that are smaller than files; pauses that do not pause."""
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(stream, "ROWS", 8 * 15)
+    monkeypatch.setattr(remote, "PAUSES", (0.01,) * 4)
+    monkeypatch.setattr(stream, "PAUSES", (0.01,) * 4)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    for file in range(FILES):
+        with gzip.open(tmp_path / f"part-{file:02}.tsv.gz", "wb") as whole:
+            whole.write(table(file))
+    (tmp_path / "val.tsv").write_bytes(table(99))
+    return tmp_path
+
+
+def of(text: Path, **options: Any) -> TranslationData:
+    given = {"train": str(text / "part-*.tsv.gz"), "val": str(text / "val.tsv"), "stream": 30}
+    data = TranslationData(**{**given, "tokenizer": "word", "max_tokens": 64, **options})
+    data.prepare_data()
+    data.setup("fit")
+    return data
+
+
+def read(data: TranslationData, batches: Any) -> list[list[tuple[str, str]]]:
+    """The text of batches."""
+    both = data.tokenizers
+    return [
+        [
+            (both.source.decode([source])[0], both.target.decode([target])[0])
+            for source, target in zip(
+                batch.source.tolist(), batch.target[:, 1:].tolist(), strict=True
+            )
+        ]
+        for batch in batches
+    ]
+
+
+def process(data: TranslationData, rank: int, world_size: int) -> Any:
+    """The batches of one of several processes."""
+    data.trainer = SimpleNamespace(  # type: ignore[assignment]  # all that is asked of it
+        global_rank=rank, world_size=world_size, limit_train_batches=None
+    )
+    return data.train_dataloader()
+
+
+def test_a_pass_has_every_row_once_and_the_next_one_another_order(text: Path) -> None:
+    data = of(text)
+    passes: list[dict[int, list[Any]]] = [{}, {}]
+    begun = Counter[int]()
+    for number, place, batch in data.train_dataloader().stream:
+        if begun[number] < 2:
+            passes[begun[number]].setdefault(number, []).extend(read(data, [batch])[0])
+        begun[number] = place.passes
+        if len(begun) == stream.READERS and min(begun.values()) == 2:
+            break
+    first, second = ([row for rows in each.values() for row in rows] for each in passes)
+    assert Counter(first) == Counter(pair for file in range(FILES) for pair in pairs(file))
+    assert Counter(second) == Counter(first)
+    assert second != first
+
+
+def test_batches_have_rows_of_similar_length_and_at_most_the_tokens(text: Path) -> None:
+    shuffled = {batch.source.size(1) for batch in of(text).train_dataloader()}
+    assert len(shuffled) > 3
+    for batch in of(text).train_dataloader():
+        assert batch.source.numel() <= 64
+        assert batch.target[:, 1:].numel() <= 64
+        lengths = (batch.source != 0).sum(1)
+        assert lengths.max() - lengths.min() <= 4
+
+
+def test_the_order_is_that_of_the_seed_whatever_the_workers(text: Path) -> None:
+    wanted = read(of(text), of(text).train_dataloader())
+    assert len(wanted) == 30
+    assert wanted == read(of(text), of(text, workers=2).train_dataloader())
+    assert wanted == read(of(text), of(text, workers=3).train_dataloader())
+    assert wanted != read(of(text), of(text, seed=1).train_dataloader())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_several_processes_take_turns_in_the_order_of_one_and_read_their_own_files(
+    text: Path, workers: int
+) -> None:
+    wanted = read(of(text), of(text, stream=40).train_dataloader())
+    each = [
+        read(of(text), process(of(text, stream=20, workers=workers), rank, 2)) for rank in (0, 1)
+    ]
+    assert [batch for both in zip(*each, strict=True) for batch in both] == wanted
+    first, second = ({pair[0].split()[0] for batch in one for pair in batch} for one in each)
+    assert not first & second
+
+
+@pytest.mark.parametrize(("taken", "workers"), [(1, 0), (23, 2), (61, 0), (95, 3)])
+def test_a_stream_goes_on_in_the_middle_of_a_file(text: Path, taken: int, workers: int) -> None:
+    whole = of(text, stream=140)
+    batches = iter(whole.train_dataloader())
+    list(islice(batches, taken))
+    places = whole.stream_places()
+    rest = read(whole, batches)
+    again = of(text, stream=140, workers=workers)
+    again.start, again.places = taken, places
+    assert read(again, again.train_dataloader()) == rest
+    assert len(rest) == 140 - taken
+
+
+def test_a_resume_reads_no_file_that_was_read_before(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = of(text, stream=140)
+    list(islice(whole.train_dataloader(), 120))
+    again = of(text, stream=140)
+    again.start, again.places = 120, whole.stream_places()
+    opened: list[str] = []
+    own = stream.Files.open
+    monkeypatch.setattr(
+        stream.Files, "open", lambda files, name: opened.append(name) or own(files, name)
+    )
+    next(iter(again.train_dataloader()))
+    begun = {number: place["file"] for number, place in again.places.items()}
+    assert any(begun.values()) or any(place["passes"] for place in again.places.values())
+    assert len(opened) <= 3 * stream.READERS
+
+
+def test_a_place_of_other_processes_goes_on_unless_there_are_other_readers(text: Path) -> None:
+    one = of(text, stream=40)
+    batches = iter(one.train_dataloader())
+    list(islice(batches, 10))
+    places, rest = one.stream_places(), read(one, batches)
+    two = []
+    for rank in (0, 1):
+        data = of(text, stream=20)
+        data.start, data.places = 5, places
+        two.append(read(data, process(data, rank, 2)))
+    assert [batch for both in zip(*two, strict=True) for batch in both] == rest
+    data.places = places
+    with pytest.raises(BadRun, match=r"the checkpoint has 8 readers .* 3 processes have 6"):
+        process(data, 0, 3)
+
+
+def test_a_killed_worker_is_replaced_by_one_that_goes_on(
+    text: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wanted = read(of(text), of(text, stream=60).train_dataloader())
+    data = of(text, stream=60, workers=2)
+    loader = data.train_dataloader()
+    batches = iter(loader)
+    found = read(data, islice(batches, 7))
+    for worker in loader._iterator._workers:  # type: ignore[union-attr]
+        os.kill(worker.pid, signal.SIGKILL)
+    assert found + read(data, batches) == wanted
+    assert "a worker process has ended; another one goes on" in capfd.readouterr().err
+
+
+@pytest.mark.nightly  # PyTorch looks every five seconds whether a worker is alive
+def test_workers_that_end_again_and_again_are_an_error(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = of(text, workers=1)
+    monkeypatch.setattr(stream.TextStream, "__iter__", lambda own: os._exit(1))
+    with pytest.raises(BadRun, match="ended 3 times without a batch"):
+        next(iter(data.train_dataloader()))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_row_that_cannot_be_read_ends_training_with_its_file_and_line(
+    text: Path, workers: int
+) -> None:
+    with gzip.open(text / "part-11.tsv.gz", "wb") as whole:
+        whole.write(b"en\tde\n" + b"a\tb\n" * 20 + b"alone\n")
+    data = of(text, stream=1000, workers=workers)
+    with pytest.raises(BadData, match=r"part-11.tsv.gz, line 22: 1 column instead of 2") as error:
+        list(data.train_dataloader())
+    assert "\n" not in str(error.value)
+
+
+def test_pairs_that_training_leaves_out_are_counted(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in range(FILES):
+        with gzip.open(text / f"part-{file:02}.tsv.gz", "wb") as whole:
+            whole.write(b"en\tde\n" + b"a\tb\n" * 12 + b"\tb\n" + b"a " * 50 + b"\tb\n")
+    data = of(text, stream=400, max_length=20)
+    assert all(batch.source.numel() for batch in data.train_dataloader())
+    places = data.stream_places().values()
+    files = sum(place["rows"] for place in places) // 14
+    assert files >= FILES
+    said = capsys.readouterr().err
+    assert f"of {files * 14:,} rows, training skipped {files} with an empty side" in said
+    assert f"{files} over 20 tokens" in said
+
+
+def test_text_of_which_no_row_can_be_used_is_an_error(tmp_path: Path) -> None:
+    for file in range(2):
+        (tmp_path / f"part-{file}.tsv").write_text("en\tde\n" + "a b c\td e f\n" * 9)
+    (tmp_path / "val.tsv").write_text("en\tde\na\tb\n")
+    data = of(tmp_path, train=str(tmp_path / "part-*.tsv"), max_length=2)
+    with pytest.raises(BadData, match="no row can be used"):
+        list(data.train_dataloader())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"stream": 0}, "data.stream"),
+        ({"stream": True}, "data.stream"),
+        ({"val": None}, "give data.val too"),
+        ({"val": None, "val_fraction": 0.1}, "nothing is held out of a stream"),
+        ({"train": [("a", "b")]}, "data.stream reads files"),
+        ({"train": None, "val": None, "dataset": "numbers"}, "data.stream reads files"),
+        ({"train": "https://host/part-*.tsv"}, r"here is no list of files .* part-\{000..127\}"),
+    ],
+)
+def test_what_cannot_be_a_stream_is_refused(
+    text: Path, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(BadOption, match=words):
+        of(text, **options)
+
+
+def test_text_with_labels_is_refused_by_name() -> None:
+    with pytest.raises(BadOption, match=r"data.stream: what labels there are"):
+        ClassificationData(train="a.tsv", val="b.tsv", stream=10)
+
+
+def test_too_few_files_for_the_processes_are_refused(text: Path) -> None:
+    with pytest.raises(BadData, match="10 files are too few for 11 processes"):
+        process(of(text), 0, 11)
+
+
+@pytest.mark.parametrize("kind", [DocumentData, MaskedData])
+def test_documents_are_read_as_a_stream(kind: Any, tmp_path: Path) -> None:
+    for file in range(3):
+        lines = [f"file{file} line{row}" for row in range(30)]
+        (tmp_path / f"{file}.txt").write_text("\n\n".join(lines) + "\n", "utf-8")
+    (tmp_path / "val").write_text("one line\n", "utf-8")
+
+    def made() -> Any:
+        options = {"tokenizer": "word", "max_tokens": 64, "max_length": 16, "stream": 20}
+        data = kind(
+            train=str(tmp_path / "?.txt").replace("?", "*"), val=str(tmp_path / "val"), **options
+        )
+        data.prepare_data()
+        data.setup("fit")
+        return data
+
+    data = made()
+    batches = [batch.tokens.tolist() for batch in data.train_dataloader()]
+    assert len(batches) == 20
+    assert batches == [batch.tokens.tolist() for batch in made().train_dataloader()]
+    assert "stream of 3 files, 20 batches an epoch" in data.describe()
+
+
+def test_what_a_spawned_worker_gets_can_be_pickled(text: Path) -> None:
+    data = of(text)
+    loader = data.train_dataloader()
+    wanted = read(data, islice(loader, 3))
+    there = pickle.loads(pickle.dumps(of(text).train_dataloader().stream))
+    assert read(data, (batch for _, _, batch in islice(there, 3))) == wanted
+
+
+# Addresses
+
+
+@contextmanager
+def served() -> Iterator[SimpleNamespace]:
+    """A server of the tables, which breaks off where it is told to."""
+    found = SimpleNamespace(asked=[], failures=Counter(), broken=Counter())
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            name = self.path.rpartition("/")[2]
+            found.asked.append((self.command, name, self.headers.get("Range", "")))
+            if found.failures[name] > 0:
+                found.failures[name] -= 1
+                self.send_error(503)
+                return
+            body = gzip.compress(table(int(name[5:7])), mtime=0)
+            begin = int(self.headers.get("Range", "bytes=0-").partition("=")[2].split("-")[0])
+            self.send_response(206 if "Range" in self.headers else 200)
+            self.send_header("Content-Length", str(len(body) - begin))
+            self.send_header("Accept-Ranges", "bytes")
+            self.send_header("Content-Range", f"bytes {begin}-{len(body) - 1}/{len(body)}")
+            self.send_header("ETag", f'"{name}"')
+            self.end_headers()
+            if self.command == "GET":
+                broken = found.broken[name] > 0
+                found.broken[name] -= broken
+                self.wfile.write(body[begin : begin + 40 if broken else None])
+                if broken:
+                    self.close_connection = True
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        found.address = f"http://127.0.0.1:{server.server_port}/part-{{00..09}}.tsv.gz"
+        yield found
+        server.shutdown()
+
+
+def test_addresses_are_read_as_files_are(text: Path) -> None:
+    wanted = read(of(text), of(text).train_dataloader())
+    with served() as server:
+        data = of(text, train=server.address)
+        found = read(data, data.train_dataloader())
+    assert found == wanted
+    asked = Counter(name for command, name, _ in server.asked if command == "GET")
+    assert set(asked.values()) == {1}
+
+
+def test_a_server_that_fails_or_breaks_off_is_asked_again(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served() as server:
+        wanted = read(of(text), of(text, train=server.address).train_dataloader())
+        monkeypatch.setenv("TFZOO_CACHE", str(text / "another"))
+        for file in range(FILES):
+            server.failures[f"part-{file:02}.tsv.gz"] = 3
+            server.broken[f"part-{file:02}.tsv.gz"] = 2
+        assert wanted == read(of(text), of(text, train=server.address).train_dataloader())
+
+
+def test_copies_are_removed_when_they_are_read_and_room_is_needed(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "READERS", 2)
+    with served() as server:
+        data = of(text, train=server.address, stream=300)
+        one = max(size for _, size in remote.copies())
+        monkeypatch.setattr(remote, "LIMIT", 4 * one)
+        for _ in data.train_dataloader():
+            assert sum(size for _, size in remote.copies()) <= (4 + stream.READERS) * one
+        asked = Counter(name for command, name, _ in server.asked if command == "GET")
+        assert max(asked.values()) > 1
+
+
+def test_a_pattern_at_an_address_is_listed_and_a_range_counted() -> None:
+    system = MemoryFileSystem()
+    for name in ("b.tsv", "a.tsv", "c.txt", "p1.en", "p1.de", "p2.en", "p2.de"):
+        system.pipe_file(f"/listed/{name}", b"x")
+    assert remote.addresses("memory://listed/*.tsv") == [
+        "memory://listed/a.tsv",
+        "memory://listed/b.tsv",
+    ]
+    assert remote.addresses("memory://listed/p*", "en") == [
+        "memory://listed/p1",
+        "memory://listed/p2",
+    ]
+    with pytest.raises(BadData, match="no file matches"):
+        remote.addresses("memory://listed/*.csv")
+    assert remote.addresses("https://host/{8..10}/{00..01}.tsv") == [
+        f"https://host/{one}/{two}.tsv" for one in ("8", "9", "10") for two in ("00", "01")
+    ]
+    for wrong in ("https://host/{5..4}", "https://host/{0..99999999}"):
+        with pytest.raises(BadOption, match="is a range of"):
+            remote.addresses(wrong)
+
+
+@pytest.mark.parametrize("address", ["https://{127..128}.0.0.1/a.tsv", "https://host{0..9}/a.tsv"])
+def test_a_range_of_a_recipe_names_no_hosts(address: str) -> None:
+    with pytest.raises(BadRecipe, match="is no host"):
+        check_values({"data": {"train": address}}, "mine.yaml", trust=False)
