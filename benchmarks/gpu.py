@@ -11,12 +11,14 @@ sides of a ratio take turns.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from scipy import stats
@@ -25,10 +27,12 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.marian import Endless, batches, pair, their_loss
+from tfzoo.base import kernels
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
 from tfzoo.learning.cross_entropy import cross_entropy
 from tfzoo.masks import Mask
+from tfzoo.models.positioned import bias_of_distance, within
 from tfzoo.search import Search, search
 
 EOS, PAD = OWN.eos, OWN.pad
@@ -232,6 +236,49 @@ def attention(run: Run) -> Rows:
             )]  # fmt: skip
 
 
+def flex(run: Run) -> Rows:
+    """Through FlexAttention, against PyTorch's other operations, and what it has to do at least:
+    the operations of the pairs that are seen, and each input, output and gradient moved once.
+    """
+    length, window = (300, 20) if run.small else (4096, 512)
+    b, h, c = (1, 2, 16) if run.small else (2, 8, 64)
+    place = torch.arange(length, device=run.device)[None]
+    near = within(place, place, window - 1, causal=True)
+    attention = create("attention", "scaled_dot_product")
+    q, k, v = (draw(run, b, h, length, c) for _ in range(3))
+    for name, seen in FLEX:
+        given: dict[str, Any] = {"mask": Mask(causal=True)}
+        pairs_of_text = length * (length + 1) // 2
+        if seen == "window":
+            given = {"mask": Mask(causal=True, allowed=near)}
+            pairs_of_text = window * length - window * (window - 1) // 2
+        elif seen == "cap":
+            given["cap"] = 50.0
+        else:
+            options = {"dim": c * h, "heads": h, "causal": True}
+            position = create("position", name, **options).to(run.device).requires_grad_(False)
+            given["bias"] = bias_of_distance(position, place, place)
+        operations = 14 * c * b * h * pairs_of_text  # products: 2 forward, 5 backward
+        moved = 12 * q.numel() * q.element_size()  # q k v o, then these and dq dk dv do
+        step = both_ways(lambda given=given: attention(q, k, v, **given), [q, k, v])
+        cells = measured(run, step, without_kernels(step))
+        yield [name, f"{operations / 1e9:.3g}", f"{moved / 1e6:.3g}",
+               f"{1e3 * operations / run.products:.3g}", *cells]  # fmt: skip
+
+
+FLEX = [("soft cap", "cap"), ("window", "window"), ("alibi", ""), ("relative_bias", "")]
+
+
+def without_kernels(step: Callable[[], object]) -> Callable[[], object]:
+    """By PyTorch's other operations."""
+
+    def plain() -> None:
+        with mock.patch.dict(os.environ, {kernels.VARIABLE: "0"}):
+            step()
+
+    return plain
+
+
 def norms(run: Run) -> Rows:
     """Against torch's layer norm of as many features."""
     shape = (2, 8, 32) if run.small else (64, 128, 1024)
@@ -332,17 +379,19 @@ def draw(run: Run, *shape: int) -> Tensor:
 
 
 TIMES = ["tfzoo, ms", "other, ms", "times as fast (95 % interval)", "peak memory, GiB"]
+ROOF = ["10^9 operations", "10^6 bytes", "ms at the speed of products"]
 STEPS = ["tfzoo, tokens/s", "transformers, tokens/s", "times as fast (95 % interval)"]
 STEPS += ["share of the speed of products", "peak memory, GiB"]
 PARTS = [
     Part("Matrix products in bf16", ["size", "10^12 operations/s"], products, 15, 3),
     Part("Training step, wmt14_base", STEPS, training_step(BASE), 75, 1),
-    Part("Training step, wmt14_big", STEPS, training_step(BIG), 90, 1),
-    Part("Attention, causal, against SDPA", ["attention", "length", *TIMES], attention, 90, 24),
+    Part("Training step, wmt14_big", STEPS, training_step(BIG), 80, 1),
+    Part("Attention, causal, against SDPA", ["attention", "length", *TIMES], attention, 70, 24),
+    Part("FlexAttention against all pairs", ["what", *ROOF, *TIMES], flex, 50, 4),
     Part("Norms against torch's LayerNorm", ["norm", *TIMES], norms, 30, 6),
     Part("Rotary against rotate_half", ["layout", "length", *TIMES], rotary, 20, 4),
     Part("Loss against F.cross_entropy", ["tokens", *TIMES], loss, 40, 3),
-    Part("Beam search against generate", ["beam", *TIMES], beam_search, 90, 2),
+    Part("Beam search against generate", ["beam", *TIMES], beam_search, 80, 2),
 ]
 assert sum(part.limit for part in PARTS) <= 460  # 8 minutes, with the imports
 
