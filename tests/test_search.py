@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -387,3 +389,26 @@ def test_the_largest_numbers_and_those_left_out_are_those_that_the_docs_name() -
     assert Search(beam=2, n_best=2, max_length=1000, length_penalty=10)
     assert Search(max_length=0, length_penalty=-10)
     assert Search() == Search(beam=1, length_penalty=0.6, max_length=2.0, n_best=1)
+
+
+def test_a_step_reads_the_device_as_often_for_many_sentences_as_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each read waits for a GPU. What a step has found is read at once; those that reach the limit
+    are read one by one, in the last step alone.
+    """
+    reads, length = 0, 6
+    for name in ("tolist", "item"):
+        read = getattr(Tensor, name)
+
+        def counted(self: Tensor, read: Callable[[Tensor], Any] = read) -> Any:
+            nonlocal reads
+            reads += 1
+            return read(self)
+
+        monkeypatch.setattr(Tensor, name, counted)
+    for rows in (1, 20):
+        reads, table = 0, random_table(rows, length, 12, seed=3)
+        found = search(table, torch.full((rows, 3), 5), Search(beam=5, n_best=5))
+        assert sum(one.finished for each in found for one in each) >= 2 * rows
+        assert reads <= 1 + 4 * length + 2 * rows, reads

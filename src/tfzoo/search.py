@@ -325,9 +325,11 @@ def _collect_finished(
     """Add to ``found`` the candidates that end with EOS and are among the best ``beam``."""
     penalty = options.penalty(prefixes.shape[2] + 1)
     among_best = torch.arange(ends.shape[1], device=ends.device) < options.beam
-    for row, column in (ends & among_best & ~top.isneginf()).nonzero().tolist():
-        ids = prefixes[row, parent[row, column]].tolist()
-        found[alive[row]].append(Hypothesis(ids, top[row, column].item() / penalty, finished=True))
+    row, column = (ends & among_best & ~top.isneginf()).nonzero().unbind(1)
+    # All at once: the host waits for the device at each read.
+    ids, scores = prefixes[row, parent[row, column]].tolist(), top[row, column].tolist()
+    for sentence, one, score in zip(row.tolist(), ids, scores, strict=True):
+        found[alive[sentence]].append(Hypothesis(one, score / penalty, finished=True))
 
 
 def _continues(found: list[Hypothesis], best: float, n: int, limit: int, options: Search) -> bool:
