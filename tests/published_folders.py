@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import transformers
 from tokenizers import (
+    AddedToken,
     Tokenizer,
     decoders,
     models,
@@ -94,7 +95,8 @@ def unigram(special: list[str]) -> Tokenizer:
 
 
 def train(tokenizer: Tokenizer, trainer: Any, special: list[str], **options: Any) -> None:
-    made = trainer(special_tokens=special, show_progress=False, **options)
+    tokens = [AddedToken(one, lstrip=one == "<mask>") for one in special]  # as RoBERTa's mask
+    made = trainer(special_tokens=tokens, show_progress=False, **options)
     tokenizer.train_from_iterator(LINES * 20, made)
 
 

@@ -29,6 +29,7 @@ LITTLE = {
     "published": ["--dim", "32", "--layers", "1", "--rows", "600", "--rounds", "1"],
     "pruning": ["--sweeps", "20"],
     "recurrent": ["--lengths", "32", "--pairs", "1"],
+    "round_trip": ["bert", "--lines", "100"],
     "scaling": ["--measure"],
     "serve": ["--requests", "100"],
     "serve_overhead": ["--rounds", "2", "--requests", "4", "--texts", "1"],
@@ -65,7 +66,8 @@ def test_every_benchmark_is_known() -> None:
 def test_a_benchmark_runs_and_prints_what_it_measured(name: str, tmp_path: Path) -> None:
     command = (
         [sys.executable, "-m", f"benchmarks.{name}"]
-        if name in ("faults", "gpu", "published", "serve_overhead", "swap_transformers")
+        if name
+        in ("faults", "gpu", "published", "round_trip", "serve_overhead", "swap_transformers")
         else [sys.executable, str(ROOT / f"benchmarks/{name}.py")]
     )
     environment = {**os.environ, "TFZOO_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}

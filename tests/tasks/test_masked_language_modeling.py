@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from lightning.pytorch import Trainer
 from torch import nn
 
 import tfzoo
+from tests.published_folders import save_tokenizer
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.classification_batch import Vocabulary
@@ -24,10 +26,12 @@ from tfzoo.data.masked_documents import (
     MaskedDataset,
     Masking,
     begins_word,
+    joins_words,
     text_with_masks_batches,
     with_masks,
 )
-from tfzoo.data.tokenizer import token_texts
+from tfzoo.data.published_tokenizer import state_of
+from tfzoo.data.tokenizer import restored, token_texts
 from tfzoo.errors import BadOption
 from tfzoo.tasks.masked_language_modeling import (
     MaskedLanguageModelingScores,
@@ -197,6 +201,20 @@ def test_a_mask_in_a_text_stands_for_one_token() -> None:
     ids, places = with_masks("c[MASK]t [MASK]", letters, joins=False)
     assert letters.decode([ids]) == ["ct "]
     assert places == [1, 4]
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert"])
+def test_ids_around_a_mask_are_those_of_transformers(family: str, tmp_path: Path) -> None:
+    peer = save_tokenizer(family, tmp_path)
+    ours = restored("pretrained", state_of(tmp_path))
+    for line in (
+        "the [MASK] sat on the mat",
+        "[MASK] cat",
+        "a[MASK]s, [MASK] [MASK] dog ",
+        " [MASK]",
+    ):
+        theirs = peer(line.strip().replace("[MASK]", peer.mask_token), add_special_tokens=False)
+        assert with_masks(line, ours, joins_words(ours))[0] == theirs.input_ids, line
 
 
 def test_masks_are_filled_alike_in_any_company() -> None:

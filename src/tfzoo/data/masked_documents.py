@@ -24,6 +24,7 @@ from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import checked_lines, epoch_of, padded
 from tfzoo.data.token_dropout import fraction, mixed, random_bits
 from tfzoo.data.tokenizer import Tokenizer, token_texts
+from tfzoo.data.words import BEFORE
 from tfzoo.errors import BadOption
 
 MASK = "[MASK]"
@@ -226,8 +227,13 @@ def with_masks(line: str, tokenizer: Tokenizer, joins: bool) -> tuple[list[int],
         if number:
             places.append(len(ids))
             ids.append(mask_of(tokenizer.special))
+        spaced = joins and number and text.startswith(" ")
         text = text.strip(" ") if joins else text
-        ids += tokenizer.encode([text if text.strip() else ""])[0] if text else []
+        if spaced and text.strip():  # a word after a mask has the space before it
+            before, both = tokenizer.encode([BEFORE, f"{BEFORE} {text}"])
+            ids += both[len(before) :]
+        elif text:
+            ids += tokenizer.encode([text if text.strip() else ""])[0]
     return ids, places
 
 
