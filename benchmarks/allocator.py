@@ -21,19 +21,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
-from decoding import LENGTH, SENTENCES, SOURCE
-from marian import Endless, batches, our_loss, pair
+from beside_marian import MEAN, TOKENS, VOCAB, memory, ours_of
+from marian import batches, pair
 from scipy import stats
-from training_step import MEAN, TOKENS, VOCAB, stepper
 
 from tfzoo import keep_freed_memory
 from tfzoo.base.allocator import MMAP_THRESHOLD, TRIM_THRESHOLD, glibc
-from tfzoo.base.special_ids import OWN
 from tfzoo.learning.compute import Compute
-from tfzoo.search import Search, search
 
 DEFAULT, KEPT, ARENAS = "glibc as it is", "keep_freed_memory()", "the same, arenas as they are"
 TUNABLES = ["mmap_threshold=1073741824", "trim_threshold=18446744073709551615", "arena_max=1"]
@@ -174,23 +170,9 @@ def prepared(options: argparse.Namespace, made) -> Callable[[int], object]:
     dim, layers = (options.dim, 1) if options.dim else (dim, layers)
     decodes = how[:1].isdigit()
     ours, _ = pair(VOCAB, dim, dim // 64, layers, dropout=0.0 if decodes else 0.1)
-    if decodes:
-        generator = torch.Generator().manual_seed(0)
-        source = torch.randint(4, VOCAB, (SENTENCES, SOURCE), generator=generator)
-        settings = Search(beam=int(how[0]), max_length=1000.0, length_penalty=0.0)
-        ours.eval()
-        return torch.no_grad()(
-            lambda _: search(Endless(ours, LENGTH), source, settings, special=OWN)
-        )
-    Compute(activation_checkpointing=how == "again").apply(ours)
-    step = stepper(ours, our_loss)
-    return lambda index: step(*made[index % len(made)])
-
-
-def memory(name: str) -> int:
-    """MiB of this process: VmRSS, or VmHWM, the most so far."""
-    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(int(one.split()[1]) for one in lines if one.startswith(name)) // 1024
+    if not decodes:
+        Compute(activation_checkpointing=how == "again").apply(ours)
+    return ours_of(ours, int(how[0]) if decodes else 0, made)
 
 
 if __name__ == "__main__":

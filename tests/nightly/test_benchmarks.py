@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[2]
 LITTLE = {
     "additive": ["--lengths", "16", "--pairs", "2"],
     "allocator": ["step, dim 256", "--dim", "64", "--rounds", "2"],
-    "decoding": ["--dim", "64", "--layers", "1", "--pairs", "2"],
     "explain": ["--pairs", "2"],
     "faults": ["not finite"],
     "gpu": ["--device", "cpu", "--small"],
@@ -36,7 +35,7 @@ LITTLE = {
     "stream": ["--pairs", "20000", "--files", "20", "--steps", "20"],
     "swap_transformers": ["bert"],
     "sweep_overhead": ["--steps", "5", "--jobs", "1"],
-    "training_step": ["--dim", "64", "--layers", "1", "--pairs", "2"],
+    "beside_marian": ["--dim", "64", "--layers", "1", "--rounds", "2"],
 }
 NEEDS = {
     "ablations": "sweeps that were run",
