@@ -18,14 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout as drop
-from tfzoo.base.pairs import Pairs, dense
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import Entry
 from tfzoo.base.rotation import Rotation
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.base.values import PLAIN
 from tfzoo.errors import BadComponent, BadOption
-from tfzoo.masks import Mask, check_type
+from tfzoo.masks import Mask, Pairs, check_type, dense
 
 
 class Component(nn.Module):
@@ -92,7 +91,7 @@ class Attention(Component):
     """What :func:`tfzoo.create` supplies where its caller does not."""
     fuses: ClassVar[bool] = False
     """Whether :meth:`softmax_attention` also takes a soft cap, ``cap``, and a ``bias`` that is
-    :class:`~tfzoo.base.pairs.Pairs`.
+    :class:`~tfzoo.masks.Pairs`.
     """
 
     def __init_subclass__(cls) -> None:
@@ -215,7 +214,7 @@ class Attention(Component):
                 f"queries must be (b h q c), not {tuple(q.shape)}: split the heads, or use the "
                 "mixer 'multihead', which has the projections too"
             )
-        if not isinstance(weighting, nn.Module | None):
+        if weighting is not None and not callable(weighting):
             raise BadOption(
                 f'weighting must be a module, tfzoo.create("weighting", ...), not {weighting!r}'
             )

@@ -16,11 +16,10 @@ import tfzoo
 from tfzoo.attention import _flex, _inner_products
 from tfzoo.attention._flex import flex
 from tfzoo.base import kernels
-from tfzoo.base.pairs import Pairs, pairs
 from tfzoo.base.registry import create, registry
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.errors import BadOption
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, Pairs, pairs
 from tfzoo.models.initialise import initialise
 from tfzoo.models.positioned import bias_of_distance, see_prefix, within
 

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from tfzoo.base import kernels
 from tfzoo.base.custom_autograd import custom_functions_apply
-from tfzoo.base.pairs import Pairs, pairs
 from tfzoo.base.soft_cap import soft_cap
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, Pairs, pairs
 
 SHORT = 256  # queries or keys: two blocks of a mask, which the compiler would take for a constant
 NARROWEST = 16  # channels of a head that its kernels take

@@ -11,11 +11,10 @@ from torch import Tensor
 from tfzoo.attention._flex import flex, flex_is_faster
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
-from tfzoo.base.pairs import Pairs, dense
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.contracts import Attention
-from tfzoo.masks import LANES, Mask, check_type, largest
+from tfzoo.masks import LANES, Mask, Pairs, check_type, dense, largest
 
 SHORT = 128  # keys; with fewer, and a mask to be read, plain products are the faster way on a CPU
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tfzoo.base.pairs import Pairs
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data.batch import Batch
@@ -37,7 +36,7 @@ from tfzoo.data.prepare import (
 from tfzoo.data.single_texts import SingleTexts, TextKeywords
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, Pairs
 
 Numbers = NDArray[np.int64]
 

@@ -7,9 +7,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from tfzoo.base.pairs import Pairs
 from tfzoo.base.rotation import Rotation
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, Pairs
 from tfzoo.models.cache import DecoderCache
 
 Padding = Literal["none", "right", "left"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tfzoo.base.pairs import Pairs
 from tfzoo.errors import BadOption
-from tfzoo.masks import Mask, check_type
+from tfzoo.masks import Mask, Pairs, check_type
 from tfzoo.models.cache import DecoderCache
 
 

@@ -9,10 +9,9 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
-from tfzoo.base.pairs import Pairs
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, Pairs
 from tfzoo.models.cache import LayerCache
 from tfzoo.models.context import Context
 from tfzoo.models.linear import Linear

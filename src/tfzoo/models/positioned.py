@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base import kernels
-from tfzoo.base.pairs import Pairs, dense
 from tfzoo.base.registry import Entry, create
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, Pairs, dense
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.clashes import check_clashes
 from tfzoo.models.context import Context, Padding

@@ -90,7 +90,7 @@ class _PassPadding:
 
     def __call__(self, norm: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         (x, *given), padding = args, self.padding
-        if given:
+        if any(valid is not None for valid in given):
             return args
         if not padding.known:
             raise BadOption(

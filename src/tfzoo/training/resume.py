@@ -7,6 +7,7 @@ from typing import Any
 import lightning.pytorch as L
 
 from tfzoo.base import adapters
+from tfzoo.data.module import TextData
 from tfzoo.errors import BadRun
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
@@ -46,8 +47,8 @@ class Resume(L.Callback):
             "accumulated": self.trainer.accumulate_grad_batches,
         }
         state = {"scores": self.scores, **shape, **rows}
-        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
-        if places := data.stream_places():
+        data = self.trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
+        if isinstance(data, TextData) and (places := data.stream_places()):
             state["places"] = {
                 number: place
                 for found in self.last.processes.gathered(places)
