@@ -19,6 +19,7 @@ from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints
 from tfzoo.tasks.language_modeling import LanguageModelingTask
+from tfzoo.tasks.token_classification import TokenClassificationTask
 
 PROMPTS = ["the dog", "a small cat"]
 LANGUAGE_MODELS = {
@@ -143,6 +144,61 @@ def test_a_classifier_gives_the_same_probabilities(
         logits = peer(**tokenizer(text, return_tensors="pt")).logits[0]
         theirs = dict(zip(labels["id2label"].values(), logits.softmax(0).tolist(), strict=True))
         assert dict(ours) == pytest.approx(theirs, abs=1e-5)
+
+
+TAGGERS: list[tuple[str, str, dict[str, Any]]] = [
+    ("bert", "BertForTokenClassification", SMALL),
+    ("roberta", "RobertaForTokenClassification", {**SMALL, "type_vocab_size": 1}),
+    ("bert", "DistilBertForTokenClassification", {"dim": 18, "n_heads": 3, "n_layers": 2}),
+]
+LABELS = ["O", "B-PER", "I-PER"]
+
+
+@pytest.mark.parametrize(("family", "class_name", "config"), TAGGERS)
+def test_words_get_the_labels_of_the_same_model_in_and_out(
+    family: str, class_name: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    config = {**config, "id2label": dict(enumerate(LABELS)), "max_position_embeddings": 256}
+    peer, tokenizer = save(family, class_name, config, tmp_path / "there")
+    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "run")]) == 0
+    back = str(tmp_path / "back")
+    assert main(["export", str(tmp_path / "run"), "--to", "transformers", "--output", back]) == 0
+    loaded = transformers.AutoModelForTokenClassification.from_pretrained(back).eval()
+    assert type(loaded) is type(peer)
+    for run in ("there", "run"):
+        found = TokenClassificationTask.load(tmp_path / run).answers(LINES)
+        for text, ours in zip(LINES, found, strict=True):
+            inputs = tokenizer(text, return_tensors="pt")
+            kept = {key: one for key, one in inputs.items() if key != "token_type_ids"}
+            logits = peer(**kept).logits[0]
+            torch.testing.assert_close(loaded(**kept).logits[0], logits)
+            places = [
+                inputs.char_to_token(max(at - 1, 0)) or inputs.char_to_token(at)  # with its space
+                for at in (one.start() for one in re.finditer(r"\S+", text))
+            ]
+            assert ours.labels == [LABELS[k] for k in logits.argmax(-1)[places].tolist()]
+
+
+def test_a_head_for_words_is_trained_on_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = {**SMALL, "max_position_embeddings": 256}
+    labels = {"id2label": dict(enumerate(LABELS))}
+    save("bert", "BertForTokenClassification", {**config, **labels}, tmp_path / "tagger")
+    save("bert", "BertForMaskedLM", config, tmp_path / "masked")
+    steps = ("--trainer.max_steps", "1", "--trainer.accelerator", "cpu", "--trainer.devices", "1")
+    words = ["fit", "token_classification/entities", *steps]
+    assert main([*words, "--from", "tagger", "--run", "one"]) == 0
+    assert main([*words, "--from", "masked", "--run", "two"]) == 0
+    assert re.search(r"started anew .*: head", capsys.readouterr().out)
+    (tmp_path / "data").mkdir()
+    for split in ("train", "val"):
+        rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
+        (tmp_path / f"data/{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
+    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    assert main(["fit", "mine.yaml", "--from", "tagger", "--run", "three"]) == 0
+    assert tfzoo.ClassificationTask.load("three").recipe["model"]["pooling"] == "pooler"
 
 
 def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(

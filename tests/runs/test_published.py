@@ -143,6 +143,28 @@ def test_a_classifier_comes_with_its_trained_head(
     assert difference(model(TEXT), peer(TEXT).logits) < 1e-7
 
 
+TOKEN_CLASSIFIERS: list[tuple[str, dict[str, Any]]] = [
+    ("BertForTokenClassification", {**SMALL, "classifier_dropout": 0.3}),
+    ("RobertaForTokenClassification", {**SMALL, "pad_token_id": 1}),
+    ("XLMRobertaForTokenClassification", {**SMALL, "pad_token_id": 1}),
+    ("DistilBertForTokenClassification", ODD["distilbert"][0]),
+    ("FNetForTokenClassification", ODD["fnet"][0]),
+]
+
+
+@pytest.mark.parametrize(("class_name", "config"), TOKEN_CLASSIFIERS)
+def test_a_head_that_classifies_tokens_is_read(
+    class_name: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    labels = {0: "O", 1: "B-PER", 2: "I-PER"}
+    peer = peer_of(class_name, {**config, "id2label": labels})
+    model: Any = tfzoo.from_pretrained(saved(peer, tmp_path))
+    assert model.pooling is None
+    dropout = getattr(peer.config, "dropout", getattr(peer.config, "hidden_dropout_prob", None))
+    assert model.pooled_dropout == (getattr(peer.config, "classifier_dropout", None) or dropout)
+    assert difference(model(TEXT), peer(TEXT).logits) < 1e-7
+
+
 def test_shards_are_one_model(tmp_path: Path) -> None:
     peer = peer_of("LlamaForCausalLM", ODD["llama"][0])
     one = tfzoo.from_pretrained(saved(peer, tmp_path / "one"))
@@ -224,7 +246,9 @@ def test_words_of_older_configurations_are_known(name: str, tmp_path: Path) -> N
 def test_what_a_missing_key_means_is_what_transformers_takes(name: str) -> None:
     said = architecture(name)
     theirs = getattr(transformers, said.transformers).config_class()
-    for key, entry in {**said.config["keys"], **said.classifier.get("keys", {})}.items():
+    heads = [*said.classifier.get("keys", {}).items()]
+    heads += said.token_classifier.get("keys", {}).items()
+    for key, entry in [*said.config["keys"].items(), *heads]:
         if "default" in entry and hasattr(theirs, key) and name != "t5_v1_1":
             computed = {"num_key_value_heads", "head_dim", "num_decoder_layers"}  # from others
             assert getattr(theirs, key) == entry["default"] or key in computed, key
@@ -263,6 +287,10 @@ REFUSED: list[tuple[Any, str]] = [
     (config_with(auto_map={"AutoModel": "code.Model"}), "code of its own"),
     (config_with(model_type="mamba"), "model_type 'mamba' is no architecture"),
     (config_with(architectures=["LlamaForTokenClassification"]), "has another head"),
+    (
+        config_with(model_type="modernbert", architectures=["ModernBertForTokenClassification"]),
+        "has another head",
+    ),
     (config_with(architectures="LlamaForCausalLM"), "must be a list"),
     (config_with(quantization_config={"bits": 4}), "says quantization_config"),
     (config_with(hidden_act="relu"), "says hidden_act: relu"),

@@ -175,10 +175,11 @@ def config_of(model: Any, labels: list[str]) -> tuple[str, dict[str, Any]]:
     wanted = plain(model.config)
     for name in names():
         said = architecture(name)
-        classifies = type(model).__name__ == "TransformerClassifier" and bool(said.classifier)
-        if not said.config or not (classifies or isinstance(model, MODELS[said.model])):
+        classifies = type(model).__name__ == "TransformerClassifier"
+        head = said.classifier_with(wanted["pooling"]) if classifies else {}
+        if not said.config or not (head or isinstance(model, MODELS[said.model])):
             continue
-        config = written(name, model, wanted, labels if classifies else [])
+        config = written(name, model, wanted, head, labels)
         try:
             found = plain({**type(model)(**read_config(config).options).config})
         except (BadOption, UnknownName):
@@ -225,23 +226,24 @@ def at(options: Mapping[str, Any], dotted: str) -> Any:
     return value
 
 
-def written(name: str, model: Any, options: Mapping[str, Any], labels: list[str]) -> dict[str, Any]:
-    """What a ``config.json`` of an architecture would say of a model."""
+def written(
+    name: str, model: Any, options: Mapping[str, Any], head: Mapping[str, Any], labels: list[str]
+) -> dict[str, Any]:
+    """What a ``config.json`` of an architecture would say of a model; ``head`` is the section of
+    its file for classifiers such as this one, or empty.
+    """
     said = architecture(name)
-    cls = said.classifier["classes"][0] if labels else said.transformers
+    cls = head["classes"][0] if head else said.transformers
     kind = said.config["type"]
     found: dict[str, Any] = {
         "model_type": kind if isinstance(kind, str) else kind[0],
         "architectures": [cls],
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
     }
-    if labels:
+    if head:
         found["id2label"] = {str(index): label for index, label in enumerate(labels)}
         found["label2id"] = {label: index for index, label in enumerate(labels)}
-    for key, entry in {
-        **said.config["keys"],
-        **(said.classifier["keys"] if labels else {}),
-    }.items():
+    for key, entry in {**said.config["keys"], **head.get("keys", {})}.items():
         if "cases" in entry:
             fits = (
                 case

@@ -5,7 +5,7 @@ checkpoint: the model as a sum of tfzoo's parts, its tokenizer, and the recipe o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +69,7 @@ def read(folder: Path) -> dict[str, Any]:
         published = read_config(config)
         spec, state = found_in(folder)
     model, state_dict = read_weights(folder, published)
-    options = {key: one for key, one in model.config.items() if key not in DERIVED}
-    recipe: dict[str, Any] = {"task": task_of(published), "seed": 0, "model": options}
+    recipe: dict[str, Any] = {"task": task_of(published), "seed": 0, "model": options_of(model)}
     tokenizer: dict[str, Any]
     if published.model is Transformer:
         tokenizer = {"languages": list(LANGUAGES), "tokenizer": spec, "states": [state]}
@@ -93,14 +92,21 @@ def read(folder: Path) -> dict[str, Any]:
     if published.bare:
         kept["headless"] = without_head(folder, published)
     weights = {f"model.{key}": one for key, one in state_dict.items()}
-    if published.classes:
+    if published.classes and not published.by_token:
         weights["class_weights"] = torch.ones(len(published.classes))
     return {"state_dict": weights, "tfzoo": {**kept, "batches": 0}}
 
 
-def starting_values(folder: Path, wanted: type) -> dict[str, Any]:
+def options_of(model: Model) -> dict[str, Any]:
+    """Those that a recipe says; no pooling follows from the task."""
+    kept = {key: one for key, one in model.config.items() if key not in DERIVED}
+    return {key: one for key, one in kept.items() if (key, one) != ("pooling", None)}
+
+
+def starting_values(folder: Path, wanted: type, supplied: Collection[str] = ()) -> dict[str, Any]:
     """What a recipe takes from a folder whose weights its training starts with: the options of the
-    model, as far as the class ``wanted`` has them, and the tokenizer.
+    model, as far as the class ``wanted`` has them and its task has not ``supplied`` them, and the
+    tokenizer.
 
     Raises:
         BadRun: as :func:`read`.
@@ -110,10 +116,10 @@ def starting_values(folder: Path, wanted: type) -> dict[str, Any]:
         model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
         name, state = found_in(folder)
     known = inspect.signature(wanted).parameters
-    options = {**options_like(published.architecture, wanted), **model.config}
+    options = {**options_like(published.architecture, wanted), **options_of(model)}
     tokenizer = {"name": name, "folder": str(folder), "sha256": sha256_of(state)}
     return {
-        "model": {key: options[key] for key in known if key in options and key not in DERIVED},
+        "model": {key: options[key] for key in known if key in options and key not in supplied},
         "data": {"tokenizer": tokenizer},
     }
 
@@ -123,5 +129,6 @@ def task_of(published: Published) -> str:
     of another task can start with its weights.
     """
     commands = registry("task").declared("command")
-    found = [task for task, command in commands.items() if command == COMMANDS[published.model]]
+    wanted = "label" if published.by_token else COMMANDS[published.model]
+    found = [task for task, command in commands.items() if command == wanted]
     return found[0] if found else published.model.__name__

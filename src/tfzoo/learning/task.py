@@ -360,7 +360,7 @@ class Task(L.LightningModule):
         """
         from tfzoo.learning.published import starting_values
 
-        return starting_values(folder, cls.Model)
+        return starting_values(folder, cls.Model, cls.model_arguments())
 
     def max_positions(self) -> tuple[int | None, int | None]:
         """The maximum number of source tokens and of target tokens; None: any number."""

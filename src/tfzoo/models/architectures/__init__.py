@@ -8,7 +8,7 @@ A file has
 - ``options``: further options of each class that is built like it;
 - ``transformers`` and ``weights``: a class of Hugging Face's ``transformers``, and which of its
   parameters each parameter of ``model`` is (:mod:`tfzoo.models.architectures.weights`);
-- ``config`` and ``classifier``: what a ``config.json`` of it says
+- ``config``, ``classifier`` and ``token_classifier``: what a ``config.json`` of it says
   (:mod:`tfzoo.models.architectures.config`);
 - ``prefix``, ``copies``, ``saved_as``, ``zero``, ``unused``: what else is in a file of its weights
   (:mod:`tfzoo.models.architectures.tensors`).
@@ -44,12 +44,17 @@ class Architecture:
     transformers: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     classifier: Mapping[str, Any] = field(default_factory=dict)
+    token_classifier: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
     saved_as: Mapping[str, str] = field(default_factory=dict)
     zero: Sequence[str] = ()
     unused: Sequence[str] = ()
     weights: Mapping[str, Any] | None = None
+
+    def classifier_with(self, pooling: Any) -> Mapping[str, Any]:
+        """What classifies texts, or without a pooling their tokens."""
+        return self.token_classifier if pooling is None else self.classifier
 
 
 def names() -> list[str]:

@@ -15,7 +15,8 @@ The section ``config`` of an architecture's file has
 
 A key that is none of these is refused, unless its value is null, false or empty: it could change
 what the model computes. The section ``classifier`` has the ``classes`` that classify texts, and
-``keys`` and ``weights`` that are theirs beside those of the architecture.
+``keys`` and ``weights`` that are theirs beside those of the architecture; ``token_classifier`` has
+those that classify each token.
 """
 
 from __future__ import annotations
@@ -78,6 +79,11 @@ class Published:
     classes: tuple[str, ...] = ()
     bare: str = ""
 
+    @property
+    def by_token(self) -> bool:
+        """Whether it classifies each token, not the text."""
+        return self.model is TransformerClassifier and self.options["pooling"] is None
+
 
 def read_config(config: Mapping[str, Any]) -> Published:
     """The model that the content of a ``config.json`` describes.
@@ -95,16 +101,17 @@ def read_config(config: Mapping[str, Any]) -> Published:
     name = architecture_of(config)
     said = architecture(name)
     written = check_class(name, config)
-    classifies = written in said.classifier.get("classes", [])
+    heads = (said.classifier, said.token_classifier)
+    head = next((one for one in heads if written in one.get("classes", [])), {})
     headless = written if written in bare(name) else ""
-    pooled = classifies or bool(headless and said.classifier)  # BertModel has BERT's pooling
-    model = TransformerClassifier if pooled else MODELS[said.model]
-    table: dict[str, Any] = {**said.config["keys"]}
-    table |= said.classifier.get("keys", {}) if classifies else {}
+    classifies = bool(head or (headless and said.classifier))  # BertModel has BERT's pooling
+    model = TransformerClassifier if classifies else MODELS[said.model]
+    table: dict[str, Any] = {**said.config["keys"], **head.get("keys", {})}
     readers = [READERS[reader] for reader in said.config.get("readers", ())]
     known = [*table, *(key for reader in readers for key in reader.keys)]
     check_keys(config, [*known, *said.config.get("ignored", ())], name)
     options = options_like(name, model)
+    options |= {"pooling": None} if head and head is said.token_classifier else {}
     options |= said.config.get("options", {})
     found = [pair for key in table for pair in said_by(key, table, config, name)]
     for option, value in sorted(found, key=lambda pair: pair[0].startswith(SIDES)):
@@ -114,8 +121,8 @@ def read_config(config: Mapping[str, Any]) -> Published:
             set_option(options, option, value)
     own = inspect.signature(model).parameters
     options = without_sides({key: value for key, value in options.items() if key in own})
-    classes = class_names(config) if classifies else ()
-    options |= {"classes": len(classes) or 2} if pooled else {}
+    classes = class_names(config) if head else ()
+    options |= {"classes": len(classes) or 2} if classifies else {}
     pad = config.get("pad_token_id")
     if type(pad) is int or model is LanguageModel:  # others have 0 where nothing is said
         options["pad"] = pad if type(pad) is int and pad >= 0 else None
@@ -170,8 +177,10 @@ def check_class(name: str, config: Mapping[str, Any]) -> str:
     written = config.get("architectures") or [said.transformers]
     if not (isinstance(written, list) and written and isinstance(written[0], str)):
         raise BadOption(f"architectures must be a list of one class, not {written!r}")
-    known = [*own_classes(name), *said.classifier.get("classes", []), *bare(name)]
-    known = list(dict.fromkeys(known))
+    heads = [
+        one for head in (said.classifier, said.token_classifier) for one in head.get("classes", [])
+    ]
+    known = list(dict.fromkeys([*own_classes(name), *heads, *bare(name)]))
     if written[0] not in known:
         raise BadOption(
             f"its class {written[0]} has another head than tfzoo's models: {listing(known, 9)}"

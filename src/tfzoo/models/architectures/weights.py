@@ -67,12 +67,13 @@ def table_of(name: str, model: nn.Module) -> dict[str, Any]:
     """
     said = architecture(name)
     table = dict(said.weights or {})
-    if "classes" not in getattr(model, "config", {}):
+    config: Mapping[str, Any] = getattr(model, "config", {})
+    if "classes" not in config:
         return table
     layers = {re.sub("^decoder", "encoder", key): value for key, value in table.items()}
     head = {"head", "head.weight", "head.bias", "projection", "output_bias"}
     own = {key: value for key, value in layers.items() if key not in head}
-    return {**own, **said.classifier.get("weights", {})}
+    return {**own, **said.classifier_with(config["pooling"]).get("weights", {})}
 
 
 def line(table: Mapping[str, Any], own: str, name: str) -> tuple[Any, str]:
