@@ -36,6 +36,7 @@ LITTLE = {
     "swap_transformers": ["bert"],
     "sweep_overhead": ["--steps", "5", "--jobs", "1"],
     "beside_marian": ["--dim", "64", "--layers", "1", "--rounds", "2"],
+    "sweep_scale": ["--cells", "20"],
 }
 NEEDS = {
     "ablations": "sweeps that were run",

@@ -52,7 +52,7 @@ def make(
             elif (norm, position, seed) == ("layer", "alibi", seeds[-1]):
                 half(run)
             else:
-                completed(run, EFFECTS.get(norm, 0.0) + EFFECTS[position], seed)
+                completed(run, EFFECTS.get(norm, 0.0) + EFFECTS.get(position, 0.0), seed)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cells.json").write_text(
         json.dumps({"command": "tfzoo sweep norms.yaml --jobs 2", "cells": cells}), "utf-8"

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.sweep.files import AXES, METRIC, sweep_file
+from tfzoo.config import lightning
 from tfzoo.errors import TfzooError
 from tfzoo.sweep.load import load
 
@@ -234,3 +235,36 @@ def test_a_budget_is_the_same_for_all_cells(tmp_path: Path) -> None:
         assert cell.recipes[""]["train_tokens"] == 5000
         assert cell.recipes[""]["trainer"]["max_time"]
     assert plan.budget.seconds == 3600
+
+
+def test_what_cells_share_is_parsed_once_and_belongs_to_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lightning, "PARSED", {})
+    parsed: list[Any] = []
+    real = lightning.Parser.parse_object
+    monkeypatch.setattr(
+        lightning.Parser,
+        "parse_object",
+        lambda self, given, *words, **named: (
+            parsed.append(given) or real(self, given, *words, **named)
+        ),
+    )
+    axes = {"model.norm": ["layer", "rms"], "trainer.gradient_clip_val": [1, 1.0, 2.0]}
+    cells = load(sweep_file(tmp_path, axes=axes)).cells
+    assert len(parsed) == 3, "1 and 1.0 are different texts"
+    own = [cell.recipes[""]["trainer"] for cell in cells]
+    assert [one["gradient_clip_val"] for one in own] == [1, 1.0, 2.0] * 2
+    own[0]["max_steps"] = 99
+    assert own[3]["max_steps"] == 4
+
+
+def test_a_check_that_takes_long_says_how_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = sweep_file(tmp_path, axes={"optim.lr": [0.001 * (1 + cell) for cell in range(12)]})
+    load(file)
+    assert "checking" not in capsys.readouterr().err
+    monkeypatch.setattr("tfzoo.sweep.load.QUIET_SECONDS", 0.0)
+    load(file)
+    assert capsys.readouterr().err.count("checking all 12 cells: about ") == 1

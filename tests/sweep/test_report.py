@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,35 @@ def test_the_page_holds_everything_itself_and_lets_no_other_script_run(folder: P
     assert "unsafe" not in text
     assert "://" not in text
     assert len(text) < 150_000
+
+
+def test_a_page_of_many_cells_shows_the_best_ones_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("tfzoo.sweep.report.page"), "MAX_CELLS", 4)
+    made = make(tmp_path / "many")
+    write([made])
+    text = (made / "report.html").read_text("utf-8")
+    assert "The baseline and the 3 cells with the best val/loss, of 12 cells; all are in" in text
+    curves = re.findall(r"<figcaption>([^<]*)</figcaption><svg", text)
+    cells = gather([made]).verdicts[0].cells
+    means = {" · ".join(one.labels.values()): one.mean for one in cells if one.mean is not None}
+    best = sorted(means, key=lambda title: means[title])[:3]
+    assert set(curves) == {"layer · sinusoidal", *best}
+    grid = text.partition('id="grid"')[2].partition("</section>")[0]
+    assert grid.count("<td class=") == 2 * 12, "the grid has all cells, for both metrics"
+    said = (made / "report.md").read_text("utf-8")
+    assert all(one.sentence in said for one in cells[1:])
+
+
+@pytest.mark.nightly
+def test_the_page_of_1000_cells_is_below_a_megabyte(tmp_path: Path) -> None:
+    norms = ("layer", *(f"norm{number}" for number in range(39)))
+    positions = ("sinusoidal", *(f"position{number}" for number in range(24)))
+    made = make(tmp_path / "large", (1, 2, 3), norms, positions)
+    write([made])
+    assert (made / "report.html").stat().st_size < 1_000_000
+    assert len(read_csv(made / "runs.csv")) == 3000
 
 
 def test_the_text_says_the_same_as_the_page(folder: Path) -> None:

@@ -9,15 +9,22 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from tfzoo.base.registry import create
+from tfzoo.base.terminal import notify
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import task_class
 from tfzoo.config.sources import ConfigSource, find_recipe, load_recipe, parse_arguments, read_yaml
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
 from tfzoo.sweep.own_module import module_settings
 from tfzoo.sweep.plan import Cell, Plan, parse
+
+QUIET_SECONDS = 2.0
+"""How long cells may be checked without a word on how long it will take."""
+TRIAL = 10
+"""Times after which that is known: of the start, and of so many cells less one."""
 
 
 def load(
@@ -42,10 +49,15 @@ def load(
     check_trust(plan)
     recipe = None if plan.module else load_recipe(plan.recipe)
     checked = range(len(plan.cells)) if number is None else [cell_index(plan, number)]
-    cells = list(plan.cells)
+    cells, times = list(plan.cells), [monotonic()]
     for index in checked:
         refused, recipes = resolve_cell(plan, recipe, cells[index])
         cells[index] = replace(cells[index], refused=refused, recipes=recipes)
+        times.append(monotonic())
+        if len(times) == TRIAL:  # the first one imports what all need
+            left = (times[-1] - times[1]) / (TRIAL - 2) * (len(checked) - TRIAL + 1)
+            if left > QUIET_SECONDS:
+                notify(f"checking all {len(checked):,} cells: about {left:.0f} s")
     plan = replace(plan, cells=cells)
     check_prune(plan)
     if not plan.module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,7 +48,7 @@ class Run:
     number: int
     tuned: str = ""
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name in messages: ``norm=rms seed 1``."""
         return f"{self.cell.name} seed {self.seed}" + (

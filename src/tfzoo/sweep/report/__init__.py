@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep import looks
+from tfzoo.sweep.report.equal_time import equal_time
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
 from tfzoo.sweep.results import Results, gather
@@ -27,7 +28,9 @@ def save(results: Results) -> list[Path]:
     top = results.folders[0].path
     write_csv(results.rows, top / FILE)
     paths = [top / FILE]
-    for name, text in (("report.html", page(results)), ("report.md", markdown(results))):
+    timed = equal_time(results)
+    texts = {"report.html": page(results, timed), "report.md": markdown(results, timed)}
+    for name, text in texts.items():
         replace_text(top / name, text)
         paths.append(top / name)
     if len(results.folders) == 1 and any(

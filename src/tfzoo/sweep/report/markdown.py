@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tfzoo.sweep.judge import Judged, Verdicts
 from tfzoo.sweep.report import cells, dependences, facts, repeated
-from tfzoo.sweep.report.equal_time import HEADS, equal_time
+from tfzoo.sweep.report.equal_time import HEADS, EqualTime
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.results import Results
@@ -16,7 +16,7 @@ NUMERIC = [False, False, True, True, True, False]
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
-def markdown(results: Results) -> str:
+def markdown(results: Results, timed: EqualTime) -> str:
     """The report. Text from files is escaped and cannot create links or markup."""
     lines = [f"# {escape(results.name)}", ""]
     if claim := results.file.get("claim"):
@@ -34,7 +34,7 @@ def markdown(results: Results) -> str:
         lines += [f"- {escape(one.sentence + ('; '.join(['', *one.notes])))}" for one in compared]
         lines += [f"- Note: {escape(note)}" for note in results.translations.notes] + [""]
     lines += ["## The grid", "", *grid(results)]
-    lines += after_equal_time(results)
+    lines += after_equal_time(timed)
     lines += ["## All cells", ""]
     heads = cells.columns(results)
     rows = [[entry.whole for entry in cells.entries(results, cell)] for cell in results.cells]
@@ -102,9 +102,8 @@ def interactions(results: Results) -> Iterator[str]:
             yield ""
 
 
-def after_equal_time(results: Results) -> Iterator[str]:
+def after_equal_time(found: EqualTime) -> Iterator[str]:
     """Quality after equal time."""
-    found = equal_time(results)
     yield from ("## After equal time", "", escape(found.caption), "")
     if found.lines:
         yield from (*table(HEADS, found.lines, [False, True, True, True]), "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +14,40 @@ from tfzoo.sweep.judge import Verdicts
 from tfzoo.sweep.paired import ALPHA
 from tfzoo.sweep.report import cells, dependences, facts, repeated
 from tfzoo.sweep.report.curves import curves
-from tfzoo.sweep.report.equal_time import HEADS, equal_time
+from tfzoo.sweep.report.equal_time import HEADS, EqualTime
 from tfzoo.sweep.report.forest import forest
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.report.svg import mark, tag
 from tfzoo.sweep.report.tradeoff import tradeoffs
-from tfzoo.sweep.results import Results
+from tfzoo.sweep.results import CellResult, Results
 
 TEMPLATE = Path(__file__).parent / "page.html"
+MAX_CELLS = 100
+"""Cells that the page shows one by one. A page of 1,000 would have 4 MB, and nobody could read its
+plots.
+"""
 
 
-def page(results: Results) -> str:
+def page(results: Results, timed: EqualTime) -> str:
     """The page. Text from files is escaped; no script but the page's own can run."""
+    best = best_cells(results)
+    titles = {cell.title for cell in best.cells}
     return render(
         TEMPLATE,
         sign=sign,
         results=results,
         facts=facts.facts(results),
         legend=facts.legend(results),
-        answers=[answer(results, one) for one in results.verdicts],
+        cut=cut(results),
+        answers=[answer(best, one) for one in best.verdicts],
         quote=quote(results),
         dependences=[
             (metric, one.sentence, dependences.heads(results, one), list(dependences.lines(one)))
             for metric, pairs in results.dependences.items()
             for one in pairs
         ],
-        equal_time=equal_time(results),
+        equal_time=replace(timed, lines=[one for one in timed.lines if one[0] in titles]),
         time_heads=HEADS,
         repeats=[
             (repeated.summary(one), list(repeated.rows(one, results.title)))
@@ -46,13 +55,46 @@ def page(results: Results) -> str:
         ],
         repeat_heads=list(repeated.HEADS),
         grids=list(grids(results)),
-        curves=curves(results),
-        tradeoffs=tradeoffs(results),
+        curves=curves(best),
+        tradeoffs=tradeoffs(best),
         columns=cells.columns(results),
-        lines=[cells.entries(results, cell) for cell in results.cells],
+        lines=[cells.entries(best, cell) for cell in best.cells],
         pruned=facts.pruned(results),
         troubles=facts.troubles(results),
         made_with=facts.made_with(results),
+    )
+
+
+def best_cells(results: Results) -> Results:
+    """The results with their verdicts, of the baseline and the best cells by the sweep's own metric
+    alone if there are more than :data:`MAX_CELLS`.
+    """
+    if len(results.cells) <= MAX_CELLS:
+        return results
+    sign = 1 if results.verdicts[0].mode == "min" else -1
+
+    def rank(cell: CellResult) -> tuple[bool, float]:
+        judged = cell.judged[0]
+        mean = inf if judged is None or judged.mean is None else sign * judged.mean
+        return cell.labels != results.baseline, mean
+
+    names = {cell.name for cell in sorted(results.cells, key=rank)[:MAX_CELLS]}
+    kept = [cell for cell in results.cells if cell.name in names]
+    labels = {tuple(cell.labels.items()) for cell in kept}
+    verdicts = [
+        replace(one, cells=[own for own in one.cells if tuple(own.labels.items()) in labels])
+        for one in results.verdicts
+    ]
+    return replace(results, cells=kept, verdicts=verdicts)
+
+
+def cut(results: Results) -> str:
+    """What the page leaves out; ``""`` if it shows all cells."""
+    if len(results.cells) <= MAX_CELLS:
+        return ""
+    return (
+        f"The baseline and the {MAX_CELLS - 1} cells with the best {results.verdicts[0].metric}, "
+        f"of {len(results.cells):,} cells"
     )
 
 
