@@ -155,3 +155,15 @@ def test_without_slurm_it_says_where_to_start(
 def test_without_its_library_an_engine_says_how_to_install_it() -> None:
     with pytest.raises(BadOption, match=r"pip install 'tfzoo\[slurm\]'"):
         job.load_library("slurm", "no_such_module")
+
+
+@pytest.mark.nightly
+def test_fifty_jobs_at_a_time(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"norm{number}" for number in range(60)]
+    sweep = Sweep(tmp_path, names, 1.0, monkeypatch)
+    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 50, sweep.update) == 0
+    assert sweep.statuses() == ["completed"] * 60
+    assert sorted(sweep.did("begin")) == sorted(sweep.did("end")) == sorted(names), "each once"
+    assert "--array=0-59%50" in (cluster / "41.sh").read_text()

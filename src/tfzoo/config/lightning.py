@@ -85,16 +85,16 @@ def parse(
             origin = origins.of(f"trainer.{key}")
             trainer[key] = [check_class(one, key, origin) for one in as_list(trainer[key])]
     allow_imports([value for _, value in leaves(given)] if trust else ())
-    parser, key = lightning_parser(), (repr(given), trust)
-    if key not in PARSED:
+    parser, texts = lightning_parser(), (repr(given), trust)
+    if texts not in PARSED:
         try:
             values = parser.parse_object(given)
         except BadRecipe as error:
             raise BadRecipe(explain_error(parser, given, origins, str(error))) from None
         if len(PARSED) == MAX_PARSED:
             PARSED.clear()
-        PARSED[key] = values, plain_values(parser, values)
-    found, recipe = deepcopy(PARSED[key])
+        PARSED[texts] = values, plain_values(parser, values)
+    found, recipe = deepcopy(PARSED[texts])
     if "mode" in given["checkpoint"]:  # without one it is max here, and min for Lightning
         recipe["checkpoint"]["mode"] = found["checkpoint"]["mode"]
     # `typing` caches `int | float` and `float | int` as one type, so jsonargparse may convert 1 to
