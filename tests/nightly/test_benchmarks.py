@@ -47,7 +47,6 @@ NEEDS = {
     "dependencies": "an environment with nothing else in it",
     "house": "the source alone, which it draws",
     "structure": "the source alone: it measures no time",
-    "trained": "a sweep that was run",
     "yarn": "a sweep that was run",
 }
 """What the others need that is not here."""

@@ -19,7 +19,9 @@ from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
 
 NAMES = sources.packaged_sweeps()
-SHORT = [name.partition("/")[2] for name in NAMES]
+TRAINED = "ablations/swapped"
+"""It begins with trained runs, and has tests of its own (test_swapped.py)."""
+SHORT = [name.partition("/")[2] for name in NAMES if name != TRAINED]
 
 
 @cache
@@ -48,8 +50,8 @@ def test_these_are_packaged() -> None:
     wanted = (
         "additive_start additive_start_tuned batch_norm depth embedding_scale embedding_start "
         "extrapolation extrapolation_decoder feedforward heads hops mixer modern modern_wide norm "
-        "position projections query_key recall residual scale similarity temperature trained_scale "
-        "weighting"
+        "position projections query_key recall residual scale similarity swapped temperature "
+        "trained_scale weighting"
     )
     assert [f"ablations/{name}" for name in wanted.split()] == NAMES
 

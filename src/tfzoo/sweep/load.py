@@ -17,7 +17,9 @@ from tfzoo.base.terminal import notify
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import task_class
 from tfzoo.config.sources import ConfigSource, find_recipe, load_recipe, parse_arguments, read_yaml
+from tfzoo.config.start import FROM, SEED
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
+from tfzoo.runs.folder import SCHEME
 from tfzoo.sweep.own_module import module_settings
 from tfzoo.sweep.plan import Cell, Plan, parse
 
@@ -48,6 +50,8 @@ def load(
     plan = replace(parse(file, {**tree, "seeds": [*seeds]} if seeds else tree), trust=trust)
     check_trust(plan)
     recipe = None if plan.module else load_recipe(plan.recipe)
+    if recipe and number is None:
+        check_starts(plan, recipe)
     checked = range(len(plan.cells)) if number is None else [cell_index(plan, number)]
     cells, times = list(plan.cells), [monotonic()]
     for index in checked:
@@ -78,6 +82,25 @@ def check_trust(plan: Plan) -> None:
         )
     if plan.trust and not plan.module:
         raise BadRecipe(f"{plan.file}: --trust is for the sweep of a module: remove it")
+
+
+def check_starts(plan: Plan, recipe: Sequence[ConfigSource]) -> None:
+    """Check that the runs are there with which the seeds begin, each with one of its own.
+
+    Raises:
+        BadRecipe: some are not; the message has the command that trains them.
+    """
+    seeds = [*plan.seeds, *([plan.tune.seed] if plan.tune else [])]
+    own = next((one.values[FROM] for one in reversed(recipe) if FROM in one.values), None)
+    for start in {str(plan.settings_of(cell).get(FROM, own)): None for cell in plan.cells}:
+        paths = {seed: Path(start.replace(SEED, str(seed))).expanduser() for seed in seeds}
+        missing = [str(seed) for seed, path in paths.items() if not path.exists()]
+        if SEED in start and not start.startswith(SCHEME) and missing:
+            raise BadRecipe(
+                f"{plan.file}: no run at {paths[int(missing[0])]}, with which it begins. To train "
+                f"what is missing, with the sweep's recipe: for seed in {' '.join(missing)}; do "
+                f"tfzoo fit {plan.recipe} --seed $seed --run {start.replace(SEED, '$seed')}; done"
+            )
 
 
 def cell_index(plan: Plan, number: int) -> int:
@@ -115,6 +138,7 @@ def resolve_recipe(
 ) -> dict[str, Any]:
     """The configuration, without the seed, with which ``tfzoo fit`` will train a cell."""
     _, *options = plan.fit_arguments(cell, tuned)
+    options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
         return resolve(recipe, parse_arguments(options)).recipe
     except Clash:

@@ -94,6 +94,20 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     return dict(found)
 
 
+def validated(results: Results) -> tuple[str, dict[tuple[str, int], Curve]]:
+    """The metric of :func:`choose`, and the curve of each completed run that logged it, by cell and
+    seed.
+    """
+    top, judged = results.folders[0].path, results.verdicts[0]
+    runs = {
+        (row["cell"], row["seed"]): read_curves(top / row["run_folder"])
+        for row in results.rows
+        if row["status"] == "completed" and row["run_folder"]
+    }
+    metric = choose(judged.metric, list(runs.values()))
+    return metric, {run: found[metric] for run, found in runs.items() if metric in found}
+
+
 def choose(metric: str, runs: Sequence[Mapping[str, Curve]]) -> str:
     """The first of these that was logged more than once: the judged metric, the same metric on the
     validation split, the validation loss; else the training loss.

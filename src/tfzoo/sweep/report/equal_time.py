@@ -11,7 +11,7 @@ import numpy as np
 from tfzoo.sweep.judge import judge
 from tfzoo.sweep.paired import Mode
 from tfzoo.sweep.repeats import of
-from tfzoo.sweep.report.curves import Curve, choose, read_curves
+from tfzoo.sweep.report.curves import Curve, validated
 from tfzoo.sweep.report.heat import difference
 from tfzoo.sweep.report.numbers import format_duration
 from tfzoo.sweep.results import CellResult, Results
@@ -34,14 +34,9 @@ def equal_time(results: Results) -> EqualTime:
     The time of a step is that of the cell's median run, without validation. Between two validations
     a curve is a straight line.
     """
-    top, judged = results.folders[0].path, results.verdicts[0]
-    runs = {
-        (row["cell"], row["seed"]): read_curves(top / row["run_folder"])
-        for row in results.rows
-        if row["status"] == "completed" and row["run_folder"]
-    }
-    metric = choose(judged.metric, list(runs.values()))
-    curves = {run: found[metric] for run, found in runs.items() if len(found.get(metric, ())) > 1}
+    judged = results.verdicts[0]
+    metric, logged = validated(results)
+    curves = {run: curve for run, curve in logged.items() if len(curve) > 1}
     pace = {cell.name: found for cell in results.cells if (found := seconds_per_step(cell))}
     timed = {run: curve for run, curve in curves.items() if run[0] in pace}
     if metric == "train/loss" or not timed:

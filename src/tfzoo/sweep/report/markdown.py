@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfzoo.sweep.judge import Judged, Verdicts
-from tfzoo.sweep.report import cells, dependences, facts, repeated
+from tfzoo.sweep.report import cells, dependences, facts, repeated, swapped
 from tfzoo.sweep.report.equal_time import HEADS, EqualTime
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.quote import quote
@@ -34,6 +34,7 @@ def markdown(results: Results, timed: EqualTime) -> str:
         lines += [f"- {escape(one.sentence + ('; '.join(['', *one.notes])))}" for one in compared]
         lines += [f"- Note: {escape(note)}" for note in results.translations.notes] + [""]
     lines += ["## The grid", "", *grid(results)]
+    lines += of_a_trained_model(results)
     lines += after_equal_time(timed)
     lines += ["## All cells", ""]
     heads = cells.columns(results)
@@ -100,6 +101,14 @@ def interactions(results: Results) -> Iterator[str]:
             yield from (f"{escape(f'{metric}: {one.sentence}')}.", "")
             yield from table(dependences.heads(results, one), dependences.lines(one), NUMERIC)
             yield ""
+
+
+def of_a_trained_model(results: Results) -> Iterator[str]:
+    """What swaps in a trained model cost at once."""
+    caption, lines = swapped.swapped(results)
+    if lines:
+        yield from ("## What a swap costs at once", "", escape(caption), "")
+        yield from (*table(swapped.HEADS, lines, [False, True, True]), "")
 
 
 def after_equal_time(found: EqualTime) -> Iterator[str]:

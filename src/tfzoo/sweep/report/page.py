@@ -12,7 +12,7 @@ from markupsafe import Markup
 from tfzoo.plots.pages.render import render
 from tfzoo.sweep.judge import Verdicts
 from tfzoo.sweep.paired import ALPHA
-from tfzoo.sweep.report import cells, dependences, facts, repeated
+from tfzoo.sweep.report import cells, dependences, facts, repeated, swapped
 from tfzoo.sweep.report.curves import curves
 from tfzoo.sweep.report.equal_time import HEADS, EqualTime
 from tfzoo.sweep.report.forest import forest
@@ -47,6 +47,8 @@ def page(results: Results, timed: EqualTime) -> str:
             for metric, pairs in results.dependences.items()
             for one in pairs
         ],
+        swapped=swapped.swapped(results),
+        swapped_heads=swapped.HEADS,
         equal_time=replace(timed, lines=[one for one in timed.lines if one[0] in titles]),
         time_heads=HEADS,
         repeats=[

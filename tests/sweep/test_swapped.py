@@ -1,0 +1,115 @@
+"""Sweeps over a trained model: the runs they begin with, and what their report says of swaps."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.sweep.files import sweep_file
+from tests.sweep.made import make
+from tfzoo.commands.main import main
+from tfzoo.config.sources import find_recipe
+from tfzoo.errors import BadRecipe
+from tfzoo.sweep.load import load
+from tfzoo.sweep.report.equal_time import equal_time
+from tfzoo.sweep.report.markdown import markdown
+from tfzoo.sweep.report.page import page
+from tfzoo.sweep.report.swapped import swapped
+from tfzoo.sweep.results import gather
+
+SEEDS = (1, 2, 3)
+TITLE = "What a swap costs at once"
+
+
+def folder(place: Path, curves: dict[str, dict[int, float]], **metric: Any) -> Path:
+    """A sweep over norms, with the curve of each; seed 3 has one that is 10 above."""
+    made = make(place / "norms", SEEDS, tuple(curves), ("sinusoidal",))
+    file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
+    file["metric"] |= metric
+    (made / "sweep.yaml").write_text(yaml.safe_dump(file, sort_keys=False), "utf-8")
+    for norm, curve in curves.items():
+        for seed in SEEDS:
+            rows = [f"{step},{loss + 10 * (seed == 3)}" for step, loss in curve.items()]
+            text = "\n".join(["step,val/loss", *rows, ""])
+            (made / f"norm={norm},position=sinusoidal/seed-{seed}/metrics.csv").write_text(text)
+    return made
+
+
+CURVES = {"layer": {0: 2.0, 10: 1.9, 20: 1.9}, "rms": {0: 4.0, 10: 2.1, 20: 2.0}}
+
+
+def test_a_swap_is_made_good_when_it_is_as_good_as_its_own_seed_was(tmp_path: Path) -> None:
+    caption, lines = swapped(gather([folder(tmp_path, CURVES)]))
+    assert "margin" not in caption
+    assert "worse" not in caption
+    assert lines == [
+        ["layer \N{MIDDLE DOT} sinusoidal", "5.333", "0, 0, 0"],
+        ["rms \N{MIDDLE DOT} sinusoidal", "7.333", "20, 20, 20"],
+    ]
+
+
+@pytest.mark.parametrize(("margin", "good"), [("2 %", "20, 20, 10"), (0.2, "10, 10, 10")])
+def test_within_the_margin_is_as_good(margin: object, good: str, tmp_path: Path) -> None:
+    """2 % are 0.04 of a loss of 2, and 0.24 of one of 12."""
+    caption, lines = swapped(gather([folder(tmp_path, CURVES, margin=margin)]))
+    assert "worse by at most" in caption
+    assert lines[1][2] == good
+
+
+def test_what_is_never_made_good_is_not(tmp_path: Path) -> None:
+    worse = {**CURVES, "rms": {0: 4.0, 10: 3.0}}
+    assert swapped(gather([folder(tmp_path, worse)]))[1][1][2] == "not, not, not"
+
+
+def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_path: Path) -> None:
+    trained = gather([folder(tmp_path / "trained", CURVES)])
+    anew = {norm: {10: 2.0, 20: 1.5} for norm in CURVES}
+    new = gather([folder(tmp_path / "new", anew)])
+    for text in (markdown, page):
+        said = text(trained, equal_time(trained))
+        assert TITLE in said
+        assert "20, 20, 20" in said
+        assert TITLE not in text(new, equal_time(new))
+
+
+def test_runs_that_a_sweep_begins_with_are_asked_for_with_the_command_that_trains_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/first/2").mkdir(parents=True)
+    file = sweep_file(tmp_path, seeds=[1, 2, 3], overrides={"from": "runs/first/{seed}"})
+    with pytest.raises(BadRecipe) as caught:
+        load(file)
+    said = str(caught.value)
+    assert "no run at runs/first/1, with which it begins" in said
+    assert said.endswith(
+        "for seed in 1 3; do tfzoo fit translation/numbers --seed $seed --run runs/first/$seed; "
+        "done"
+    )
+    assert "\n" not in said
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("no_pictures")
+def test_the_packaged_sweep_begins_with_what_its_head_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = [f"--data.dataset.{split}=40" for split in ("train", "val", "test")]
+    command = ["fit", "language_modeling/agreement", "--seed", "1", "--run", "runs/agreement/1"]
+    assert main([*command, *small, "--trainer.max_steps=1", "--trainer.accelerator=cpu"]) == 0
+    for seed in (2, 3, 4, 5):
+        shutil.copytree("runs/agreement/1", f"runs/agreement/{seed}")
+    plan = load("ablations/swapped")
+    assert not [cell.refused for cell in plan.cells if cell.refused]
+    assert plan.baseline == {"swap": "nothing"}
+    head = find_recipe("ablations/swapped").read_text("utf-8").partition("\n\nrecipe:")[0]
+    assert "tfzoo fit language_modeling/agreement --seed $seed --run runs/agreement/$seed" in head
+    assert "tfzoo sweep ablations/swapped --jobs 2" in head
+    assert f"\n# {len(plan.cells) * len(plan.seeds)} runs, " in head
+    shutil.rmtree("runs/agreement/1")
+    assert load("ablations/swapped", seeds=[2, 3]).seeds == [2, 3], "none begins with 1"
