@@ -74,6 +74,8 @@ def rules_of_style(kind: str) -> list[Contract]:
 
 
 def _loaded(table: Mapping[str, list[Contract]], kind: str) -> list[Contract]:
-    for module in MODULES:
-        import_module(f"tfzoo.testing.{module}")
-    return table.get(kind, [])
+    """In the order of the modules, whichever of them somebody imported first."""
+    names = [f"tfzoo.testing.{module}" for module in MODULES]
+    for name in names:
+        import_module(name)
+    return sorted(table.get(kind, []), key=lambda one: names.index(one.__module__))
