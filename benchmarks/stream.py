@@ -1,6 +1,6 @@
 """Training on a stream of sentence pairs: memory, disk, how long steps wait for data, and resume.
 
-    python benchmarks/stream.py --write     # 10,000,000 pairs; about 8 minutes; writes stream.md
+    python benchmarks/stream.py --write     # 10,000,000 pairs; writes stream.md
 
 A server of this machine generates the pairs when a file is asked for, and stores none. It breaks
 one answer in fifty off. A worker process is killed on the way, and the training itself, which then
