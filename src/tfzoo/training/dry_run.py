@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 from tfzoo.base.terminal import notify, print_error, print_table
 from tfzoo.config.resolve import Config
+from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption
 from tfzoo.runs.folder import peak_memory
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
@@ -105,7 +106,7 @@ def dry_run(config: Config, command: list[str]) -> int:
     """Prepare the data, train a few steps, and print what the whole training will take. Nothing is
     written except to the cache. Returns the exit code.
     """
-    if config.data.stream is not None:
+    if isinstance(config.data, TextData) and config.data.stream is not None:
         raise BadOption(
             "--dry-run: the batches of a stream (data.stream) are known when it is read; train a "
             "few steps instead, with --trainer.max_steps"
