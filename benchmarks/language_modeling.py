@@ -9,8 +9,9 @@ The plain loop has the same first weights, AdamW, clipping and schedule; its los
 ``F.cross_entropy`` of all logits, and it scores one document at a time. Packed and padded rows hold
 the same tokens a batch at most.
 
-Measured on one thread of a busy AMD EPYC, 7 rounds: packed rows 0.4957 bits per byte in both, tfzoo
-at 1.06 of the plain loop's speed (0.90 to 1.23); padded rows 0.4977 in both, 0.99 (0.69 to 1.10).
+Measured on one thread of an AMD EPYC that did nothing else, 7 rounds: packed rows 0.4957 bits per
+byte in both, tfzoo at 1.01 of the plain loop's speed (0.95 to 1.11); padded rows 0.4977 in both,
+0.98 (0.93 to 1.04); tfzoo's packed rows at 0.93 of the speed of its padded ones (0.85 to 1.00).
 """
 
 from __future__ import annotations
