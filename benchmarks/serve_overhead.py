@@ -51,9 +51,10 @@ def plain(path: str) -> None:
     import uvicorn
     from fastapi import FastAPI
 
-    from tfzoo.commands.text_lines import task_of
+    from tfzoo.commands.text_lines import load_task
+    from tfzoo.runs.run import Run
 
-    task, lock, app = task_of(Path(path), "cpu").eval(), threading.Lock(), FastAPI()
+    task, lock, app = load_task(Run(path), "cpu").eval(), threading.Lock(), FastAPI()
 
     @app.post("/translate")
     def translate(asked: Texts) -> dict[str, object]:

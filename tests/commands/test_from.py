@@ -8,6 +8,8 @@ import pytest
 
 import tfzoo
 from tfzoo.commands.main import main
+from tfzoo.runs import checkpoints
+from tfzoo.runs.checkpoints import read
 
 RECIPE = """\
 task: classification
@@ -60,6 +62,14 @@ def test_a_tokenizer_that_is_named_by_hand_is_made_anew(
     assert main(["fit", "second.yaml", "--from", "one", "--run", "two", *named]) == 0
     assert "another one" in capsys.readouterr().out
     assert state("two") != state("one")
+
+
+@pytest.mark.usefixtures("first")
+def test_the_run_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: list[Path] = []
+    monkeypatch.setattr(checkpoints, "read", lambda path: paths.append(path) or read(path))
+    assert main(["fit", "second.yaml", "--from", "one", "--run", "two"]) == 0
+    assert paths == [Path("one/checkpoints/best.ckpt")]
 
 
 @pytest.mark.usefixtures("first")

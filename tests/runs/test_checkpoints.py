@@ -14,7 +14,8 @@ import torch
 
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
-from tfzoo.runs.checkpoints import folder_of, newest, read, resolve
+from tfzoo.runs.checkpoints import newest, read, resolve
+from tfzoo.runs.run import Run
 
 
 def content(**changes: Any) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def refused(path: Path, *says: str) -> None:
 
 
 def test_a_whole_checkpoint_is_read(checkpoint: Path) -> None:
-    assert read(checkpoint, task="translation")["tfzoo"]["batches"] == 3
+    assert read(checkpoint)["tfzoo"]["batches"] == 3
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
@@ -129,7 +130,7 @@ def test_one_that_is_not_for_this_is_told_apart(
 ) -> None:
     torch.save(content(**changes), checkpoint)
     with pytest.raises(BadRun, match=says):
-        read(checkpoint, task="translation")
+        Run(checkpoint).check_task("translation")
 
 
 def test_one_of_somebody_else_is_told_apart(checkpoint: Path) -> None:
@@ -144,7 +145,6 @@ def test_a_folder_means_its_best_checkpoint_or_its_last(checkpoint: Path) -> Non
     last = checkpoint.with_name("last.ckpt")
     torch.save(content(), last)
     assert resolve(run) == checkpoint
-    assert resolve(run, prefer="last") == last
     checkpoint.unlink()
     assert resolve(run) == last
 
@@ -246,9 +246,9 @@ def test_a_run_without_checkpoints_has_none_to_go_on_from(tmp_path: Path) -> Non
 
 
 def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint: Path) -> None:
-    assert folder_of(checkpoint) is None
+    assert Run(checkpoint).folder is None
     (checkpoint.parents[1] / "config.yaml").write_text("", "utf-8")
-    assert folder_of(checkpoint) == checkpoint.parents[1]
+    assert Run(checkpoint).folder == checkpoint.parents[1]
 
 
 def test_a_run_that_is_not_there_is_told_its_neighbours(checkpoint: Path) -> None:

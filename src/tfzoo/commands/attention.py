@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from tfzoo.base.terminal import notice_if_replaced, notify, print_result
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.commands.text_lines import open_output, task_of
+from tfzoo.commands.text_lines import load_task, open_output
 from tfzoo.data.lines import decoded
 from tfzoo.errors import BadData, BadOption, TfzooError
-from tfzoo.runs import checkpoints
+from tfzoo.runs.run import Run
 
 if TYPE_CHECKING:
     from tfzoo.plots.pages.attention import AttentionMaps
@@ -39,12 +39,12 @@ def run(args: list[str]) -> int:
     suffix = parse_suffix(given.output)
     layers = parse_layers(given.layers)
     names = [given.run, *([given.compare] if given.compare else [])]
-    paths = [checkpoints.resolve(name) for name in names]
+    first, *others = [Run(name) for name in names]
     text = (given.text if given.text is not None else read_text()).strip()
     if not text:
         raise BadData('the text is empty: tfzoo attention RUN "a sentence"')
-    tasks = [task_of(paths[0], given.device)]
-    tasks += [task_of(path, given.device, tasks[0].entry.name) for path in paths[1:]]
+    tasks = [load_task(first, given.device)]
+    tasks += [load_task(other, given.device, tasks[0].entry.name) for other in others]
     runs = [maps_of(task, text, name) for task, name in zip(tasks, names, strict=True)]
     write(chosen(runs, layers), suffix, given.output)
     return 0

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.base.terminal import notify, print_result, relative_path
+from tfzoo.base.terminal import notify, print_result, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError, UnknownName
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task
+    from tfzoo.runs.run import Run
 
 EPILOG = """\
   --to ckpt         a file with weights, recipe and tokenizer but without the state of the
@@ -53,7 +54,8 @@ def run(args: list[str]) -> int:
     given = parser.parse(args)
     if given is None:
         return 0
-    from tfzoo.runs import checkpoints, files
+    from tfzoo.runs import files
+    from tfzoo.runs.run import Run
 
     if given.to not in OUTPUTS:
         raise UnknownName("format", given.to, OUTPUTS, "tfzoo export --help")
@@ -62,25 +64,26 @@ def run(args: list[str]) -> int:
             f"--output {given.output}: a safetensors file holds weights alone, an export also "
             f"recipe and tokenizer; write a folder: --to safetensors --output {given.output[:-12]}"
         )
-    path = checkpoints.resolve(given.run)
-    output = output_path(given, path, checkpoints.folder_of(path))
+    trained = Run(given.run)
+    output = output_path(given, trained)
     files.check_output(output, given.overwrite)
-    notify(f"checkpoint: {relative_path(path)}")
+    notify(f"checkpoint: {relative_path(trained.path)}")
     if given.to == "ckpt":
-        write(checkpoints.read(path), output)
+        write(trained.content, output)
     else:
         place = output if files.is_free(output) else files.temporary_name(output.resolve())
-        write_folder(load(path, keep_adapter=given.to == "peft"), place, given.to)
+        task = trained.load(keep_adapter=given.to == "peft")
+        silence_lightning()
+        write_folder(task, place, given.to)
         if place != output:
             files.replace_folder(place, output)
     print_result(str(relative_path(output)))
     return 0
 
 
-def output_path(given: Any, path: Path, folder: Path | None) -> Path:
-    """Where to write: ``--output``, or a place in the ``folder`` of the run of the checkpoint
-    ``path``.
-    """
+def output_path(given: Any, trained: Run) -> Path:
+    """Where to write: ``--output``, or a place in the run's folder."""
+    path, folder = trained.path, trained.folder
     if given.output is None and folder is None:
         raise TfzooError(f"{path} lies in no run's folder; say where to write: --output PATH")
     output = Path(given.output) if given.output else (folder or Path()) / OUTPUTS[given.to]
@@ -92,19 +95,6 @@ def output_path(given: Any, path: Path, folder: Path | None) -> Path:
             "write elsewhere: --output PATH"
         )
     return output
-
-
-def load(path: Path, keep_adapter: bool) -> Task:
-    """The task of a checkpoint, on the CPU, with its adapter merged or beside it."""
-    from tfzoo.base.terminal import silence_lightning
-    from tfzoo.config.sections import task_class
-    from tfzoo.runs import checkpoints
-
-    checkpoint = checkpoints.read(path)
-    cls = task_class(checkpoint["tfzoo"]["task"])
-    task: Task = cls.from_checkpoint(checkpoint, None, True) if keep_adapter else cls.load(path)
-    silence_lightning()
-    return task
 
 
 def write_folder(task: Task, output: Path, to: str) -> None:

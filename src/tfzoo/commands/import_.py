@@ -28,21 +28,20 @@ def run(args: list[str]) -> int:
     given = parser.parse(args)
     if given is None:
         return 0
-    from tfzoo.config.sections import task_class
-    from tfzoo.runs import checkpoints, files, pretrained
+    from tfzoo.runs import files
     from tfzoo.runs.folder import RUNS
+    from tfzoo.runs.run import Run
 
     name = Path(given.source.partition("@")[0]).name
     output = Path(given.run) if given.run else RUNS / name
     files.check_new(output)
-    source = checkpoints.resolve(given.source)
-    if not pretrained.is_published(source):
+    source = Run(given.source)
+    if not source.is_published:
         raise BadRun(
             f"{given.source} has no config.json of transformers with a model_type: a run of tfzoo "
             "needs no import"
         )
-    checkpoint = checkpoints.read(source)
-    task = task_class(checkpoint["tfzoo"]["task"]).from_checkpoint(checkpoint)
+    task = source.load()
     task.save_pretrained(output)
     notify(f"use it: tfzoo {task.command} {relative_path(output)}")
     print_result(str(relative_path(output)))

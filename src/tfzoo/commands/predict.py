@@ -10,7 +10,6 @@ from typing import Any
 from tfzoo.base.terminal import notify, relative_path, tsv_cell
 from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.exporting.engine import set_engine
-from tfzoo.runs import checkpoints
 from tfzoo.runs.files import replacing
 from tfzoo.training.device import find_device
 from tfzoo.training.evaluation import open_run
@@ -37,11 +36,10 @@ def run(args: list[str]) -> int:
     form = trained.options.get("format") or "tsv"
     if form not in FORMATS:
         raise UnknownName("format", form, FORMATS)
-    folder = checkpoints.folder_of(trained.path)
+    path, folder = trained.run.path, trained.run.folder
     if folder is None:
         raise TfzooError(
-            f"{trained.path} lies in no run's folder; use "
-            f"tfzoo {trained.task.command} {trained.path} FILE"
+            f"{path} lies in no run's folder; use tfzoo {trained.task.command} {path} FILE"
         )
     trained.task.to(find_device(trained.options.get("device")))
     set_engine(trained.task, trained.options.get("engine") or "torch")

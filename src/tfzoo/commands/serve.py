@@ -96,7 +96,7 @@ def serve_run(run: str, host: str, port: int, load_run: Callable[[], Any], limit
 
 def load(run: str, device: str | None, engine: str) -> Any:
     """Load the task of a run, in the process of the model: the server needs none of its modules."""
-    from tfzoo.commands.text_lines import task_of
-    from tfzoo.runs import checkpoints
+    from tfzoo.commands.text_lines import load_task
+    from tfzoo.runs.run import Run
 
-    return task_of(checkpoints.resolve(run), device, engine=engine)
+    return load_task(Run(run), device, engine=engine)

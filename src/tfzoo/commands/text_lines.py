@@ -19,7 +19,8 @@ from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.lines import decoded, read_lines
 from tfzoo.errors import BadData, TfzooError
-from tfzoo.runs import checkpoints, files
+from tfzoo.runs import files
+from tfzoo.runs.run import Run
 from tfzoo.training.device import find_device
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ CHUNK = 20_000
 def run(name: str, args: list[str]) -> int:
     """Run the command of the task ``name``."""
     task_class: Any = registry("task").entry(name).cls
-    parser = line_parser(task_class)
-    given = parser.parse(args)
+    given = line_parser(task_class).parse(args)
     if given is None:
         return 0
     task_class.check_arguments(given)
-    task = load_task(given, name, task_class.command)
+    trained = open_run(given, task_class.command)
+    task = load_task(trained, given.device, name, getattr(given, "engine", "torch"))
     truncated = Truncated()
     header, function = task.line_function(given, truncated.add)
     process_lines(given, function, header)
@@ -72,11 +73,11 @@ def line_parser(task: type[Task]) -> CommandParser:
     return parser
 
 
-def load_task(given: Any, name: str, command: str) -> Any:
-    """Load the task of RUN on the device. The arguments are checked first."""
+def open_run(given: Any, command: str) -> Run:
+    """The run, when the arguments have been checked, so that none is wrong after it was read."""
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
-    path = checkpoints.resolve(given.run)
+    trained = Run(given.run)
     if given.file and not Path(given.file).is_file():
         piped = f"{shlex.join(['echo', given.file])} | tfzoo {command} {given.run}"
         hint = "" if Path(given.file).suffix else f". A text is piped in: {piped}"
@@ -92,22 +93,25 @@ def load_task(given: Any, name: str, command: str) -> Any:
         raise TfzooError(f"--output {given.output} is the file that is read; write to another")
     if given.output:
         files.check_output(Path(given.output), given.overwrite)
-    return task_of(path, given.device, name, getattr(given, "engine", "torch"))
+    return trained
 
 
-def task_of(path: Path, device: str | None, name: str | None = None, engine: str = "torch") -> Any:
-    """Load the task of a checkpoint on a device. It must be the task ``name`` if one is given."""
+def load_task(
+    trained: Run, device: str | None, name: str | None = None, engine: str = "torch"
+) -> Any:
+    """Load the task of a run on a device. It must be the task ``name`` if one is given."""
     place = find_device(device)
     keep_freed_memory()
-    notify(f"checkpoint: {relative_path(path)}")  # before imports that take seconds
-    checkpoint = checkpoints.read(path, task=name)
-    task: Any = registry("task").entry(checkpoint["tfzoo"]["task"]).cls
+    notify(f"checkpoint: {relative_path(trained.path)}")  # before imports that take seconds
+    if name is not None:
+        trained.check_task(name)
+    cls = trained.task  # its import sets what is silenced
     silence_lightning()
-    made = task.from_checkpoint(checkpoint).to(place)
+    task = trained.load(cls).to(place)
     from tfzoo.exporting.engine import set_engine
 
-    set_engine(made, engine)
-    return made
+    set_engine(task, engine)
+    return task
 
 
 def process_lines(given: Any, process: LineFunction, header: str | None = None) -> None:

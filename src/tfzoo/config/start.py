@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tfzoo.config.sections import task_class
 from tfzoo.config.sources import ConfigSource, Option
 from tfzoo.errors import BadRecipe, BadRun
+
+if TYPE_CHECKING:
+    from tfzoo.runs.run import Run
 
 FROM = "from"
 """The key of a recipe that names them: a run, a checkpoint, a folder or a repository."""
 SEED = "{seed}"
+KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
+"""What :func:`tokenizer_of` has found, by checkpoint and time: the cells of a sweep share it."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +25,12 @@ class Start:
     """What a training begins with.
 
     Args:
-        path: the checkpoint or folder whose weights are read.
+        run: what its weights are read from.
         tokenizer: name and options of a run's tokenizer; None where its text has another form.
         states: its vocabulary, or those of source and target.
     """
 
-    path: Path
+    run: Run
     tokenizer: Any = None
     states: Sequence[str] = ()
 
@@ -56,23 +60,29 @@ def begin(
     if not isinstance(source, str):
         raise BadRecipe(f"{where.origin}: {FROM} names a run, folder or repository, not {source!r}")
     from tfzoo.data.module import TextData
-    from tfzoo.runs import checkpoints, pretrained
+    from tfzoo.runs.run import Run
 
     said: list[ConfigSource | Option] = [*files, *options]
     seeds = [one.values["seed"] for one in said if "seed" in one.values]
-    start = checkpoints.resolve(source.replace(SEED, str(seeds[-1] if seeds else 0)))
-    found = Start(start)
-    values: dict[str, Any] = {}
-    if pretrained.is_published(start):
-        values = task.starting_values(start.absolute())
+    run = Run(source.replace(SEED, str(seeds[-1] if seeds else 0)))
+    start, values = Start(run), {}
+    if run.is_published:
+        values = task.starting_values(run.path.absolute())
     elif issubclass(task.Data, TextData):
-        kept = checkpoints.read(start)["tfzoo"]
-        if task_class(kept["task"]).tokenizer_of_data == task.tokenizer_of_data:
-            state = kept["tokenizer"]
+        trained, state = tokenizer_of(run)
+        if trained.tokenizer_of_data == task.tokenizer_of_data:
             states = state.get("states", [state.get("state")])
             if not isinstance(states, list) or not all(isinstance(one, str) for one in states):
-                raise BadRun(f"{start} is damaged: it has no vocabulary")
-            found = Start(start, state.get("tokenizer"), states)
-            values = {"data": {"tokenizer": found.tokenizer}}
-            values["data"] |= {"joint": len(states) == 1} if "states" in state else {}
-    return [*files[:at], ConfigSource(values, f"{FROM} {source}"), *files[at:]], found
+                raise BadRun(f"{run.path} is damaged: it has no vocabulary")
+            start = Start(run, state.get("tokenizer"), states)
+            joint = {"joint": len(states) == 1} if "states" in state else {}
+            values = {"data": {"tokenizer": start.tokenizer, **joint}}
+    return [*files[:at], ConfigSource(values, f"{FROM} {source}"), *files[at:]], start
+
+
+def tokenizer_of(run: Run) -> tuple[Any, dict[str, Any]]:
+    """The class of a run's task, and the state of its tokenizer."""
+    key = run.path.resolve(), run.path.stat().st_mtime_ns
+    if key not in KNOWN:
+        KNOWN[key] = run.task, run.entry["tokenizer"]
+    return KNOWN[key]

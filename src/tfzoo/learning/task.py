@@ -47,7 +47,7 @@ from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.plots.style import save
 from tfzoo.runs import bounds, checkpoints, hub, memory, pretrained
-from tfzoo.runs.folder import recorded_scores
+from tfzoo.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -430,11 +430,9 @@ class Task(L.LightningModule):
             BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
                 of tfzoo; or its model is not tfzoo's, and none is given.
         """
-        path = checkpoints.resolve(run)
-        checkpoint = checkpoints.read(path, task=cls.entry.name)
-        task = cls.from_checkpoint(checkpoint, model)
-        folder = checkpoints.folder_of(path)
-        task.results = recorded_scores(folder, path.name) if folder else task.results
+        trained = Run(run)
+        trained.check_task(cls.entry.name)
+        task: Self = trained.load(cls, model=model)
         return task
 
     @classmethod

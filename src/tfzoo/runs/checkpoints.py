@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -30,9 +30,10 @@ KEPT: dict[str, type] = {
 """What the key ``tfzoo`` of a checkpoint holds."""
 
 
-def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
-    """The checkpoint that RUN means: the file or exported folder itself, the best (or last) one of
-    a run's folder, or the copy of ``hf://name/repository``, which is downloaded.
+def resolve(run: str | Path) -> Path:
+    """The checkpoint that RUN means: the file or exported folder itself, the best one of a run's
+    folder or the last if there is no best, or the copy of ``hf://name/repository``, which is
+    downloaded.
 
     Raises:
         BadRun: there is none; the message names runs that are there.
@@ -51,8 +52,6 @@ def resolve(run: str | Path, prefer: Literal["best", "last"] = "best") -> Path:
         raise BadRun(f"{none}. Runs: {others}" if others else none)
     last = [file for file in files if file.name == LAST]
     best = [file for file in files if file.name != LAST]
-    if prefer == "last" and last:
-        return last[0]
     if len(best) > 1:
         return named_best(best, last) or max(best, key=lambda file: file.stat().st_mtime)
     return (best or last)[0]
@@ -148,23 +147,12 @@ def named_best(best: list[Path], last: list[Path]) -> Path | None:
     return next((file for file in best if file.name in names), None)
 
 
-def folder_of(checkpoint: Path) -> Path | None:
-    """The folder of the run that a checkpoint lies in; None where it lies in none."""
-    folder = checkpoint.absolute().parent.parent
-    return (
-        folder
-        if checkpoint.absolute().parent.name == FOLDER and (folder / "config.yaml").is_file()
-        else None
-    )
-
-
-def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
+def read(path: str | Path) -> dict[str, Any]:
     """Read a checkpoint or an exported folder to the CPU. Checksums are checked, and no code in it
     can be executed.
 
     Raises:
-        BadRun: damaged, cut short, holding code, not of tfzoo, of a newer tfzoo, or of another
-            task.
+        BadRun: damaged, cut short, holding code, not of tfzoo, or of a newer tfzoo.
     """
     path = Path(path)
     checkpoint = reader_of(path)(path) if path.is_dir() else load(path)
@@ -186,11 +174,6 @@ def read(path: str | Path, task: str | None = None) -> dict[str, Any]:
         raise BadRun(
             f"{path} is damaged: its contents do not match, {listing(wrong) or 'state_dict'} is of "
             "another type"
-        )
-    if task and kept["task"] != task:
-        raise BadRun(
-            f"{path} is of the task {kept['task']!r}, not {task!r}: it was trained for something "
-            "else"
         )
     return dict(checkpoint)
 

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from tfzoo.base.terminal import notify, relative_path
-from tfzoo.config.sections import task_class
 from tfzoo.config.start import Start
 from tfzoo.data.prepare import identity
 from tfzoo.errors import BadRun, listing
 from tfzoo.learning.adapter import holds_adapter
-from tfzoo.runs import checkpoints
+from tfzoo.runs.run import Run
 
 SHOWN = 12
 """The most names that are shown of each kind."""
 
 
-def load_weights(task: Any, path: Path) -> tuple[str, list[tuple[str, str]]]:
-    """Copy the weights of a checkpoint that have the name and shape of one of a new task's. Returns
-    the title and rows of a table for the user.
+def load_weights(task: Any, run: Run) -> tuple[str, list[tuple[str, str]]]:
+    """Copy the weights of a run that have the name and shape of one of a new task's. Returns the
+    title and rows of a table for the user.
 
     Raises:
         BadRun: it is damaged, or no weight of it fits.
     """
-    checkpoint, name = checkpoints.read(path), relative_path(path)
-    own, given = task.state_dict(), checkpoint["state_dict"]
+    name, entry = relative_path(run.path), run.entry
+    own, given = task.state_dict(), run.content["state_dict"]
     if holds_adapter(given):
-        given = task_class(checkpoint["tfzoo"]["task"]).from_checkpoint(checkpoint).state_dict()
+        given = run.load().state_dict()
     fits = {
         key: value for key, value in given.items() if key in own and value.shape == own[key].shape
     }
@@ -54,9 +52,9 @@ def load_weights(task: Any, path: Path) -> tuple[str, list[tuple[str, str]]]:
         for kind, names, state in (("started anew", anew, own), ("dropped", dropped, given))
         if names
     ]
-    changed = swapped(checkpoint["tfzoo"]["recipe"].get("model", {}), task.recipe.get("model", {}))
+    changed = swapped(entry["recipe"].get("model", {}), task.recipe.get("model", {}))
     task.began = {**dict(rows), **({"swapped": ", ".join(changed)} if changed else {})}
-    if texts_of(checkpoint["tfzoo"]["tokenizer"]) != texts_of(task.tokenizer_state()):
+    if texts_of(entry["tokenizer"]) != texts_of(task.tokenizer_state()):
         rows.append(("tokenizer", "another one: a row of its embeddings stood for another word"))
     return f"weights of {name}", rows
 
@@ -86,7 +84,7 @@ def states_of(start: Start, data: Mapping[str, Any]) -> Sequence[str]:
     same = identity("tokenizer", data["tokenizer"]) == identity("tokenizer", start.tokenizer)
     if not same or data.get("joint") not in (None, len(start.states) == 1):
         return ()
-    notify(f"tokenizer: that of {relative_path(start.path)}")
+    notify(f"tokenizer: that of {relative_path(start.run.path)}")
     return start.states
 
 

@@ -14,11 +14,10 @@ from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores
 from tfzoo.base.terminal import notify, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config, resolve
-from tfzoo.config.sections import task_class
 from tfzoo.config.sources import Arguments, ConfigSource, parse_arguments
 from tfzoo.errors import BadRun, TfzooError
-from tfzoo.runs import checkpoints
 from tfzoo.runs.folder import environment, peak_memory, write_summary
+from tfzoo.runs.run import Run
 from tfzoo.training.device import trainer_device
 
 
@@ -27,14 +26,14 @@ class TrainedRun:
     """A trained run.
 
     Args:
-        path: the checkpoint.
+        run: the checkpoint.
         config: the configuration of its training with the overrides of the command line.
         task: the task with the checkpoint's weights.
         args: the arguments of the command.
         options: the values of the command's own options that were given.
     """
 
-    path: Path
+    run: Run
     config: Config
     task: Any
     args: list[str]
@@ -50,18 +49,10 @@ class TrainedRun:
 
     def record(self, command: str, section: Mapping[str, Any]) -> None:
         """Write a section to the summary of the run whose folder holds the checkpoint, if any."""
-        folder = checkpoints.folder_of(self.path)
-        if folder and not rank():
-            values = {"ended": "completed", **section, "checkpoint": str(self.path.absolute())}
-            write_summary(
-                folder,
-                command,
-                {
-                    **values,
-                    "peak_memory": peak_memory(),
-                    **environment([command, *self.args]),
-                },
-            )
+        if self.run.folder and not rank():
+            section = {"ended": "completed", **section, "checkpoint": str(self.run.path.absolute())}
+            used = {"peak_memory": peak_memory(), **environment([command, *self.args])}
+            write_summary(self.run.folder, command, {**section, **used})
 
 
 def open_run(
@@ -86,35 +77,31 @@ def open_run(
             f"{command} needs one run: its folder or a checkpoint, such as "
             f"tfzoo {command} runs/numbers/1"
         )
-    path = checkpoints.resolve(arguments.positional[0])
+    run = Run(arguments.positional[0])
     keep_freed_memory()
-    notify(f"checkpoint: {relative_path(path)}")
-    checkpoint = checkpoints.read(path)
-    check_overrides(arguments, checkpoint["tfzoo"]["task"])
-    kept = checkpoint["tfzoo"]["recipe"]
+    notify(f"checkpoint: {relative_path(run.path)}")
+    kept = run.entry["recipe"]
+    check_overrides(arguments, run.task)
     trained = kept.get("trainer") or {}
     as_trained = {key: trained[key] for key in ("precision", "accelerator") if key in trained}
     trainer = {"devices": 1, **as_trained, **chosen}  # no callbacks or loggers
     own = {**kept, "trainer": trainer, "checkpoint": {}}
-    check_data(command, path, kept, arguments)
-    changed = {option.key for option in arguments.options}
-    recipe = ConfigSource({"task": checkpoint["tfzoo"]["task"], **own}, str(path), path)
+    check_data(command, run.path, kept, arguments)
+    recipe = ConfigSource({"task": run.entry["task"], **own}, str(run.path), run.path)
     config = resolve([recipe], arguments, "trust" in arguments.own)
-    for section, key in (
-        key.split(".")[:2]
-        for key in sorted(changed)
-        if "." in key and not key.startswith("trainer.")
-    ):
-        before, now = (own.get(section) or {}).get(key), config.recipe[section].get(key)
+    changed = {option.key for option in arguments.options}
+    for name in sorted(changed):
+        section, *keys = name.split(".")
+        if not keys or section == "trainer":
+            continue
+        before, now = (own.get(section) or {}).get(keys[0]), config.recipe[section].get(keys[0])
         if before != now:
-            notify(f"{section}.{key}: {now!r} here, {before!r} in training")
-    task = config.task.from_checkpoint(
-        {**checkpoint, "tfzoo": {**checkpoint["tfzoo"], "recipe": config.recipe}}
-    )
-    return TrainedRun(path, config, task, args, arguments.own)
+            notify(f"{section}.{keys[0]}: {now!r} here, {before!r} in training")
+    run.entry["recipe"] = config.recipe
+    return TrainedRun(run, config, run.load(), args, arguments.own)
 
 
-def check_overrides(arguments: Arguments, task: str) -> None:
+def check_overrides(arguments: Arguments, task: Any) -> None:
     """Check that no option would change what a trained run was trained with.
 
     Raises:
@@ -126,7 +113,7 @@ def check_overrides(arguments: Arguments, task: str) -> None:
             "checkpoint",
             "task",
             "seed",
-            *task_class(task).training_settings,
+            *task.training_settings,
         }:
             raise TfzooError(
                 f"--{key}: the run is trained; only how it is used and on what can differ "
@@ -168,10 +155,8 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     intervals = trained.task.intervals() if command == "test" and not rank() else {}
     trained.record(command, {"scores": found, **({"intervals": intervals} if intervals else {})})
     rows = format_scores(found, intervals)
-    if folder := checkpoints.folder_of(trained.path):
-        rows += [
-            ("picture", relative_path(path))
-            for path in (trained.task.save_figures(folder) if not rank() else ())
-        ]
-    print_table(rows, f"{command} {relative_path(trained.path)}")
+    if trained.run.folder and not rank():
+        pictures = trained.task.save_figures(trained.run.folder)
+        rows += [("picture", relative_path(path)) for path in pictures]
+    print_table(rows, f"{command} {relative_path(trained.run.path)}")
     return 0

@@ -89,7 +89,9 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         training = TrainingRun(config, folder, command, resume_from)
         task, data = prepare(config)
         start = config.start
-        loaded = load_weights(task, start.path) if start and not resume_from else None
+        loaded = load_weights(task, start.run) if start and not resume_from else None
+        if start:
+            start.run.forget()
         task.choose_trained()
         if not rank():
             write_config(folder, config.recipe)

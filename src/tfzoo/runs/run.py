@@ -1,0 +1,78 @@
+"""A trained run, opened: which of its checkpoints is meant, what that holds, and its task."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tfzoo.base.registry import registry
+from tfzoo.errors import BadRun
+from tfzoo.runs import checkpoints, pretrained
+from tfzoo.runs.folder import CONFIG, recorded_scores
+
+
+class Run:
+    """A trained run, of which one checkpoint is used. It is read once, when it is first asked for.
+
+    Args:
+        name: as :func:`tfzoo.runs.checkpoints.resolve` takes it.
+
+    Raises:
+        BadRun: there is no such run. Whoever asks for its content gets the errors of
+            :func:`tfzoo.runs.checkpoints.read`.
+    """
+
+    def __init__(self, name: str | Path) -> None:
+        self.path = checkpoints.resolve(name)
+        """The checkpoint."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the run that the checkpoint lies in; None where it lies in none."""
+        place = self.path.absolute().parent
+        inside = place.name == checkpoints.FOLDER and (place.parent / CONFIG).is_file()
+        return place.parent if inside else None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it is a folder of ``transformers``."""
+        return pretrained.is_published(self.path)
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """What the checkpoint holds."""
+        return checkpoints.read(self.path)
+
+    def forget(self) -> None:
+        """Free the memory of :attr:`content`."""
+        self.__dict__.pop("content", None)
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What a checkpoint has beside tensors: task, recipe, tokenizer and others."""
+        entry: dict[str, Any] = self.content["tfzoo"]
+        return entry
+
+    @property
+    def task(self) -> Any:
+        """The class of its task."""
+        return registry("task").entry(self.entry["task"]).cls
+
+    def check_task(self, name: str) -> None:
+        """Raise BadRun unless it is of the task of this name."""
+        if self.entry["task"] != name:
+            raise BadRun(
+                f"{self.path} is of the task {self.entry['task']!r}, not {name!r}: it was trained "
+                "for something else"
+            )
+
+    def load(self, task: Any = None, **options: Any) -> Any:
+        """The task with the trained weights, and the scores that the run has recorded of them.
+        ``task`` is its class, :attr:`task` or one derived from it; ``options`` are those of
+        :meth:`tfzoo.learning.task.Task.from_checkpoint`.
+        """
+        loaded = (task or self.task).from_checkpoint(self.content, **options)
+        if self.folder:
+            loaded.results = recorded_scores(self.folder, self.path.name)
+        return loaded
